@@ -1,0 +1,57 @@
+// Places probes through one mechanism and takes them away again. All attaching goes to open files
+// (through /proc/self/fd), so a path that is replaced meanwhile cannot move a probe. Source of the
+// interfaces: Linux include/uapi/linux/bpf.h (BPF_LINK_CREATE), perf_event_open(2).
+#pragma once
+
+#include "uprobectl/bpf.hpp"
+
+#include <sys/types.h>
+
+namespace uprobectl {
+
+enum class Mechanism {
+  multi, // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
+  perf, // one perf event with a BPF link per probe (Linux 5.15): detaching costs 0.04 to 0.5 s each
+};
+std::string_view to_string(Mechanism mechanism);
+ProgramKind program_kind(Mechanism mechanism);
+
+// Which mechanism to use: the one asked for, or the best one this kernel has for these processes.
+// unsupported with the reason if there is none. To be called before any program is loaded.
+Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const KernelFeatures& features,
+                                   bool filters_by_pid);
+
+struct ProbeSite {
+  int file = -1; // an open descriptor of the file, borrowed
+  FileOffset offset;
+  bool on_return = false;
+  std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie
+  std::string label;        // names the site in errors
+};
+
+// Probes that are in place. Destroying it detaches them.
+class Attachment {
+public:
+  // All sites or none. Without pids every process is probed; with pids only those, present threads
+  // and later ones. Between placements `interrupted` is asked; true ends it with that kind of
+  // error.
+  static Result<Attachment> attach(Mechanism mechanism, const BuiltinProgram& program,
+                                   std::span<const ProbeSite> sites, std::span<const pid_t> pids,
+                                   const std::function<bool()>& interrupted);
+
+  Attachment(Attachment&&) noexcept = default;
+  Attachment& operator=(Attachment&&) noexcept = default;
+
+  std::size_t links() const { return links_.size(); }
+  void detach() {
+    links_.clear();
+    perf_events_.clear();
+  }
+
+private:
+  Attachment() = default;
+  std::vector<UniqueFd> perf_events_;
+  std::vector<UniqueFd> links_; // closed first
+};
+
+} // namespace uprobectl

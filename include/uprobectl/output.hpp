@@ -1,0 +1,171 @@
+// Where results go. A Sink writes the records of the command line contract to stdout as text or as
+// JSON Lines; a Reporter writes messages for people to stderr. Who produces a record does not know
+// in which form it appears.
+#pragma once
+
+#include "uprobectl/events.hpp"
+#include "uprobectl/resolve.hpp"
+
+#include <chrono>
+
+namespace uprobectl {
+
+// A buffer before a descriptor. Writing to a pipe whose reader is gone is no error: closed() turns
+// true and what follows is dropped.
+class OutputBuffer {
+public:
+  explicit OutputBuffer(int fd) : fd_(fd) {}
+  OutputBuffer(const OutputBuffer&) = delete;
+  OutputBuffer& operator=(const OutputBuffer&) = delete;
+  ~OutputBuffer() { flush(); }
+
+  void append(std::string_view text);
+  void flush(); // waits until all is written
+
+  // For a run that must not stall with its reader: append() no longer writes by itself, and these
+  // two do. flush_some() writes what is taken without waiting; flush_within() waits for a slow
+  // reader, but no longer than this without any progress, and is false if it gave up.
+  void write_only_when_asked() { writes_itself_ = false; }
+  void flush_some();
+  bool flush_within(std::chrono::milliseconds patience);
+
+  std::size_t pending() const { return pending_.size(); } // bytes not written yet
+  bool closed() const { return closed_; }                 // the reader is gone
+  void abandon(); // the reader is gone or does not read: what is pending and what comes is dropped
+  const std::optional<Error>& error() const { return error_; } // a full disk, for example
+  int fd() const { return fd_; }
+
+private:
+  void write_once(std::size_t most);
+
+  int fd_;
+  std::string pending_;
+  std::size_t written_ = 0; // of pending_
+  bool writes_itself_ = true;
+  bool closed_ = false;
+  std::optional<Error> error_;
+};
+
+// The records that no other room defines.
+struct SymbolRecord {
+  const elf::Image* image = nullptr;
+  std::string_view target; // shown where several targets are listed
+  std::string_view real_path;
+  elf::Symbol symbol;
+  std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
+  std::vector<elf::Symbol> folded = {};                 // further names on the same line
+};
+struct LibraryRecord {
+  std::string_view real_path;
+  ArchiveLibrary library;
+};
+struct AttachedRecord {
+  std::string_view mechanism;
+  std::size_t probes = 0;
+  std::string_view program;
+  std::uint64_t monotonic_ns = 0; // three clocks read at one instant
+  std::uint64_t boottime_ns = 0;
+  std::uint64_t realtime_ns = 0;
+};
+struct ProbeRecord {
+  const ProbePoint* point = nullptr;
+  bool hit = false;
+  std::uint64_t hits = 0; // entries and returns, lost ones included
+  std::optional<std::size_t> processes_mapping;
+  std::optional<std::string> reason; // why it never fired
+};
+struct LostRecord {
+  std::uint64_t count = 0; // since the previous one
+  std::string_view reason;
+};
+struct SummaryRecord {
+  std::uint64_t events = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t duration_ns = 0;
+  std::size_t probes_hit = 0;
+  std::size_t probes_silent = 0;
+  bool detached_cleanly = false;
+};
+// What has moved since a match was recorded. Values are numbers ("0x…") or build ids, as the change
+// asks for.
+struct DriftRecord {
+  enum class Change { gone, added, function_moved, archive_moved, build_id };
+  Change change = Change::gone;
+  std::string target;
+  std::optional<std::string> request; // nothing for build_id, which is the whole image's
+  std::optional<std::string> symbol;
+  std::optional<std::string> recorded; // nothing for added
+  std::optional<std::string> found;    // nothing for gone
+};
+std::string_view to_string(DriftRecord::Change change); // "added" reads `new` in the contract
+
+struct ErrorRecord {
+  std::optional<std::string> target;
+  std::optional<std::string> request;
+  Error error;
+};
+
+// One method a record type. Text sinks leave out what is told on stderr anyway (attached, probe,
+// lost, summary, error).
+class Sink {
+public:
+  virtual ~Sink() = default;
+  virtual void match(const ProbePoint& point) = 0;
+  virtual void symbol(const SymbolRecord& record) = 0;
+  virtual void library(const LibraryRecord& record) = 0;
+  virtual void drift(const DriftRecord& record) = 0;
+  virtual void attached(const AttachedRecord& record) = 0;
+  virtual void event(const Event& event) = 0;
+  virtual void probe(const ProbeRecord& record) = 0;
+  virtual void lost(const LostRecord& record) = 0;
+  virtual void summary(const SummaryRecord& record) = 0;
+  virtual void error(const ErrorRecord& record) = 0;
+};
+
+// A `match` record read back from JSON: what of it can be compared.
+struct RecordedMatch {
+  std::string target;
+  std::string request;
+  std::optional<std::string> entry;
+  std::string file;
+  std::uint64_t offset = 0;
+  std::uint64_t image_offset = 0;
+  std::optional<std::string> symbol;
+  std::uint64_t symbol_offset = 0;
+  std::optional<std::string> version;
+  std::optional<std::string> build_id;
+};
+
+// One line of JSON Lines: a match, or nothing for a record of another type. corrupt where the line
+// is no JSON object or a match lacks what is needed; keys that are not known are passed over.
+Result<std::optional<RecordedMatch>> read_match_record(std::string_view line);
+
+struct TextStyle {
+  bool aligned = false; // columns padded for a terminal instead of tab-separated
+  bool header = false;
+  bool offset_only = false; // match: the number alone
+  bool verbose = false;     // match: the sum that makes the offset
+  bool aliases = false;     // match: the other names of the place
+};
+
+std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style);
+std::unique_ptr<Sink> make_json_sink(OutputBuffer& out);
+
+// stderr, for people: "uprobectl: error: …", hints indented below. The one owner of colour.
+class Reporter {
+public:
+  enum class Level { quiet, normal, verbose };
+  Reporter(int fd, bool colour, Level level) : fd_(fd), colour_(colour), level_(level) {}
+
+  void error(const Error& error) const;
+  void warning(std::string_view text) const; // not when quiet
+  void status(std::string_view text) const;  // start line, summary; not when quiet
+  void detail(std::string_view text) const;  // only when verbose
+
+private:
+  int fd_;
+  bool colour_;
+  Level level_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,146 @@
+// What a person typed -> probe points, the numbers the kernel needs; and a number -> a name.
+// FUNCTION forms are those of the command line contract (docs/names.md).
+#pragma once
+
+#include "uprobectl/elf.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <memory>
+#include <sys/types.h>
+
+namespace uprobectl {
+
+// A FUNCTION as typed, taken apart without looking at any file.
+struct FunctionSpec {
+  enum class Form { name, plt, virtual_address, image_offset, file_offset };
+
+  Form form = Form::name;
+  std::string request;               // as typed
+  std::string name;                  // name, plt: the whole name, version suffix included, "+N" not
+  std::uint64_t number = 0;          // the other forms: the address or offset
+  std::optional<std::uint64_t> plus; // "+N": bytes into the function
+};
+
+// How names are taken.
+struct ResolveOptions {
+  bool all = false;     // every place of an ambiguous name
+  bool clones = false;  // what the compiler made of a function ("f.constprop.0"), too
+  bool aliases = false; // fill in ProbePoint::aliases
+  bool unsafe =
+      false; // "+N" beyond the symbol and places where no instruction can begin: warned of
+  // Look for clones and folded functions to warn of even where the name came through the hash
+  // table, for which everything else would not be read. Names from other tables get this anyway.
+  bool thorough = false;
+};
+
+// "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is shown), "vaddr:0x…",
+// "offset:0x…", "file-offset:0x…". A "+" that no number follows is part of the name (operator+).
+Result<FunctionSpec> parse_function(std::string_view text);
+
+// The words of a line of requests, "TARGET FUNCTION…", quoted as a shell would; what follows a '#'
+// at the beginning of a word is a comment. usage error where a quote is not closed.
+Result<std::vector<std::string>> split_words(std::string_view line);
+
+// A place in a file where a probe can be put. Holds the open file it was resolved in, so that what
+// is attached is what was looked at.
+struct ProbePoint {
+  std::string target;  // TARGET as typed
+  std::string request; // FUNCTION as typed
+  BinaryPath path;     // the binary as shown to people; the entry, where one was found
+  std::shared_ptr<const MappedFile> file;
+  std::string real_path; // absolute, symbolic links resolved: the file the kernel knows
+
+  FileOffset offset;              // what the kernel takes
+  ImageOffset image_offset;       // inside the ELF image
+  VirtualAddress address;         // inside the ELF image's numbering
+  FileOffset entry_data;          // where the image begins in the file
+  VirtualAddress segment_address; // p_vaddr and p_offset of the PT_LOAD the sum was made with
+  ImageOffset segment_offset;
+
+  std::optional<std::string> symbol; // raw name; nothing where a number meets no symbol
+  std::uint64_t symbol_offset = 0;
+  std::optional<std::string> demangled; // where it differs from symbol
+  std::optional<std::string> version;
+  std::optional<bool> default_version; // where version is known
+  std::optional<std::uint64_t> size;   // st_size, where there is a symbol
+  std::optional<SymbolKind> kind;
+  std::optional<elf::Table> table; // nothing for numbers
+  elf::Machine machine;
+  std::optional<std::string> build_id;
+  std::optional<std::vector<std::string>>
+      aliases;                       // raw names of the symbol's address; if asked for
+  std::vector<std::string> warnings; // what a person should know before probing here
+};
+
+// "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
+std::string display_name(const ProbePoint& point);
+std::string display_name(const elf::Symbol& symbol); // "free@plt" for a PLT entry
+
+// A library inside an archive, as `list-symbols ARCHIVE` shows it.
+struct ArchiveLibrary {
+  std::string entry;
+  std::optional<FileOffset> offset;       // of its data; nothing where the local header is corrupt
+  std::uint64_t size = 0;                 // uncompressed
+  std::string compression;                // "stored", "deflated", ...
+  std::optional<std::uint64_t> alignment; // largest power of two dividing offset
+  std::optional<elf::Machine> machine;    // nothing where the bytes are no readable ELF image
+  bool probeable = false;
+  std::optional<std::string> reason; // why not, or what to know although it can be
+};
+
+// What a person said besides TARGET and FUNCTIONs.
+struct TargetOptions {
+  std::vector<pid_t> pids; // -p: whose mappings and mount namespaces come first
+  // --debug-dir: folders, symbol files and ZIP archives that may have the symbols of a stripped
+  // file.
+  std::vector<std::string> debug_places;
+};
+
+// Where symbols outside the file's own tables came from.
+struct DebugNotes {
+  std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
+  std::vector<std::string> warnings; // symbol files that are there but could not be used
+};
+
+// A TARGET that has been found and opened: a plain ELF file, an entry of an archive, or an archive
+// as a whole. Owns the mapping; the unit of caching for many questions about one file.
+class Target {
+public:
+  // Finds the reading of the text that exists (readings() in path.hpp) and opens it. A bare name
+  // is looked up as a library or a program. With pids, what those processes map and their mount
+  // namespaces come first: so a library inside an archive is found by its bare name.
+  static Result<Target> open(std::string_view text, const TargetOptions& options = {});
+
+  Target(Target&&) noexcept;
+  Target& operator=(Target&&) noexcept;
+  ~Target();
+
+  const std::string& text() const; // as typed
+  const BinaryPath& path() const;  // as found
+  const elf::Image* image() const; // null for an archive as a whole
+  const std::shared_ptr<const MappedFile>& file() const;
+  const std::vector<std::string>& warnings() const; // what a person should know about the choice
+
+  // The places the FUNCTION denotes, by offset, an offset once. Several places for one exact name
+  // are an error that lists them, unless all are asked for. In an archive as a whole only
+  // file-offset: is answered. .gnu_debugdata and debug files are read only for names that the
+  // file's own tables do not have, and for patterns, numbers, aliases and clones where it has no
+  // .symtab.
+  Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
+                                          const ResolveOptions& options = {}) const;
+
+  // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
+  void complete_symbols();
+  // What the questions so far have brought in.
+  const DebugNotes& debug_notes() const;
+
+  // The libraries (lib/… and every other ELF entry named *.so) of an archive as a whole.
+  Result<std::vector<ArchiveLibrary>> libraries() const;
+
+private:
+  struct State;
+  explicit Target(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+} // namespace uprobectl

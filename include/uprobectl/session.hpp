@@ -1,0 +1,41 @@
+// The whole way of `attach`: resolve, choose the mechanism, load, place, show what happens, take
+// away, explain what did not happen. The only room that knows the flow.
+#pragma once
+
+#include "uprobectl/attach.hpp"
+#include "uprobectl/output.hpp"
+
+#include <chrono>
+
+namespace uprobectl {
+
+struct AttachRequest {
+  std::string target;                 // TARGET as typed
+  TargetOptions target_options;       // but for its pids, which are those below
+  std::vector<std::string> functions; // FUNCTIONs as typed
+  ResolveOptions resolve_options;     // how they are taken
+  bool on_entry = true;
+  bool on_return = false;
+  std::vector<pid_t> pids;                          // empty: every process
+  std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
+  std::optional<std::uint64_t> max_events;
+  std::optional<Mechanism> mechanism; // nothing: the best there is
+  bool keep_going = false;            // attach what resolves when not all does
+  bool dry_run = false;               // show the probe points and end
+};
+
+// How a run that got its probes into place came to its end.
+struct AttachOutcome {
+  enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
+  Ending ending = Ending::dry_run;
+  bool some_failed = false; // with keep_going: a FUNCTION was left out
+};
+
+// Runs to the end. SIGINT, SIGTERM and SIGHUP end a run that is under way well, and fail one that
+// has no probe in place yet with ErrorKind::interrupted. Errors of single FUNCTIONs are reported as
+// they are met; the Error returned says why the whole could not be done and is yet to be reported.
+// When this returns nothing of ours is left in the kernel.
+Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
+                                 const Reporter& reporter);
+
+} // namespace uprobectl

@@ -1,0 +1,109 @@
+// Names: which symbols an image has, which of them a person means by a name or a pattern, and which
+// symbol an address belongs to. Only code counts: functions, IFUNCs and labels in executable
+// segments; undefined symbols are reported as imports.
+//
+// Besides .dynsym and .symtab an image may have been given symbols from outside (its debug tables:
+// Image::add_embedded_symbols, Image::add_debug_file). They are looked at last, and only where the
+// image's own tables do not answer.
+#pragma once
+
+#include "uprobectl/elf.hpp"
+
+namespace uprobectl {
+
+enum class SymbolKind { function, ifunc, label, object, import, plt };
+std::string_view to_string(SymbolKind kind);
+std::string_view to_string(elf::Binding binding);
+std::string_view to_string(elf::Table table);
+
+SymbolKind kind_of(const elf::Symbol& symbol);
+
+// The name as people write it: C++ (Itanium) and Rust (v0, legacy) demangled; nothing if the raw
+// name is not mangled.
+std::optional<std::string> demangle(std::string_view raw);
+
+// `*`, `?`, `[ab]`, `[!a-c]`, `\x`; the whole name must match. No exponential backtracking.
+// is_pattern is true if an unescaped metacharacter is in it; C++ `operator*`, `operator[]` and `T*`
+// parameters are names, see parse_function in resolve.
+bool is_pattern(std::string_view text);
+bool matches_pattern(std::string_view pattern, std::string_view name);
+// Against a symbol's raw name, its demangled name and that without parameters.
+bool matches_name(const std::string& pattern, std::string_view raw);
+
+// All symbols with exactly this raw name (and version, if `name@V` or `name@@V` was asked for),
+// .dynsym first through the hash table; .symtab and then each debug table only if those before have
+// no definition. Definitions first, imports after. Empty if there is none.
+Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name);
+
+// All code symbols whose demangled name is this: `ns::Foo::bar` any overload, `ns::Foo::bar(int)`
+// that one; a template's return type may be left out, spaces do not count. One pass over both
+// tables, or over the debug tables if these have none; imports, if no code is called so. Only names
+// that spell the last identifier are demangled.
+Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
+                                                        std::string_view name);
+
+// The PLT entries: small pieces of code that jump to a function through a slot of the GOT, whose
+// symbol's name and version they get (table plt). By address. They are found by following their
+// jumps to the slots that the relocations name, so section headers are needed only for those of
+// .plt.got. Empty for machines that can_find_plt_entries() denies.
+std::vector<elf::Symbol> plt_entries(const elf::Image& image);
+bool can_find_plt_entries(const elf::Machine& machine);
+
+// Whether a person may write the name for this mangled one, by the same rules.
+bool is_written_name(std::string_view raw, std::string_view name);
+
+// What else the image knows about the code of some functions, in one pass over both tables.
+struct Kin {
+  std::vector<elf::Symbol> same_place; // other names of their addresses, by address and name
+  std::vector<elf::Symbol> clones;     // what the compiler made of them: "f.constprop.0", "f.cold"
+};
+Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions);
+
+// The compiler's clones of a function that is called so, raw or demangled, whether or not it is
+// there itself.
+std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name);
+
+// The other raw names that symbols, sorted by address and name as list_symbols does, give an
+// address.
+std::vector<std::string> alias_names(std::span<const elf::Symbol> sorted, VirtualAddress address,
+                                     std::string_view own);
+
+// "f.constprop.0", "f.cold": named by a compiler after another function.
+bool is_clone(std::string_view raw);
+
+// "f.cold": a piece of a function that is jumped into, never called.
+bool is_cold_part(std::string_view raw);
+
+// For two names of one address: whether the linker must have folded two functions into one (ICF),
+// rather than somebody having given one function two names. Nothing in the file tells these apart,
+// but aliases are made by hand, with C names: so two sized C++ or Rust functions whose demangled
+// names differ are different functions, and everything else is taken for aliases.
+bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b);
+
+// Which symbols list_symbols gives.
+struct SymbolFilter {
+  // Matched against the raw name, the demangled name and that without its parameters; empty: all.
+  std::vector<std::string> patterns;
+  bool imports = false;          // undefined functions instead of definitions
+  std::vector<SymbolKind> kinds; // empty: functions, IFUNCs and labels
+  std::uint64_t min_size = 0;    // bytes
+};
+
+// Symbols of both tables, each (name, version, address) once with .dynsym preferred, and PLT
+// entries if their kind is asked for; sorted by address then name. The debug tables count where the
+// image has no .symtab, or where nothing else matches.
+Result<std::vector<elf::Symbol>> list_symbols(const elf::Image& image, const SymbolFilter& filter);
+
+// The symbol that covers the address, and how far into it the address lies. Sized symbols win over
+// labels, global over weak over local, .dynsym over .symtab; nothing if none covers it.
+struct SymbolAt {
+  elf::Symbol symbol;
+  std::uint64_t offset = 0;
+};
+std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
+
+// Up to three names worth suggesting for one that was not found: by edit distance (up to
+// suggestion_limit), raw and demangled base names. Bounded: looks at no more than 200,000 names.
+std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name);
+
+} // namespace uprobectl

@@ -1,0 +1,69 @@
+#include "attach/placement.hpp"
+
+#include <cerrno>
+
+namespace uprobectl {
+
+std::string descriptor_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+Error placement_error(int errnum, const std::string& label, Mechanism mechanism) {
+  const auto says = [&](ErrorKind kind, std::string_view what) {
+    return Error{kind, label + ": " + std::string(what)};
+  };
+  switch (errnum) {
+  case EPERM:
+  case EACCES:
+    if (mechanism == Mechanism::perf)
+      return says(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
+          .hint("needs CAP_SYS_ADMIN: kernels since July 2025 ask for it (CVE-2025-38466)")
+          .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi");
+    return says(ErrorKind::not_permitted, "the kernel does not permit a probe here")
+        .hint("needs CAP_BPF and CAP_PERFMON, or root");
+  case ESRCH:
+    return says(ErrorKind::not_found, "the process to be probed has ended");
+  case EMFILE:
+  case ENFILE:
+    return says(ErrorKind::io, "no file descriptors left: every probe of this mechanism needs two")
+        .hint("raise the limit (ulimit -n), or use --mechanism multi");
+  case EIO:
+    return says(ErrorKind::unsupported,
+                "the kernel cannot read this file system's pages for a probe")
+        .hint("copy the file to a file system such as ext4, f2fs or tmpfs");
+  case EINVAL:
+    return says(ErrorKind::unsupported, "the kernel refuses a probe at this offset")
+        .hint("another probe with a different semaphore, a breakpoint instruction in the file or a "
+              "misaligned offset can be the cause");
+  case ENOTSUP:
+    return says(ErrorKind::unsupported, "the kernel cannot probe this instruction");
+  default:
+    return system_error(errnum, label + ": cannot place the probe");
+  }
+}
+
+Error interrupted_error() {
+  return {ErrorKind::interrupted, "interrupted before the probes were in place"};
+}
+
+Result<Attachment> Attachment::attach(Mechanism mechanism, const BuiltinProgram& program,
+                                      std::span<const ProbeSite> sites, std::span<const pid_t> pids,
+                                      const std::function<bool()>& interrupted) {
+  // A program loaded for a multi link must never reach a perf event, and the other way round.
+  if (program.kind() != program_kind(mechanism))
+    return fail(ErrorKind::unsupported, "the program was loaded for another mechanism");
+
+  const pid_t everyone[] = {0};
+  const Placement placement{.program = program,
+                            .sites = sites,
+                            .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
+                            .interrupted = interrupted};
+  Descriptors placed;
+  auto done = mechanism == Mechanism::multi ? place_multi(placement, placed)
+                                            : place_perf(placement, placed);
+  if (!done) return fail(std::move(done).error());
+  Attachment attachment;
+  attachment.perf_events_ = std::move(placed.perf_events);
+  attachment.links_ = std::move(placed.links);
+  return attachment;
+}
+
+} // namespace uprobectl

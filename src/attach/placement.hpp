@@ -1,0 +1,32 @@
+// The two ways to place sites. Each appends the descriptors that keep its probes in place, and
+// leaves what it has appended behind when it fails: the caller drops all of them.
+#pragma once
+
+#include "uprobectl/attach.hpp"
+
+namespace uprobectl {
+
+struct Descriptors {
+  std::vector<UniqueFd> perf_events;
+  std::vector<UniqueFd> links;
+};
+
+struct Placement {
+  const BuiltinProgram& program;
+  std::span<const ProbeSite> sites;
+  std::span<const pid_t> pids; // {0}: every process
+  const std::function<bool()>& interrupted;
+};
+
+Result<void> place_multi(const Placement& placement, Descriptors& placed);
+Result<void> place_perf(const Placement& placement, Descriptors& placed);
+
+Error interrupted_error();
+
+// What the kernel's refusal means for somebody who wanted a probe there.
+Error placement_error(int errnum, const std::string& label, Mechanism mechanism);
+
+// The path under which the kernel finds an open file again, whatever its name is by now.
+std::string descriptor_path(int fd);
+
+} // namespace uprobectl

@@ -1,0 +1,77 @@
+#include "bpf/link_create.hpp"
+#include "bpf/permission.hpp"
+#include "uprobectl/bpf.hpp"
+
+#include <bpf/bpf.h>
+#include <cerrno>
+#include <linux/bpf.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// "return 0", loadable by every kernel that has BPF kprobe programs.
+std::expected<UniqueFd, int> load_trivial(std::uint32_t expected_attach_type) {
+  const bpf_insn code[] = {
+      {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
+      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+  };
+  LIBBPF_OPTS(bpf_prog_load_opts, options,
+              .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
+  const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
+                               sizeof(code) / sizeof(code[0]), &options);
+  if (fd < 0) return std::unexpected(-fd);
+  return UniqueFd{fd};
+}
+
+// Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that knows the link
+// looks at the path and refuses "/", which is no regular file, with EBADF.
+bool has_uprobe_multi(int program, std::int32_t pid, int expected_error) {
+  const std::uint64_t offset = 0;
+  const auto link = create_uprobe_multi_link(program, {.path = "/",
+                                                       .offsets = &offset,
+                                                       .cookies = nullptr,
+                                                       .count = 1,
+                                                       .on_return = false,
+                                                       .pid = pid});
+  return !link && link.error() == expected_error;
+}
+
+// Linux commit b89fbfbb854c ("bpf: Implement minimal BPF perf link") in v5.15: the target
+// descriptor -1 is looked up, and only then refused.
+bool has_perf_link(int program) {
+  const auto link = create_perf_event_link(program, -1, 0);
+  return !link && link.error() == EBADF;
+}
+
+// Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.
+bool has_ring_buffer() {
+  const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_RINGBUF, "uprobectl_probe", 0, 0,
+                                    static_cast<std::uint32_t>(::getpagesize()), nullptr)};
+  return static_cast<bool>(map);
+}
+
+} // namespace
+
+Result<KernelFeatures> probe_kernel_features() {
+  const auto plain = load_trivial(0);
+  if (!plain) return fail(bpf_load_error(plain.error(), "cannot load a BPF program"));
+
+  KernelFeatures features;
+  // Loading succeeds on kernels without multi links too; only creating a link tells.
+  if (const auto multi = load_trivial(attach_type_uprobe_multi)) {
+    features.uprobe_multi = has_uprobe_multi(multi->get(), 0, EBADF);
+    // Linux commit 46ba0e49b642 ("bpf: fix multi-uprobe PID filtering logic") in v6.10 refuses
+    // negative pids in the same breath as it makes the filter mean the process, not one thread.
+    features.multi_pid_filter = features.uprobe_multi && has_uprobe_multi(multi->get(), -1, EINVAL);
+  }
+  // Linux commit e12f03d7031a ("perf/core: Implement the 'perf_kprobe' PMU") and its uprobe twin
+  // 33ea4b24277b, in v4.17.
+  features.perf_uprobe = ::access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
+  features.perf_link = has_perf_link(plain->get());
+  features.ring_buffer = has_ring_buffer();
+  return features;
+}
+
+} // namespace uprobectl

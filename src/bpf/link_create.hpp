@@ -1,0 +1,28 @@
+// BPF_LINK_CREATE as this project needs it: Debian's headers and libbpf 1.1.2 predate the
+// uprobe_multi part of union bpf_attr, which is stable kernel ABI (include/uapi/linux/bpf.h, Linux
+// commit 89ae89f53d20 "bpf: Add multi uprobe link").
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+namespace uprobectl {
+
+inline constexpr std::uint32_t attach_type_perf_event = 41;
+inline constexpr std::uint32_t attach_type_uprobe_multi = 48;
+inline constexpr std::uint32_t uprobe_multi_flag_return = 1;
+
+struct UprobeMultiTarget {
+  const char* path = nullptr;
+  const std::uint64_t* offsets = nullptr;
+  const std::uint64_t* cookies = nullptr; // as many as offsets, or null
+  std::uint32_t count = 0;
+  bool on_return = false;
+  std::int32_t pid = 0; // 0: every process
+};
+
+// A link's descriptor, or errno. Neither wraps errors: what EINVAL means depends on who asks.
+std::expected<UniqueFd, int> create_uprobe_multi_link(int program, const UprobeMultiTarget& target);
+std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
+                                                    std::uint64_t cookie);
+
+} // namespace uprobectl

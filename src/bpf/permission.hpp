@@ -1,0 +1,11 @@
+// What a person can do when the kernel does not let them use BPF.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+namespace uprobectl {
+
+// errnum of a refused BPF_PROG_LOAD or BPF_MAP_CREATE as an Error with the way out.
+Error bpf_load_error(int errnum, std::string_view what);
+
+} // namespace uprobectl

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* What the built-in program puts into the ring buffer, as the program and the decoder both see it.
+ * Native byte order; the size is a multiple of 8 without hidden padding. */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace uprobectl {
+using record_u32 = std::uint32_t;
+using record_u64 = std::uint64_t;
+#else
+typedef unsigned int record_u32;
+typedef unsigned long long record_u64;
+#endif
+
+enum record_kind { RECORD_ENTRY = 0, RECORD_RETURN = 1 };
+
+struct probe_record {
+  record_u64 time_ns; /* CLOCK_MONOTONIC */
+  record_u64 cookie;  /* which probe: its number in the order they were attached */
+  record_u32 pid;     /* thread group, initial pid namespace */
+  record_u32 tid;
+  record_u32 cpu;
+  record_u32 kind;      /* enum record_kind */
+  char comm[16];        /* NUL-terminated */
+  record_u64 values[6]; /* RECORD_ENTRY: six integer arguments; RECORD_RETURN: values[0] */
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(probe_record) == 96);
+} // namespace uprobectl
+#endif

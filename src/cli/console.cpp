@@ -1,0 +1,130 @@
+#include "console.hpp"
+
+#include "version.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uprobectl::cli {
+
+namespace {
+
+bool colour_wanted(const CommonOptions& options) {
+  const std::string choice = options.colour.value_or("auto");
+  if (choice != "auto") return choice == "always";
+  const char* const refused = std::getenv("NO_COLOR");
+  if (refused != nullptr && *refused != '\0') return false;
+  const char* const terminal = std::getenv("TERM");
+  return terminal != nullptr && std::string_view(terminal) != "dumb" &&
+         ::isatty(STDERR_FILENO) == 1;
+}
+
+Reporter make_reporter(const CommonOptions& options) {
+  Reporter::Level level = Reporter::Level::normal;
+  if (options.verbose) level = Reporter::Level::verbose;
+  if (options.quiet) level = Reporter::Level::quiet;
+  return {STDERR_FILENO, colour_wanted(options), level};
+}
+
+ExitCode print(std::string_view text, const CommonOptions& options) {
+  OutputBuffer out(STDOUT_FILENO);
+  out.append(text);
+  out.flush();
+  return out.error() ? finish_with(*out.error(), options) : ExitCode::done;
+}
+
+} // namespace
+
+void add_common_options(OptionParser& parser, CommonOptions& options) {
+  parser.flag("-j,--json", options.json, "JSON Lines, one record a line");
+  parser.text("-o,--output", options.output, "FILE", "write the records to FILE instead of stdout");
+  parser.flag("-q,--quiet", options.quiet, "no warnings and no progress on stderr");
+  parser.flag("-v,--verbose", options.verbose, "say more");
+  parser.flag("--header", options.header, "name the columns of text output");
+  parser.text("--color", options.colour, "WHEN", "colour messages: auto, always or never");
+}
+
+void add_debug_options(OptionParser& parser, std::vector<std::string>& places) {
+  parser.texts("--debug-dir,--symfs,--symdir", places, "PATH",
+               "symbols of stripped files: a folder searched by build id, a symbol file, or a ZIP "
+               "of them; repeatable");
+}
+
+std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
+                                                   const CommonOptions& options,
+                                                   const std::vector<std::string>& arguments) {
+  auto parsed = parser.parse(arguments);
+  if (!parsed) return std::unexpected(finish_with(parsed.error(), options));
+  if (parsed->help) return std::unexpected(print(parser.help(), options));
+  if (parsed->version) return std::unexpected(print(version_text(), options));
+  const std::string colour = options.colour.value_or("auto");
+  if (colour != "auto" && colour != "always" && colour != "never")
+    return std::unexpected(finish_with(
+        parser.usage_error("'" + colour + "' is no --color, it is auto, always or never"), {}));
+  return std::move(*parsed);
+}
+
+Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style) {
+  UniqueFd file;
+  if (options.output) {
+    file = UniqueFd(
+        ::open(options.output->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!file) return uprobectl::fail(system_error(errno, "cannot write " + *options.output));
+  }
+  return std::unique_ptr<Console>(new Console(std::move(file), options, style));
+}
+
+Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style)
+    : file_(std::move(file)), out_(file_ ? file_.get() : STDOUT_FILENO),
+      reporter_(make_reporter(options)) {
+  style.aligned = ::isatty(out_.fd()) == 1;
+  style.header = options.header;
+  style.verbose = options.verbose;
+  sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
+}
+
+void Console::fail(const Error& error, std::optional<std::string> target,
+                   std::optional<std::string> request) {
+  failed_ = true;
+  sink_->error({std::move(target), std::move(request), error});
+  reporter_.error(error);
+}
+
+void Console::warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) {
+    if (std::ranges::find(warned_, warning) != warned_.end()) continue;
+    warned_.push_back(warning);
+    reporter_.warning(warning);
+  }
+}
+
+void Console::report(const Target& target) {
+  for (const std::string& source : target.debug_notes().used) {
+    const std::string text = target.text() + ": symbols from " + source;
+    if (std::ranges::find(warned_, text) != warned_.end()) continue;
+    reporter_.detail(text);
+    warned_.push_back(text);
+  }
+  for (const std::string& warning : target.debug_notes().warnings)
+    warn({target.text() + ": " + warning});
+}
+
+ExitCode Console::finish() {
+  sink_.reset(); // writes the rows it has held back
+  out_.flush();
+  if (out_.error()) {
+    reporter_.error(*out_.error());
+    failed_ = true;
+  }
+  return failed_ ? ExitCode::failed : ExitCode::done;
+}
+
+ExitCode finish_with(const Error& error, const CommonOptions& options) {
+  make_reporter(options).error(error);
+  return error.kind == ErrorKind::usage ? ExitCode::usage : ExitCode::failed;
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,66 @@
+// What every subcommand shares: the options that are the same everywhere, where records and
+// messages go, and how a run ends.
+#pragma once
+
+#include "exit_code.hpp"
+#include "option_parser.hpp"
+#include "uprobectl/output.hpp"
+
+namespace uprobectl::cli {
+
+struct CommonOptions {
+  bool json = false;
+  std::optional<std::string> output; // a file instead of stdout
+  bool quiet = false;
+  bool verbose = false;
+  bool header = false;
+  std::optional<std::string> colour;
+};
+void add_common_options(OptionParser& parser, CommonOptions& options);
+
+// --debug-dir under its three names.
+void add_debug_options(OptionParser& parser, std::vector<std::string>& places);
+
+// The arguments of a run that goes on; the exit code of one that ends here, because the command
+// line was wrong (reported) or because it asked for help or the version (printed).
+std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
+                                                   const CommonOptions& options,
+                                                   const std::vector<std::string>& arguments);
+
+// The records' way out and the messages' way out of one run.
+class Console {
+public:
+  // Opens the output file. The style is completed with what the options say.
+  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {});
+
+  Sink& sink() { return *sink_; }
+  OutputBuffer& out() { return out_; }
+  const Reporter& reporter() const { return reporter_; }
+
+  // Reports a failure to people and as an error record; the run will end with 1.
+  void fail(const Error& error, std::optional<std::string> target = std::nullopt,
+            std::optional<std::string> request = std::nullopt);
+  // Each text once, however many records it belongs to.
+  void warn(const std::vector<std::string>& warnings);
+
+  // Where the symbols of a target came from, as far as it has needed more than its own tables.
+  void report(const Target& target);
+
+  // Writes what is held back; failed if anything was, writing included.
+  ExitCode finish();
+
+private:
+  Console(UniqueFd file, const CommonOptions& options, TextStyle style);
+
+  UniqueFd file_; // of --output; empty for stdout
+  OutputBuffer out_;
+  std::unique_ptr<Sink> sink_;
+  Reporter reporter_;
+  std::vector<std::string> warned_;
+  bool failed_ = false;
+};
+
+// Reports on stderr a usage error or what kept a run from beginning.
+ExitCode finish_with(const Error& error, const CommonOptions& options);
+
+} // namespace uprobectl::cli

@@ -1,0 +1,13 @@
+// Durations as the command line takes them: "10s", "500ms", "2m", "1.5h"; bare numbers are seconds.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+#include <chrono>
+
+namespace uprobectl::cli {
+
+// usage error for anything else, for zero and for negative durations.
+Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+} // namespace uprobectl::cli

@@ -1,0 +1,45 @@
+#include "numbers.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace uprobectl::cli {
+
+namespace {
+
+template <typename T>
+std::optional<T> parse_positive(std::string_view text) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
+  return value;
+}
+
+} // namespace
+
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  return parse_positive<std::uint64_t>(text);
+}
+
+void add_pid_option(OptionParser& parser, std::vector<std::string>& lists) {
+  parser.texts("-p,--pid", lists, "PID",
+               "TARGET as this process maps it and its mount namespace reads it; repeatable");
+}
+
+Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
+  std::vector<pid_t> pids;
+  for (const std::string& list : lists) {
+    std::string_view rest = list;
+    while (true) {
+      const auto comma = std::min(rest.find(','), rest.size());
+      const auto pid = parse_positive<pid_t>(rest.substr(0, comma));
+      if (!pid) return fail(ErrorKind::usage, "'" + list + "' is no pid or list of pids");
+      if (std::ranges::find(pids, *pid) == pids.end()) pids.push_back(*pid);
+      if (comma == rest.size()) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  return pids;
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,99 @@
+#include "verify_mode.hpp"
+
+#include "record_file.hpp"
+#include "uprobectl/verify.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace uprobectl::cli {
+
+namespace {
+
+using Change = DriftRecord::Change;
+
+constexpr std::array all_changes = {Change::gone, Change::added, Change::function_moved,
+                                    Change::archive_moved, Change::build_id};
+
+Result<std::vector<Change>> parse_changes(const std::optional<std::string>& list) {
+  // A rebuild always has another build id: by default only what moves a probe fails.
+  if (!list) return std::vector<Change>(all_changes.begin(), all_changes.end() - 1);
+  std::vector<Change> changes;
+  std::string_view rest = *list;
+  while (!rest.empty()) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const std::string_view name = rest.substr(0, comma);
+    const auto* const change = std::ranges::find_if(
+        all_changes, [&](Change candidate) { return to_string(candidate) == name; });
+    if (change == all_changes.end())
+      return uprobectl::fail(ErrorKind::usage,
+                             "'" + std::string(name) +
+                                 "' is no change for --fail-on: gone, new, function_moved, "
+                                 "archive_moved, build_id");
+    changes.push_back(*change);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return changes;
+}
+
+} // namespace
+
+void add_verify_options(OptionParser& parser, VerifyOptions& options) {
+  parser.text("--verify", options.record, "RECORD",
+              "ask what `resolve --json` recorded again, print what differs");
+  parser.text("--fail-on", options.fail_on, "LIST",
+              "with --verify: changes that give exit 1 (default: all but build_id)");
+  parser.flag("--update", options.update, "with --verify: rewrite RECORD with what holds now");
+}
+
+Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options,
+                                  const Arguments& arguments) {
+  if (!options.record && (options.fail_on || options.update))
+    return fail(parser.usage_error("--fail-on and --update go with --verify"));
+  if (!options.record) return {};
+  if (arguments.positionals.size() + arguments.after_dashes.size() > 1)
+    return fail(parser.usage_error("--verify takes one TARGET at the most"));
+  if (options.update && *options.record == "-")
+    return fail(parser.usage_error("--update cannot rewrite stdin"));
+  if (auto changes = parse_changes(options.fail_on); !changes)
+    return fail(parser.usage_error(std::move(changes).error().message));
+  return {};
+}
+
+ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
+                    const TargetOptions& target_options, Console& console) {
+  auto recorded = read_matches(*options.record);
+  if (!recorded) {
+    console.fail(recorded.error());
+    return console.finish();
+  }
+  VerifyRequest request{
+      .recorded = std::move(*recorded), .target = std::nullopt, .target_options = target_options};
+  if (!arguments.positionals.empty()) request.target = arguments.positionals.front();
+  if (!arguments.after_dashes.empty()) request.target = arguments.after_dashes.front();
+
+  const auto outcome = verify_matches(request, console.sink(), console.reporter());
+  bool failed = outcome.failures > 0;
+  if (options.update && !failed) {
+    const auto written = write_matches(*options.record, outcome.points);
+    if (!written) console.fail(written.error());
+    // What has moved is recorded now; what is gone could not be.
+    failed = std::ranges::find(outcome.changes, Change::gone) != outcome.changes.end();
+  } else {
+    const auto changes = parse_changes(options.fail_on); // checked before
+    failed = failed || std::ranges::any_of(outcome.changes, [&](Change change) {
+               return std::ranges::find(*changes, change) != changes->end();
+             });
+  }
+  const auto kept =
+      request.recorded.size() -
+      static_cast<std::size_t>(std::ranges::count_if(outcome.changes, [](Change change) {
+        return change != Change::build_id && change != Change::added;
+      }));
+  console.reporter().status(std::to_string(kept) + " of " +
+                            std::to_string(request.recorded.size()) + " matches are unchanged");
+  const ExitCode code = console.finish();
+  return failed ? ExitCode::failed : code;
+}
+
+} // namespace uprobectl::cli

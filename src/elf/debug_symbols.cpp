@@ -1,0 +1,73 @@
+// Symbols of an image that are not in its own tables.
+#include "elf/debug_search.hpp"
+#include "elf/image_state.hpp"
+#include "elf/notes.hpp"
+#include "elf/sections.hpp"
+#include "elf/symbol_file.hpp"
+#include "elf/xz.hpp"
+
+namespace uprobectl::elf {
+
+namespace {
+
+Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout) {
+  const auto section = section_named(layout, ".gnu_debugdata");
+  if (!section) return std::nullopt;
+  auto content = decode_xz(*section);
+  if (!content) return fail(std::move(content).error());
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+  const auto file = SymbolFile::read(*owner);
+  if (!file) return fail(file.error());
+  if (!(file->machine() == layout.machine))
+    return fail(ErrorKind::corrupt, "its content is for " + to_string(file->machine()));
+  auto table = file->symbols(Table::gnu_debugdata);
+  if (!table) return fail(std::move(table).error());
+  if (table->size() == 0) return std::nullopt;
+  return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
+}
+
+// Absolute and free of symbolic links where the file system still knows the file.
+std::string folder_of(const MappedFile& file) {
+  const std::string path = file.real_path().value_or(file.path());
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file) {
+  const std::string_view name = path.entry ? *path.entry : path.file;
+  return {.machine = layout.machine,
+          .build_id = read_build_id(layout),
+          .link = read_debug_link(layout),
+          .base_name = std::string(name.substr(name.rfind('/') + 1)),
+          .folder = file != nullptr ? folder_of(*file) : std::string()};
+}
+
+} // namespace
+
+std::span<const SymbolTable> Image::debug_symbols() const { return state_->debug_tables; }
+
+DebugReport Image::add_embedded_symbols() {
+  auto found = embedded_symbols(state_->layout);
+  if (!found) return {{}, {".gnu_debugdata is not used: " + found.error().message}};
+  if (!*found) return {};
+  state_->debug_tables.push_back(std::move((*found)->table));
+  state_->debug_owners.push_back(std::move((*found)->owner));
+  return {(*found)->source, {}};
+}
+
+DebugReport Image::add_debug_file(const DebugSearch& where) {
+  DebugFileSearch search(wanted_for(state_->layout, state_->path, state_->file.get()));
+  for (const std::string& place : where.places)
+    if (!search.done()) search.look_in(place);
+  if (!search.done()) search.look_by_build_id(where.system_folder);
+  if (!search.done()) search.look_by_link(where.system_folder);
+  DebugReport report{{}, std::move(search.warnings())};
+  if (auto& found = search.found()) {
+    report.used = std::move(found->source);
+    state_->debug_tables.push_back(std::move(found->table));
+    state_->debug_owners.push_back(std::move(found->owner));
+  }
+  return report;
+}
+
+} // namespace uprobectl::elf

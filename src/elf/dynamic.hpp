@@ -1,0 +1,39 @@
+// The dynamic table (PT_DYNAMIC): how the loader, and so we, find symbols without sections.
+#pragma once
+
+#include "elf/layout.hpp"
+
+namespace uprobectl::elf {
+
+// DT_* entries by tag; of a tag that occurs twice the last counts, as in glibc and bionic.
+struct DynamicTable {
+  std::optional<VirtualAddress> symbols;          // DT_SYMTAB
+  std::optional<VirtualAddress> strings;          // DT_STRTAB
+  std::optional<VirtualAddress> hash;             // DT_HASH
+  std::optional<VirtualAddress> gnu_hash;         // DT_GNU_HASH
+  std::optional<VirtualAddress> versions;         // DT_VERSYM
+  std::optional<VirtualAddress> defined_versions; // DT_VERDEF
+  std::optional<VirtualAddress> needed_versions;  // DT_VERNEED
+  std::optional<VirtualAddress> plt_relocations;  // DT_JMPREL
+  std::optional<VirtualAddress> rela;             // DT_RELA
+  std::optional<VirtualAddress> rel;              // DT_REL
+  std::optional<VirtualAddress> got;              // DT_PLTGOT
+  std::uint64_t plt_relocations_size = 0;         // DT_PLTRELSZ, bytes
+  std::uint64_t plt_relocation_type = 0;          // DT_PLTREL: DT_REL or DT_RELA
+  std::uint64_t rela_size = 0;                    // DT_RELASZ, bytes
+  std::uint64_t rel_size = 0;                     // DT_RELSZ, bytes
+  std::uint64_t strings_size = 0;                 // DT_STRSZ, bytes
+  std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
+};
+
+// Nothing where the image has none (static programs, files of debug data); corrupt where it has
+// one that is not in the file.
+Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout);
+
+// DT_STRTAB's bytes: DT_STRSZ of them, or what the segment has.
+Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table);
+
+// The string table offsets of DT_NEEDED, in order.
+std::vector<std::uint64_t> needed_offsets(const Layout& layout);
+
+} // namespace uprobectl::elf

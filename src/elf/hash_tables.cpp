@@ -1,0 +1,122 @@
+#include "elf/hash_tables.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace uprobectl::elf {
+
+namespace {
+
+constexpr std::uint64_t gnu_header_size = 16; // four words
+
+std::uint32_t gnu_hash(std::string_view name) {
+  std::uint32_t hash = 5381;
+  for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+  return hash;
+}
+
+std::uint32_t sysv_hash(std::string_view name) {
+  std::uint32_t hash = 0;
+  for (const char c : name) {
+    hash = (hash << 4) + static_cast<unsigned char>(c);
+    hash ^= (hash >> 24) & 0xf0;
+    hash &= 0x0fffffff;
+  }
+  return hash;
+}
+
+} // namespace
+
+std::optional<GnuHashTable> GnuHashTable::read(Bytes bytes, const Machine& machine) {
+  GnuHashTable table;
+  table.bytes_ = bytes;
+  table.machine_ = machine;
+  const auto buckets = table.word(0);
+  const auto first = table.word(4);
+  const auto bloom_words = table.word(8);
+  const auto bloom_shift = table.word(12);
+  if (!buckets || !first || !bloom_words || !bloom_shift) return std::nullopt;
+  // The loader masks with bloom_words - 1, so anything but a power of two finds nothing there.
+  if (!std::has_single_bit(*bloom_words) || *bloom_shift > 31) return std::nullopt;
+  table.bucket_count_ = *buckets;
+  table.first_hashed_ = *first;
+  table.bloom_words_ = *bloom_words;
+  table.bloom_shift_ = *bloom_shift;
+  table.buckets_at_ = gnu_header_size + std::uint64_t{*bloom_words} * (machine.is_64bit ? 8 : 4);
+  if (!slice(bytes, table.buckets_at_, std::uint64_t{*buckets} * 4)) return std::nullopt;
+  return table;
+}
+
+bool GnuHashTable::may_contain(std::uint32_t hash) const {
+  const std::uint32_t bits = machine_.is_64bit ? 64 : 32;
+  const std::uint64_t index = (hash / bits) & (bloom_words_ - 1);
+  const auto filter =
+      machine_.is_64bit
+          ? read_at<std::uint64_t>(bytes_, gnu_header_size + index * 8, machine_.order)
+          : std::optional<std::uint64_t>(word(gnu_header_size + index * 4));
+  const std::uint64_t mask =
+      std::uint64_t{1} << (hash % bits) | std::uint64_t{1} << ((hash >> bloom_shift_) % bits);
+  return filter && (*filter & mask) == mask;
+}
+
+std::uint64_t GnuHashTable::chain_offset(std::uint32_t index) const {
+  return buckets_at_ + (std::uint64_t{bucket_count_} + (index - first_hashed_)) * 4;
+}
+
+void GnuHashTable::for_each_candidate(std::string_view name, const VisitIndex& visit) const {
+  const std::uint32_t hash = gnu_hash(name);
+  if (bucket_count_ == 0 || !may_contain(hash)) return;
+  std::uint32_t index = *word(buckets_at_ + std::uint64_t{hash % bucket_count_} * 4);
+  if (index == 0 || index < first_hashed_) return;
+  for (;; ++index) {
+    const auto chained = word(chain_offset(index));
+    if (!chained) return;
+    if ((*chained | 1) == (hash | 1)) visit(index);
+    if ((*chained & 1) != 0 || index == UINT32_MAX) return; // bit 0 ends the chain
+  }
+}
+
+std::optional<std::uint32_t> GnuHashTable::symbol_count() const {
+  std::uint32_t last = 0;
+  for (std::uint64_t bucket = 0; bucket < bucket_count_; ++bucket)
+    last = std::max(last, *word(buckets_at_ + bucket * 4));
+  if (last == 0 || last < first_hashed_) return std::nullopt;
+  for (; last < UINT32_MAX; ++last) {
+    const auto chained = word(chain_offset(last));
+    if (!chained || (*chained & 1) != 0) break;
+  }
+  return last == UINT32_MAX ? last : last + 1;
+}
+
+std::optional<SysvHashTable> SysvHashTable::read(Bytes bytes, const Machine& machine) {
+  SysvHashTable table;
+  table.bytes_ = bytes;
+  table.machine_ = machine;
+  // The two ABIs that chose 8-byte words: Alpha's and 64-bit S/390's.
+  constexpr std::uint16_t em_alpha = 0x9026; // the unofficial number Linux uses
+  table.wide_ = machine.is_64bit && (machine.id == raw::EM_S390 || machine.id == em_alpha);
+  const auto buckets = table.word(0);
+  const auto symbols = table.word(1);
+  if (!buckets || !symbols || *buckets > UINT32_MAX || *symbols > UINT32_MAX) return std::nullopt;
+  table.bucket_count_ = static_cast<std::uint32_t>(*buckets);
+  table.symbol_count_ = static_cast<std::uint32_t>(*symbols);
+  return table;
+}
+
+std::optional<std::uint64_t> SysvHashTable::word(std::uint64_t index) const {
+  if (wide_) return read_at<std::uint64_t>(bytes_, index * 8, machine_.order);
+  return read_at<std::uint32_t>(bytes_, index * 4, machine_.order);
+}
+
+void SysvHashTable::for_each_candidate(std::string_view name, const VisitIndex& visit) const {
+  if (bucket_count_ == 0) return;
+  auto index = word(2 + std::uint64_t{sysv_hash(name) % bucket_count_});
+  // A chain that loops has visited every symbol after symbol_count_ steps.
+  for (std::uint32_t steps = 0; steps < symbol_count_; ++steps) {
+    if (!index || *index == 0 || *index >= symbol_count_) return;
+    visit(static_cast<std::uint32_t>(*index));
+    index = word(2 + std::uint64_t{bucket_count_} + *index);
+  }
+}
+
+} // namespace uprobectl::elf

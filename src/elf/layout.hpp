@@ -1,0 +1,50 @@
+// What the file header and the program headers say: enough to turn addresses into offsets, and
+// where everything else is to be read when it is asked for.
+#pragma once
+
+#include "elf/structures.hpp"
+
+namespace uprobectl::elf {
+
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+struct Note {
+  ByteRange range;
+  std::uint64_t alignment = 4; // of name and descriptor, bytes
+};
+
+struct DynamicSegment {
+  VirtualAddress address;
+  std::uint64_t size = 0; // bytes
+};
+
+struct Layout {
+  Bytes bytes;
+  Machine machine;
+  FileHeader header;
+  std::vector<Segment> segments;
+  std::vector<Note> notes;               // PT_NOTE
+  std::optional<DynamicSegment> dynamic; // PT_DYNAMIC
+  bool truncated = false;                // a PT_LOAD reaches past the end of the image
+};
+
+Result<Layout> read_layout(Bytes image);
+
+// The same of a file that is never loaded, a debug file: without segments and whatever else program
+// headers tell, which it may not have.
+Result<Layout> read_sections_only(Bytes image);
+
+const Segment* segment_of(const Layout& layout, VirtualAddress address);
+
+// The file bytes from the address to the end of its segment; nothing for .bss and gaps.
+std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address);
+
+// corrupt: what the tag points at is not in the file.
+Error unmapped(const Layout& layout, std::string_view tag, VirtualAddress address);
+
+std::string hex(std::uint64_t number); // "0x1f"
+
+} // namespace uprobectl::elf

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "elf/layout.hpp"
+
+namespace uprobectl::elf {
+
+// NT_GNU_BUILD_ID of a PT_NOTE, lower-case hex; nothing if there is none.
+std::optional<std::string> read_build_id(const Layout& layout);
+
+} // namespace uprobectl::elf

@@ -1,0 +1,41 @@
+#include "elf/symbol_file.hpp"
+
+#include "elf/notes.hpp"
+#include "elf/sections.hpp"
+
+namespace uprobectl::elf {
+
+SymbolFile::SymbolFile(Layout layout)
+    : layout_(std::move(layout)), build_id_(read_build_id(layout_)) {}
+
+Result<SymbolFile> SymbolFile::read(Bytes bytes) {
+  auto layout = read_sections_only(bytes);
+  if (!layout) return fail(std::move(layout).error());
+  layout->notes = note_sections(*layout);
+  // A file whose section headers were stripped may still show its build id by program headers.
+  if (layout->notes.empty())
+    if (auto loaded = read_layout(bytes)) layout->notes = std::move(loaded->notes);
+  return SymbolFile(std::move(*layout));
+}
+
+Result<SymbolTable> SymbolFile::symbols(Table table) const {
+  return section_symbols(layout_, raw::SHT_SYMTAB, table);
+}
+
+Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
+                const SymbolFile& file) {
+  using enum Kinship::Answer;
+  if (!(file.machine() == machine))
+    return {different,
+            "it is for " + to_string(file.machine()) + ", not for " + to_string(machine)};
+  const auto& id = file.build_id();
+  if (id && build_id) {
+    if (*id == *build_id) return {same, {}};
+    return {different, "its build id is " + *id + ", not " + *build_id};
+  }
+  if (build_id) return {different, "it has no build id, the binary has " + *build_id};
+  if (id) return {different, "its build id is " + *id + ", the binary has none"};
+  return {unknown, "neither it nor the binary has a build id to prove that they belong together"};
+}
+
+} // namespace uprobectl::elf

@@ -1,0 +1,36 @@
+// ELF files that are read for their names alone: what .gnu_debugdata holds, what
+// `objcopy --only-keep-debug` makes, an unstripped copy. They may have no program headers or stale
+// ones, and their code may be NOBITS. Nothing here turns an address into an offset.
+#pragma once
+
+#include "elf/layout.hpp"
+
+namespace uprobectl::elf {
+
+// A view of the bytes, which must outlive it.
+class SymbolFile {
+public:
+  static Result<SymbolFile> read(Bytes bytes);
+
+  const Machine& machine() const { return layout_.machine; }
+  const std::optional<std::string>& build_id() const { return build_id_; }
+  // Its .symtab, empty where it has none, with the symbols labelled as coming from `table`.
+  Result<SymbolTable> symbols(Table table) const;
+
+private:
+  explicit SymbolFile(Layout layout);
+
+  Layout layout_;
+  std::optional<std::string> build_id_;
+};
+
+// Whether a symbol file belongs to an image. A CRC or a place by build id can prove it too.
+struct Kinship {
+  enum class Answer { same, unknown, different };
+  Answer answer = Answer::different;
+  std::string reason; // of unknown and different, to stand behind the file's name
+};
+Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
+                const SymbolFile& file);
+
+} // namespace uprobectl::elf

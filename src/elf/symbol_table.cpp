@@ -1,0 +1,112 @@
+#include "elf/names.hpp"
+#include "elf/structures.hpp"
+
+namespace uprobectl::elf {
+
+namespace {
+
+constexpr std::uint8_t stb_gnu_unique = 10; // one definition a process; global in all that matters
+
+Binding binding_of(std::uint8_t info) {
+  switch (info >> 4) {
+  case raw::STB_GLOBAL:
+  case stb_gnu_unique:
+    return Binding::global;
+  case raw::STB_WEAK:
+    return Binding::weak;
+  default:
+    return Binding::local;
+  }
+}
+
+SymbolType type_of(std::uint8_t info) {
+  switch (info & 0xf) {
+  case raw::STT_NOTYPE:
+    return SymbolType::none;
+  case raw::STT_OBJECT:
+  case raw::STT_COMMON:
+    return SymbolType::object;
+  case raw::STT_FUNC:
+    return SymbolType::function;
+  case raw::STT_GNU_IFUNC:
+    return SymbolType::ifunc;
+  case raw::STT_SECTION:
+    return SymbolType::section;
+  case raw::STT_FILE:
+    return SymbolType::file;
+  case raw::STT_TLS:
+    return SymbolType::tls;
+  default:
+    return SymbolType::other;
+  }
+}
+
+// The static linker writes versions into .symtab names: "f@V" hidden, "f@@V" default.
+void split_version(Symbol& symbol) {
+  const std::size_t at = symbol.name.find('@', 1);
+  if (at == std::string_view::npos) return;
+  const bool is_default = symbol.name.substr(at).starts_with("@@");
+  const auto version = symbol.name.substr(at + (is_default ? 2 : 1));
+  if (version.empty()) return;
+  symbol.version = SymbolVersion{version, is_default, {}};
+  symbol.name = symbol.name.substr(0, at);
+}
+
+} // namespace
+
+SymbolTable::SymbolTable(Parts parts) : parts_(std::move(parts)) {
+  const std::uint64_t fit = parts_.entries.size() / symbol_size(parts_.machine);
+  count_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(fit, UINT32_MAX));
+}
+
+std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
+  if (index >= count_) return std::nullopt;
+  const std::uint64_t offset = index * symbol_size(parts_.machine);
+  const auto record = read_symbol(parts_.entries, offset, parts_.machine);
+  if (!record) return std::nullopt;
+  const auto name = name_at(parts_.strings, record->name);
+  if (!name) return std::nullopt;
+
+  Symbol symbol{.name = *name,
+                .address = {record->value},
+                .size = record->size,
+                .type = type_of(record->info),
+                .binding = binding_of(record->info),
+                .table = parts_.table,
+                .defined = record->section != raw::SHN_UNDEF,
+                .absolute = record->section == raw::SHN_ABS};
+  // ARM ELF supplement, section 5.5.3: bit 0 of a function's value means Thumb code.
+  const bool is_code = symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc;
+  if (parts_.machine.id == raw::EM_ARM && is_code && (record->value & 1) != 0) {
+    symbol.thumb = true;
+    symbol.address.value &= ~std::uint64_t{1};
+  }
+
+  if (parts_.table != Table::dynsym) {
+    split_version(symbol);
+  } else if (const auto word = read_at<std::uint16_t>(parts_.versions, index * std::uint64_t{2},
+                                                      parts_.machine.order)) {
+    // Indexes 0 and 1 are reserved: local, and global without version.
+    const std::size_t slot = *word & raw::VERSYM_VERSION;
+    const auto& names = parts_.version_names;
+    if (slot > 1 && names && slot < names->size() && !(*names)[slot].name.empty()) {
+      const bool is_default = symbol.defined && (*word & raw::VERSYM_HIDDEN) == 0;
+      symbol.version = SymbolVersion{(*names)[slot].name, is_default, (*names)[slot].library};
+    }
+  }
+  return symbol;
+}
+
+bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
+  if (index >= count_) return false;
+  const std::uint64_t offset = index * symbol_size(parts_.machine);
+  const auto start =
+      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
+  if (!start) return false;
+  const auto text = slice(parts_.strings, *start, name.size() + 1);
+  if (!text || !as_text(*text).starts_with(name)) return false;
+  const char end = as_text(*text).back();
+  return end == '\0' || (end == '@' && parts_.table != Table::dynsym);
+}
+
+} // namespace uprobectl::elf

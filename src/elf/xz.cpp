@@ -1,0 +1,84 @@
+#include "elf/xz.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <lzma.h>
+
+namespace uprobectl::elf {
+
+namespace {
+
+// liblzma's state, ended whichever way the function is left.
+class Decoder {
+public:
+  explicit Decoder(std::uint64_t memory)
+      : state_(::lzma_stream_decoder(&stream_, memory, LZMA_TELL_UNSUPPORTED_CHECK)) {}
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { ::lzma_end(&stream_); }
+
+  lzma_stream& stream() { return stream_; }
+  lzma_ret state() const { return state_; }
+  void run() { state_ = ::lzma_code(&stream_, LZMA_FINISH); }
+
+private:
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+  lzma_ret state_;
+};
+
+Error explain(lzma_ret state, const XzLimits& limits) {
+  switch (static_cast<int>(state)) {
+  case LZMA_MEMLIMIT_ERROR:
+    return {ErrorKind::unsupported,
+            fmt::format("xz data needs more than {} MiB to be decompressed", limits.memory >> 20)};
+  case LZMA_OPTIONS_ERROR:
+  case LZMA_UNSUPPORTED_CHECK:
+    return {ErrorKind::unsupported, "xz data uses a filter or check that is not known here"};
+  case LZMA_FORMAT_ERROR:
+    return {ErrorKind::corrupt, "not xz data"};
+  case LZMA_BUF_ERROR:
+    return {ErrorKind::corrupt, "xz data is truncated"};
+  default:
+    return {ErrorKind::corrupt, "xz data is damaged"};
+  }
+}
+
+} // namespace
+
+Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limits) {
+  constexpr std::uint64_t always_allowed = 1 << 20; // a MiB, whatever the ratio
+  const std::uint64_t by_ratio =
+      checked_mul(compressed.size(), limits.ratio).value_or(limits.output);
+  const std::uint64_t most = std::min(limits.output, std::max(by_ratio, always_allowed));
+
+  Decoder decoder(limits.memory);
+  lzma_stream& stream = decoder.stream();
+  stream.next_in = reinterpret_cast<const std::uint8_t*>(compressed.data());
+  stream.avail_in = compressed.size();
+  std::vector<std::byte> output;
+  // Symbol tables shrink to a fourth or less. One byte above the limit tells what reaches it from
+  // what goes beyond.
+  std::uint64_t room = std::min(most + 1, std::max<std::uint64_t>(compressed.size() * 4, 4096));
+  while (decoder.state() == LZMA_OK) {
+    if (stream.avail_out == 0) {
+      if (output.size() > most)
+        return fail(ErrorKind::unsupported,
+                    fmt::format("{} bytes of xz data become more than {} bytes, the most that is "
+                                "taken",
+                                compressed.size(), most));
+      const std::size_t filled = output.size();
+      output.resize(room);
+      stream.next_out = reinterpret_cast<std::uint8_t*>(output.data()) + filled;
+      stream.avail_out = output.size() - filled;
+      room = std::min(most + 1, room * 2);
+    }
+    decoder.run();
+  }
+  if (decoder.state() != LZMA_STREAM_END) return fail(explain(decoder.state(), limits));
+  output.resize(output.size() - stream.avail_out);
+  if (output.size() > most)
+    return fail(ErrorKind::unsupported, fmt::format("xz data becomes more than {} bytes", most));
+  return output;
+}
+
+} // namespace uprobectl::elf

@@ -1,0 +1,136 @@
+#include "insn/decoder.hpp"
+
+#include <algorithm>
+
+#include <llvm-c/Target.h>
+#include <llvm/ADT/SmallString.h>
+#include <llvm/MC/MCTargetOptions.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/raw_ostream.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Once a process: the registry is LLVM's own list, and a second entry would make it a ring.
+const llvm::Target* find_target(const char* triple) {
+  static const bool registered = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86Disassembler();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64Disassembler();
+    return true;
+  }();
+  std::string error;
+  return registered ? llvm::TargetRegistry::lookupTarget(triple, error) : nullptr;
+}
+
+// Prefixes come before everything else (Intel SDM volume 2, 2.1.1 and 2.2.1).
+bool is_x86_prefix(InstructionSet set, std::byte byte) {
+  switch (std::to_integer<std::uint8_t>(byte)) {
+  case 0x26: // es
+  case 0x2e: // cs
+  case 0x36: // ss
+  case 0x3e: // ds
+  case 0x64: // fs
+  case 0x65: // gs
+  case 0x66: // operand size
+  case 0x67: // address size
+  case 0xf0: // lock
+  case 0xf2: // repne
+  case 0xf3: // rep
+    return set != InstructionSet::arm64;
+  default:
+    return set == InstructionSet::x86_64 && (byte & std::byte{0xf0}) == std::byte{0x40}; // rex
+  }
+}
+
+} // namespace
+
+Decoder::Decoder(InstructionSet set, const llvm::Target& target, const char* triple,
+                 const char* features)
+    : set_(set), registers_(target.createMCRegInfo(triple)),
+      assembler_(target.createMCAsmInfo(*registers_, triple, llvm::MCTargetOptions())),
+      subtarget_(target.createMCSubtargetInfo(triple, "", features)),
+      instructions_(target.createMCInstrInfo()),
+      context_(std::make_unique<llvm::MCContext>(llvm::Triple(triple), assembler_.get(),
+                                                 registers_.get(), subtarget_.get())),
+      disassembler_(target.createMCDisassembler(*subtarget_, *context_)),
+      analysis_(target.createMCInstrAnalysis(instructions_.get())),
+      printer_(target.createMCInstPrinter(llvm::Triple(triple), assembler_->getAssemblerDialect(),
+                                          *assembler_, *instructions_, *registers_)) {
+  printer_->setPrintImmHex(true);
+  printer_->setPrintBranchImmAsAddress(true);
+  printer_->setMCInstrAnalysis(analysis_.get());
+}
+
+std::unique_ptr<Decoder> Decoder::make(InstructionSet set, const char* triple,
+                                       const char* features) {
+  const llvm::Target* target = find_target(triple);
+  if (target == nullptr) return nullptr;
+  return std::unique_ptr<Decoder>(new Decoder(set, *target, triple, features));
+}
+
+Decoder* Decoder::of(InstructionSet set) {
+  switch (set) {
+  case InstructionSet::x86_64: {
+    thread_local const auto decoder = make(set, "x86_64-linux-gnu", "");
+    return decoder.get();
+  }
+  case InstructionSet::i386: {
+    thread_local const auto decoder = make(set, "i386-linux-gnu", "");
+    return decoder.get();
+  }
+  case InstructionSet::arm64: {
+    // Every extension there is: the file may be for a newer processor than LLVM's default.
+    thread_local const auto decoder = make(set, "aarch64-linux-gnu", "+all");
+    return decoder.get();
+  }
+  case InstructionSet::arm:
+  case InstructionSet::thumb:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress address) const {
+  const Bytes window = bytes.first(std::min(bytes.size(), x86_longest_instruction));
+  const llvm::ArrayRef<std::uint8_t> raw(reinterpret_cast<const std::uint8_t*>(window.data()),
+                                         window.size());
+  Decoded decoded;
+  std::uint64_t size = 0;
+  // SoftFail is an encoding the manual calls unpredictable; it has a length and a name all the
+  // same.
+  if (disassembler_->getInstruction(decoded.instruction, size, raw, address.value, llvm::nulls()) ==
+      llvm::MCDisassembler::Fail)
+    return std::nullopt;
+  if (size == 0 || size > window.size()) return std::nullopt;
+  decoded.size = static_cast<std::uint32_t>(size);
+  decoded.only_prefix = std::ranges::all_of(
+      window.first(size), [&](std::byte byte) { return is_x86_prefix(set_, byte); });
+  return decoded;
+}
+
+Decoder::Written Decoder::write(const Decoded& decoded, VirtualAddress address) {
+  llvm::SmallString<128> text;
+  llvm::SmallString<128> comments;
+  llvm::raw_svector_ostream text_stream(text);
+  llvm::raw_svector_ostream comment_stream(comments);
+  printer_->setCommentStream(comment_stream);
+  // LLVM adds a branch's distance to the address it is told. A64 counts from the instruction's own,
+  // x86 from the next one's.
+  const std::uint64_t origin =
+      set_ == InstructionSet::arm64 ? address.value : address.value + decoded.size;
+  printer_->printInst(&decoded.instruction, origin, "", *subtarget_, text_stream);
+  printer_->setCommentStream(llvm::nulls()); // ours ends here
+  if (const auto memory = analysis_->evaluateMemoryOperandAddress(
+          decoded.instruction, subtarget_.get(), address.value, decoded.size)) {
+    comment_stream << "0x";
+    comment_stream.write_hex(*memory);
+  }
+  return {text.str().str(), comments.str().str()};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,127 @@
+#include "output/escape.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace uprobectl {
+
+namespace {
+
+unsigned char byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
+
+bool in(unsigned char byte, unsigned low, unsigned high) { return byte >= low && byte <= high; }
+
+// The length of the well-formed UTF-8 sequence that begins at the position, 0 if there is none
+// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  const unsigned char lead = byte_at(text, at);
+  if (lead < 0x80) return 1;
+  const std::size_t length = in(lead, 0xc2, 0xdf)   ? 2
+                             : in(lead, 0xe0, 0xef) ? 3
+                             : in(lead, 0xf0, 0xf4) ? 4
+                                                    : 0;
+  if (length == 0 || text.size() - at < length) return 0;
+  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+  if (!in(byte_at(text, at + 1), low, high)) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if (!in(byte_at(text, at + i), 0x80, 0xbf)) return 0;
+  return length;
+}
+
+constexpr char hex_digits[] = "0123456789abcdef";
+
+void append_byte(std::string& out, std::string_view prefix, unsigned char byte) {
+  out += prefix;
+  out += hex_digits[byte >> 4];
+  out += hex_digits[byte & 0xf];
+}
+
+constexpr std::uint64_t every_byte(std::uint64_t value) { return 0x0101010101010101 * value; }
+
+// The high bit of each byte of the word that is zero; also of bytes after such a one, which does
+// not matter to those who only ask whether there is any.
+constexpr std::uint64_t zero_bytes(std::uint64_t word) {
+  return (word - every_byte(1)) & ~word & every_byte(0x80);
+}
+
+// True if none of the eight bytes needs a closer look: printable ASCII without quote and backslash.
+constexpr bool is_plain(std::uint64_t word) {
+  const std::uint64_t below_space = (word - every_byte(0x20)) & ~word & every_byte(0x80);
+  return ((word & every_byte(0x80)) | below_space | zero_bytes(word ^ every_byte(0x7f)) |
+          zero_bytes(word ^ every_byte('"')) | zero_bytes(word ^ every_byte('\\'))) == 0;
+}
+
+bool is_plain(unsigned char byte, bool json) {
+  return byte >= 0x20 && byte < 0x7f && !(json && (byte == '"' || byte == '\\'));
+}
+
+// Where the run of plain ASCII that begins at the position ends. Nearly all text is one such run,
+// so it is looked at in words.
+std::size_t end_of_run(std::string_view text, std::size_t at, bool json) {
+  while (text.size() - at >= sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, sizeof(word));
+    if (!is_plain(word)) break;
+    at += sizeof(word);
+  }
+  while (at < text.size() && is_plain(byte_at(text, at), json)) ++at;
+  return at;
+}
+
+void append_json_ascii(std::string& out, char c) {
+  switch (c) {
+  case '"':
+    out += "\\\"";
+    return;
+  case '\\':
+    out += "\\\\";
+    return;
+  case '\n':
+    out += "\\n";
+    return;
+  case '\t':
+    out += "\\t";
+    return;
+  default:
+    append_byte(out, "\\u00", static_cast<unsigned char>(c));
+  }
+}
+
+} // namespace
+
+void append_printable(std::string& out, std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = end_of_run(text, at, false);
+    out += text.substr(at, end - at);
+    at = end;
+    if (at == text.size()) return;
+    const std::size_t length = sequence_length(text, at);
+    const bool is_c1 = length == 2 && byte_at(text, at) == 0xc2 && byte_at(text, at + 1) < 0xa0;
+    if (length < 2 || is_c1)
+      for (std::size_t i = 0; i < (is_c1 ? 2U : 1U); ++i)
+        append_byte(out, "\\x", byte_at(text, at + i));
+    else
+      out += text.substr(at, length);
+    at += length < 2 ? 1 : length;
+  }
+}
+
+void append_json(std::string& out, std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = end_of_run(text, at, true);
+    out += text.substr(at, end - at);
+    at = end;
+    if (at == text.size()) return;
+    const std::size_t length = sequence_length(text, at);
+    if (length == 1)
+      append_json_ascii(out, text[at]);
+    else
+      out += length == 0 ? "\xef\xbf\xbd" : text.substr(at, length);
+    at += length == 0 ? 1 : length;
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,17 @@
+// Names from hostile files on their way to a terminal or into JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace uprobectl {
+
+// Appends the text with control characters (C0, DEL, C1) and bytes that are no UTF-8 as \xNN: a
+// name must not move a terminal's cursor or fake a line.
+void append_printable(std::string& out, std::string_view text);
+
+// Appends the text as the inside of a JSON string (RFC 8259 section 7); each byte that is no
+// UTF-8 becomes U+FFFD.
+void append_json(std::string& out, std::string_view text);
+
+} // namespace uprobectl

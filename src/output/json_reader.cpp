@@ -1,0 +1,56 @@
+#include "uprobectl/output.hpp"
+
+#include <charconv>
+#include <llvm/Support/JSON.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::optional<std::string> text_at(const llvm::json::Object& object, llvm::StringRef key) {
+  const auto value = object.getString(key);
+  return value ? std::optional(value->str()) : std::nullopt;
+}
+
+// "0x2a", as the contract writes offsets.
+std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::StringRef key) {
+  const auto text = object.getString(key);
+  if (!text || !text->starts_with("0x")) return std::nullopt;
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text->begin() + 2, text->end(), value, 16);
+  if (error != std::errc() || end != text->end()) return std::nullopt;
+  return value;
+}
+
+} // namespace
+
+Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
+  auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return fail(ErrorKind::corrupt, "not a line of JSON");
+  }
+  const llvm::json::Object* object = parsed->getAsObject();
+  const auto type = object != nullptr ? object->getString("type") : std::nullopt;
+  if (!type) return fail(ErrorKind::corrupt, "a record without a type");
+  if (*type != "match") return std::nullopt;
+
+  const auto target = text_at(*object, "target");
+  const auto request = text_at(*object, "request");
+  const auto offset = number_at(*object, "offset");
+  const auto image_offset = number_at(*object, "image_offset");
+  if (!target || !request || !offset || !image_offset)
+    return fail(ErrorKind::corrupt, "a match without its target, request, offset or image_offset");
+  return RecordedMatch{.target = *target,
+                       .request = *request,
+                       .entry = text_at(*object, "entry"),
+                       .file = text_at(*object, "file").value_or(""),
+                       .offset = *offset,
+                       .image_offset = *image_offset,
+                       .symbol = text_at(*object, "symbol"),
+                       .symbol_offset = number_at(*object, "symbol_offset").value_or(0),
+                       .version = text_at(*object, "version"),
+                       .build_id = text_at(*object, "build_id")};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,211 @@
+#include "output/json_record.hpp"
+#include "uprobectl/output.hpp"
+
+namespace uprobectl {
+
+namespace {
+
+using Text = std::optional<std::string_view>;
+
+Text text_of(const std::optional<std::string>& value) {
+  return value ? Text(*value) : std::nullopt;
+}
+
+class JsonSink final : public Sink {
+public:
+  explicit JsonSink(OutputBuffer& out) : out_(out) {}
+
+  void match(const ProbePoint& point) override {
+    JsonRecord record(line_, "match");
+    record.field("target", point.target);
+    record.field("request", point.request);
+    record.field("file", point.real_path);
+    record.field("entry", point.path.entry);
+    record.field("offset", point.offset);
+    record.field("image_offset", point.image_offset);
+    record.field("address", point.address);
+    record.field("symbol", point.symbol);
+    record.field("symbol_offset",
+                 point.symbol ? std::optional(Hex{point.symbol_offset}) : std::nullopt);
+    record.field("demangled", point.demangled);
+    record.field("version", point.version);
+    record.field("default_version", point.default_version);
+    record.field("size", point.size);
+    record.field("kind", point.kind ? Text(to_string(*point.kind)) : std::nullopt);
+    record.field("table", point.table ? Text(to_string(*point.table)) : std::nullopt);
+    record.field("machine", elf::to_string(point.machine));
+    record.field("build_id", point.build_id);
+    record.field("aliases", point.aliases);
+    record.field("instruction", nullptr);
+    finish(record);
+  }
+
+  void symbol(const SymbolRecord& listed) override {
+    const elf::Symbol& symbol = listed.symbol;
+    std::optional<ImageOffset> image_offset;
+    std::optional<FileOffset> offset;
+    if (symbol.defined) image_offset = listed.image->to_image(symbol.address);
+    if (image_offset) offset = listed.image->to_file(*image_offset);
+    auto demangled = demangle(symbol.name);
+    if (demangled && *demangled == symbol.name) demangled.reset();
+    JsonRecord record(line_, "symbol");
+    record.field("file", listed.real_path);
+    record.field("entry", listed.image->path().entry);
+    record.field("offset", offset);
+    record.field("image_offset", image_offset);
+    record.field("address", symbol.defined ? std::optional(symbol.address) : std::nullopt);
+    record.field("symbol", symbol.name);
+    record.field("demangled", demangled);
+    record.field("version", symbol.version ? Text(symbol.version->name) : std::nullopt);
+    record.field("default_version",
+                 symbol.version ? std::optional(symbol.version->is_default) : std::nullopt);
+    record.field("size", symbol.size);
+    record.field("bind", to_string(symbol.binding));
+    record.field("kind", to_string(kind_of(symbol)));
+    record.field("table", to_string(symbol.table));
+    record.field("aliases", listed.aliases);
+    finish(record);
+  }
+
+  void library(const LibraryRecord& listed) override {
+    const ArchiveLibrary& library = listed.library;
+    JsonRecord record(line_, "library");
+    record.field("file", listed.real_path);
+    record.field("entry", library.entry);
+    record.field("offset", library.offset);
+    record.field("size", library.size);
+    record.field("compression", library.compression);
+    record.field("alignment", library.alignment);
+    record.field("machine",
+                 library.machine ? std::optional(elf::to_string(*library.machine)) : std::nullopt);
+    record.field("probeable", library.probeable);
+    record.field("reason", library.reason);
+    finish(record);
+  }
+
+  void drift(const DriftRecord& drift) override {
+    JsonRecord record(line_, "drift");
+    record.field("target", drift.target);
+    record.field("request", drift.request);
+    record.field("symbol", drift.symbol);
+    record.field("change", to_string(drift.change));
+    record.field("recorded", drift.recorded);
+    record.field("found", drift.found);
+    finish(record);
+  }
+
+  void attached(const AttachedRecord& attached) override {
+    JsonRecord record(line_, "attached");
+    record.field("mechanism", attached.mechanism);
+    record.field("probes", static_cast<std::uint64_t>(attached.probes));
+    record.field("program", attached.program);
+    line_ += ",\"clocks\":{\"monotonic\":";
+    append_decimal(line_, attached.monotonic_ns);
+    line_ += ",\"boottime\":";
+    append_decimal(line_, attached.boottime_ns);
+    line_ += ",\"realtime\":";
+    append_decimal(line_, attached.realtime_ns);
+    line_ += '}';
+    finish(record);
+  }
+
+  void event(const Event& event) override {
+    const ProbePoint& point = *event.point;
+    const bool entry = event.kind == EventKind::entry;
+    JsonRecord record(line_, "event");
+    record.field("time_ns", event.time_ns);
+    record.field("pid", event.pid);
+    record.field("ns_pid", nullptr);
+    record.field("tid", event.tid);
+    record.field("comm", event.comm);
+    record.field("cpu", event.cpu);
+    record.field("file", point.real_path);
+    record.field("entry", point.path.entry);
+    record.field("symbol", text_of(point.symbol));
+    record.field("image_offset", point.image_offset);
+    record.field("kind", entry ? "entry" : "return");
+    if (entry)
+      write_arguments(event);
+    else
+      record.field("arguments", nullptr);
+    record.field("return_value", entry ? std::nullopt : std::optional(Hex{event.return_value}));
+    record.field("latency_ns", nullptr);
+    record.field("stack", nullptr);
+    record.field("registers", nullptr);
+    record.field("map", nullptr);
+    record.field("record_type", nullptr);
+    record.field("record", nullptr);
+    record.field("raw", nullptr);
+    finish(record);
+  }
+
+  void probe(const ProbeRecord& probe) override {
+    const ProbePoint& point = *probe.point;
+    JsonRecord record(line_, "probe");
+    record.field("symbol", point.symbol);
+    record.field("file", point.real_path);
+    record.field("entry", point.path.entry);
+    record.field("offset", point.offset);
+    record.field("status", probe.hit ? "hit" : "silent");
+    record.field("hits", probe.hits);
+    record.field("processes_mapping", probe.processes_mapping);
+    record.field("reason", probe.reason);
+    finish(record);
+  }
+
+  void lost(const LostRecord& lost) override {
+    JsonRecord record(line_, "lost");
+    record.field("count", lost.count);
+    record.field("reason", lost.reason);
+    finish(record);
+  }
+
+  void summary(const SummaryRecord& summary) override {
+    JsonRecord record(line_, "summary");
+    record.field("events", summary.events);
+    record.field("lost", summary.lost);
+    record.field("duration_ns", summary.duration_ns);
+    record.field("probes_hit", static_cast<std::uint64_t>(summary.probes_hit));
+    record.field("probes_silent", static_cast<std::uint64_t>(summary.probes_silent));
+    record.field("detached_cleanly", summary.detached_cleanly);
+    finish(record);
+  }
+
+  void error(const ErrorRecord& failure) override {
+    JsonRecord record(line_, "error");
+    record.field("target", failure.target);
+    record.field("request", failure.request);
+    record.field("code", code(failure.error.kind));
+    record.field("message", failure.error.message);
+    record.field("hints", failure.error.hints);
+    finish(record);
+  }
+
+private:
+  void finish(JsonRecord& record) {
+    record.end();
+    out_.append(line_);
+    line_.clear(); // keeps its memory for the next record
+  }
+
+  void write_arguments(const Event& event) {
+    line_ += ",\"arguments\":[";
+    for (std::size_t i = 0; i < event.arguments.size(); ++i) {
+      line_ += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
+      append_decimal(line_, i);
+      line_ += "\",\"type\":\"x64\",\"value\":\"";
+      append_hex(line_, event.arguments[i]);
+      line_ += "\",\"error\":null}";
+    }
+    line_ += ']';
+  }
+
+  OutputBuffer& out_;
+  std::string line_;
+};
+
+} // namespace
+
+std::unique_ptr<Sink> make_json_sink(OutputBuffer& out) { return std::make_unique<JsonSink>(out); }
+
+} // namespace uprobectl

@@ -1,0 +1,162 @@
+#include "output/escape.hpp"
+#include "output/json_record.hpp"
+#include "output/text_table.hpp"
+#include "output/wall_clock.hpp"
+
+#include <unordered_map>
+
+namespace uprobectl {
+
+namespace {
+
+std::string hex(std::uint64_t value) {
+  std::string text;
+  append_hex(text, value);
+  return text;
+}
+
+// "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)": entry data + (address - p_vaddr + p_offset).
+std::string sum_of(const ProbePoint& point) {
+  return hex(point.entry_data.value) + " + (" + hex(point.address.value) + " - " +
+         hex(point.segment_address.value) + " + " + hex(point.segment_offset.value) + ")";
+}
+
+// C++ names hold commas.
+std::string joined_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : " = ") + demangle(name).value_or(name);
+  return text;
+}
+
+class TextSink final : public Sink {
+public:
+  TextSink(OutputBuffer& out, const TextStyle& style)
+      : out_(out), style_(style), table_(out, style.aligned) {}
+
+  void match(const ProbePoint& point) override {
+    if (style_.offset_only) {
+      table_.row({hex(point.offset.value)});
+      return;
+    }
+    const std::string aliases = joined_names(point.aliases.value_or(std::vector<std::string>()));
+    if (style_.verbose) {
+      header({"OFFSET", "FILE", "SYMBOL", "SUM", style_.aliases ? "ALIASES" : ""});
+      table_.row({hex(point.offset.value), to_string(point.path), display_name(point),
+                  sum_of(point), aliases});
+    } else {
+      header({"OFFSET", "FILE", "SYMBOL", style_.aliases ? "ALIASES" : ""});
+      table_.row({hex(point.offset.value), to_string(point.path), display_name(point), aliases});
+    }
+  }
+
+  void symbol(const SymbolRecord& listed) override {
+    header({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
+            listed.target.empty() ? "" : "TARGET"});
+    const elf::Symbol& symbol = listed.symbol;
+    const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
+    std::string name = display_name(symbol);
+    for (const elf::Symbol& other : listed.folded) name += " = " + display_name(other);
+    table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
+                symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
+                to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
+  }
+
+  void library(const LibraryRecord& listed) override {
+    header(
+        {"OFFSET", "SIZE", "COMPRESSION", "ALIGNMENT", "MACHINE", "PROBEABLE", "ENTRY", "REASON"});
+    const ArchiveLibrary& library = listed.library;
+    table_.row({library.offset ? hex(library.offset->value) : "-", std::to_string(library.size),
+                library.compression, library.alignment ? std::to_string(*library.alignment) : "-",
+                library.machine ? elf::to_string(*library.machine) : "-",
+                library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
+  }
+
+  void drift(const DriftRecord& drift) override {
+    header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
+    table_.row({to_string(drift.change), drift.recorded.value_or("-"), drift.found.value_or("-"),
+                drift.target, drift.symbol.value_or(drift.request.value_or(""))});
+  }
+
+  void attached(const AttachedRecord& record) override {
+    clock_ = WallClock(record.monotonic_ns, record.realtime_ns);
+  }
+
+  void event(const Event& event) override {
+    if (style_.header && !std::exchange(header_written_, true))
+      out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
+                                   "                  ARGUMENTS\n"
+                                 : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
+    line_.clear();
+    clock_.append_time(line_, event.time_ns);
+    cell(std::to_string(event.pid), 15, line_.size());
+    cell(std::to_string(event.tid), 7, last_width_);
+    cell(event.comm, 7, last_width_);
+    cell(name_of(*event.point), 15, last_width_);
+    constexpr std::size_t name_width = 24;
+    if (event.kind == EventKind::entry) {
+      cell(arguments_of(event), name_width, last_width_);
+    } else {
+      if (!style_.aligned) line_ += '\t'; // the column of the arguments stays empty
+      cell("= " + hex(event.return_value), name_width, last_width_);
+    }
+    line_ += '\n';
+    out_.append(line_);
+  }
+
+  void probe(const ProbeRecord&) override {}
+  void lost(const LostRecord&) override {}
+  void summary(const SummaryRecord&) override {}
+  void error(const ErrorRecord&) override {}
+
+private:
+  void header(std::initializer_list<std::string_view> names) {
+    if (style_.header && !std::exchange(header_written_, true)) table_.row(names);
+  }
+
+  // Ends the cell before, which has taken `taken` of `width` columns, and writes the next one.
+  // Events are live, so their columns have fixed widths.
+  void cell(std::string_view text, std::size_t width, std::size_t taken) {
+    if (!style_.aligned)
+      line_ += '\t';
+    else
+      line_.append((taken < width ? width - taken : 0) + 2, ' ');
+    const std::size_t begin = line_.size();
+    append_printable(line_, text);
+    last_width_ = display_width(std::string_view(line_).substr(begin));
+  }
+
+  const std::string& name_of(const ProbePoint& point) {
+    std::string& name = names_[&point];
+    if (name.empty()) name = display_name(point);
+    return name;
+  }
+
+  static std::string arguments_of(const Event& event) {
+    std::string text;
+    for (std::size_t i = 0; i < event.arguments.size(); ++i) {
+      text += i == 0 ? "arg" : " arg";
+      append_decimal(text, i);
+      text += '=';
+      append_hex(text, event.arguments[i]);
+    }
+    return text;
+  }
+
+  OutputBuffer& out_;
+  TextStyle style_;
+  TextTable table_;
+  WallClock clock_{0, 0};
+  bool header_written_ = false;
+  std::size_t last_width_ = 0;
+  std::string line_;
+  std::unordered_map<const ProbePoint*, std::string> names_;
+};
+
+} // namespace
+
+std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style) {
+  return std::make_unique<TextSink>(out, style);
+}
+
+} // namespace uprobectl

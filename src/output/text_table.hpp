@@ -1,0 +1,32 @@
+// Rows of columns: tab-separated as they come, or held back and padded for a terminal.
+#pragma once
+
+#include "uprobectl/output.hpp"
+
+#include <initializer_list>
+
+namespace uprobectl {
+
+class TextTable {
+public:
+  TextTable(OutputBuffer& out, bool aligned) : out_(out), aligned_(aligned) {}
+  TextTable(const TextTable&) = delete;
+  TextTable& operator=(const TextTable&) = delete;
+  ~TextTable() { flush(); }
+
+  // Cells are made printable here; empty ones at the end are left out.
+  void row(std::initializer_list<std::string_view> cells);
+  // Writes what is held back.
+  void flush();
+
+private:
+  OutputBuffer& out_;
+  bool aligned_;
+  std::string line_;
+  std::vector<std::vector<std::string>> held_;
+};
+
+// The number of terminal columns that printable UTF-8 text takes, one a character.
+std::size_t display_width(std::string_view text);
+
+} // namespace uprobectl

@@ -1,0 +1,70 @@
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Files in /proc have no size that stat would tell: read until the end.
+Result<std::string> read_proc_file(const std::string& path) {
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd) return fail(system_error(errno, path));
+  std::string text;
+  char chunk[16384];
+  for (;;) {
+    const ssize_t size = ::read(fd.get(), chunk, sizeof(chunk));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return fail(system_error(errno, path));
+    if (size == 0) return text;
+    text.append(chunk, static_cast<std::size_t>(size));
+  }
+}
+
+std::string proc_path(pid_t pid, std::string_view name) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+} // namespace
+
+Result<std::vector<Mapping>> mappings_of(pid_t pid) {
+  auto text = read_proc_file(proc_path(pid, "maps"));
+  if (!text) {
+    if (text.error().kind == ErrorKind::not_found)
+      return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+    return fail(std::move(text).error());
+  }
+  return parse_maps(*text);
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> result;
+  const std::unique_ptr<DIR, CloseDirectory> directory{::opendir("/proc")};
+  if (!directory) return result;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc() && end == name.data() + name.size()) result.push_back(pid);
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
+std::optional<std::string> command_name(pid_t pid) {
+  auto text = read_proc_file(proc_path(pid, "comm"));
+  if (!text) return std::nullopt;
+  if (text->ends_with('\n')) text->pop_back();
+  return std::move(*text);
+}
+
+} // namespace uprobectl

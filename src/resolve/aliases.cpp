@@ -1,0 +1,14 @@
+#include "resolve/aliases.hpp"
+
+namespace uprobectl {
+
+void add_aliases(const elf::Image& image, std::span<ProbePoint> points) {
+  const auto symbols = list_symbols(image, {});
+  for (ProbePoint& point : points) {
+    if (!symbols || !point.symbol) continue;
+    const VirtualAddress start{point.address.value - point.symbol_offset};
+    point.aliases = alias_names(*symbols, start, *point.symbol);
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,87 @@
+#include "resolve/debug_source.hpp"
+
+#include "resolve/aliases.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace uprobectl {
+
+namespace {
+
+bool has_symtab(const elf::Image& image) {
+  const auto table = image.full_symbols();
+  return table && table->size() > 0;
+}
+
+bool is_about_all_symbols(const Question& question) {
+  if (question.function.form == FunctionSpec::Form::plt) return false;
+  return question.function.form != FunctionSpec::Form::name || is_pattern(question.function.name) ||
+         question.options.clones || question.options.aliases;
+}
+
+Result<std::vector<ProbePoint>> ask(const Question& question) {
+  switch (question.function.form) {
+  case FunctionSpec::Form::name:
+    return resolve_name(question);
+  case FunctionSpec::Form::plt:
+    return resolve_plt(question);
+  case FunctionSpec::Form::virtual_address:
+  case FunctionSpec::Form::image_offset:
+  case FunctionSpec::Form::file_offset:
+    break;
+  }
+  return resolve_number(question);
+}
+
+// Whether other symbols could change the answer. An import or data of that name can hide a static
+// function of a debug file.
+bool may_be_elsewhere(const Question& question, const Error& error) {
+  if (question.function.form != FunctionSpec::Form::name) return false;
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
+         error.kind == ErrorKind::no_code;
+}
+
+} // namespace
+
+bool DebugSource::add_next(elf::Image& image) {
+  while (next_ != Next::nothing) {
+    const bool embedded = next_ == Next::embedded;
+    elf::DebugReport report =
+        embedded ? image.add_embedded_symbols() : image.add_debug_file(where_);
+    next_ = embedded ? Next::file : Next::nothing;
+    std::ranges::move(report.warnings, std::back_inserter(notes_.warnings));
+    if (!report.used) continue;
+    notes_.used.push_back(std::move(*report.used));
+    return true;
+  }
+  return false;
+}
+
+void DebugSource::complete(elf::Image& image) {
+  if (has_symtab(image)) return;
+  while (add_next(image)) {
+  }
+}
+
+Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
+                                       DebugSource& source) {
+  if (is_about_all_symbols(question)) source.complete(image);
+  auto points = ask(question);
+  while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
+    points = ask(question);
+  if (points && question.options.aliases) add_aliases(image, *points);
+  if (points || points.error().kind != ErrorKind::not_found ||
+      question.function.form == FunctionSpec::Form::plt)
+    return points;
+
+  constexpr std::size_t most_hints = 2;
+  Error error = std::move(points).error();
+  if (error.hints.size() < most_hints && source.where().places.empty() &&
+      image.debug_symbols().empty() && !has_symtab(image))
+    error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
+                                  "symbol file, or the folder of it, with --debug-dir");
+  return fail(std::move(error));
+}
+
+} // namespace uprobectl

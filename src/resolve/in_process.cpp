@@ -1,0 +1,142 @@
+#include "resolve/in_process.hpp"
+
+#include "uprobectl/archive.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <sys/stat.h>
+
+namespace uprobectl {
+
+namespace {
+
+// "libfoo.so", or "foo" for libfoo.so and libfoo.so.1.
+bool is_meant(std::string_view file, std::string_view name) {
+  if (file == name) return true;
+  const std::string stem = "lib" + std::string(name) + ".so";
+  return file.starts_with(stem) && (file.size() == stem.size() || file[stem.size()] == '.');
+}
+
+std::optional<FileIdentity> identity_of(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileIdentity{status.st_dev, status.st_ino};
+}
+
+// Where a mapping's file can be opened: by its path in the process's root folder, or, where another
+// file or none has that path by now, through the mapping itself.
+struct Reach {
+  std::string path;
+  bool replaced = false;
+};
+
+Reach reach(pid_t pid, const Mapping& mapping) {
+  Reach reach{.path = fmt::format("/proc/{}/root{}", pid, mapping.path), .replaced = false};
+  const auto identity = identity_of(reach.path);
+  if (identity && identity->inode == mapping.identity.inode) return reach;
+  return {.path = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end),
+          .replaced = true};
+}
+
+class Search {
+public:
+  explicit Search(std::string_view text) : text_(text) {}
+
+  Result<void> in_mappings(pid_t pid) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) return fail(mappings.error());
+    for (const Mapping& mapping : *mappings) {
+      if (is_meant(file_name_of(mapping.path), text_))
+        add(pid, mapping, std::nullopt);
+      else if (const auto entry = entry_at(pid, mapping);
+               entry && is_meant(file_name_of(*entry), text_))
+        add(pid, mapping, entry);
+    }
+    return {};
+  }
+
+  Result<void> in_root_folder(pid_t pid) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) return fail(mappings.error());
+    for (const BinaryPath& reading : readings(text_)) {
+      const std::string path = fmt::format("/proc/{}/root{}", pid, reading.file);
+      const auto identity = identity_of(path);
+      if (!identity) continue;
+      FileOfProcess file{
+          .open_path = path, .shown = reading, .identity = *identity, .warnings = {}};
+      const auto other = std::ranges::find_if(*mappings, [&](const Mapping& mapping) {
+        return mapping.path == reading.file && mapping.identity.inode != identity->inode;
+      });
+      if (other != mappings->end())
+        file.warnings.push_back(
+            fmt::format("{}: process {} maps an older file that had this path", reading.file, pid));
+      add(std::move(file));
+      return {};
+    }
+    return {};
+  }
+
+  std::vector<FileOfProcess> take() { return std::move(found_); }
+
+private:
+  void add(pid_t pid, const Mapping& mapping, std::optional<std::string> entry) {
+    const Reach way = reach(pid, mapping);
+    const auto identity = identity_of(way.path);
+    if (!identity) return;
+    FileOfProcess file{.open_path = way.path,
+                       .shown = {.file = mapping.path, .entry = std::move(entry)},
+                       .identity = *identity,
+                       .warnings = {}};
+    if (way.replaced)
+      file.warnings.push_back(fmt::format(
+          "{}: process {} maps a file that is no longer at this path; that one is meant",
+          mapping.path, pid));
+    add(std::move(file));
+  }
+
+  void add(FileOfProcess file) {
+    const auto same = [&](const FileOfProcess& known) {
+      return known.identity == file.identity && known.shown.entry == file.shown.entry;
+    };
+    if (std::ranges::none_of(found_, same)) found_.push_back(std::move(file));
+  }
+
+  // The entry whose bytes a mapping of an archive shows. Opens each archive once.
+  std::optional<std::string> entry_at(pid_t pid, const Mapping& mapping) {
+    auto known = archives_.find(mapping.identity);
+    if (known == archives_.end()) {
+      auto file = MappedFile::open(reach(pid, mapping).path);
+      const bool readable = file && Archive::looks_like_archive(file->bytes());
+      known = archives_
+                  .emplace(mapping.identity,
+                           readable ? std::make_unique<MappedFile>(std::move(*file)) : nullptr)
+                  .first;
+    }
+    if (!known->second) return std::nullopt;
+    const auto archive = Archive::parse(known->second->bytes());
+    if (!archive) return std::nullopt;
+    const auto entry = archive->entry_at(mapping.offset);
+    if (!entry || !*entry) return std::nullopt;
+    return std::string((*entry)->name);
+  }
+
+  std::string_view text_;
+  std::vector<FileOfProcess> found_;
+  std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: no archive
+};
+
+} // namespace
+
+Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
+                                                     std::span<const pid_t> pids) {
+  Search search(text);
+  const bool bare = text.find('/') == std::string_view::npos;
+  if (!bare && !text.starts_with('/')) return search.take(); // relative: to our own folder
+  for (const pid_t pid : pids)
+    if (auto done = bare ? search.in_mappings(pid) : search.in_root_folder(pid); !done)
+      return fail(std::move(done).error());
+  return search.take();
+}
+
+} // namespace uprobectl

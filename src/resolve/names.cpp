@@ -1,0 +1,126 @@
+#include "resolve/choose.hpp"
+#include "resolve/explain.hpp"
+#include "resolve/kin.hpp"
+#include "resolve/point.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Symbols = std::vector<elf::Symbol>;
+
+// "+N" lies inside the symbol; a label has no inside.
+Result<std::uint64_t> checked_plus(const Question& question, const elf::Symbol& symbol) {
+  const std::uint64_t plus = question.function.plus.value_or(0);
+  if (plus == 0 || plus < symbol.size || question.options.unsafe) return plus;
+  if (symbol.size == 0)
+    return fail(
+        Error{ErrorKind::out_of_range,
+              fmt::format("{}: '{}' has no size, so '+{:#x}' cannot be checked to lie in it",
+                          question.subject(), symbol.name, plus)}
+            .hint(fmt::format("give the place as vaddr:{:#x}", symbol.address.value + plus)));
+  return fail(ErrorKind::out_of_range,
+              fmt::format("{}: '+{:#x}' is outside '{}', which has {:#x} bytes", question.subject(),
+                          plus, symbol.name, symbol.size));
+}
+
+Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbols& symbols) {
+  std::vector<ProbePoint> points;
+  for (const elf::Symbol& symbol : symbols) {
+    auto point = point_of(question, symbol);
+    if (!point) return fail(std::move(point).error());
+    points.push_back(std::move(*point));
+  }
+  return points;
+}
+
+// The one place that the candidates name, or all of them, and what is to be said about it.
+// searched: the tables have been read for them already, so reading on costs little.
+Result<std::vector<ProbePoint>> chosen_points(const Question& question, const Symbols& candidates,
+                                              bool searched) {
+  Symbols places = places_of(candidates);
+  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, candidates));
+  if (places.size() == 1) places = {candidates.front()};
+  const ResolveOptions& options = question.options;
+  if (!searched && !options.thorough && !options.clones) return points_of(question, places);
+
+  const Kin kin = find_kin(question.image, places);
+  if (options.clones) {
+    std::ranges::copy_if(kin.clones, std::back_inserter(places),
+                         [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
+    places = places_of(places);
+  }
+  auto points = points_of(question, places);
+  if (points) warn_of_kin(kin, options.clones, *points);
+  return points;
+}
+
+// A function of which only clones are left.
+Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
+  Symbols clones = find_clones_by_name(question.image, question.function.name);
+  std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
+  if (clones.empty()) return fail(no_function(question, "no function"));
+  if (question.options.clones) return points_of(question, places_of(clones));
+  return fail(only_clones(question, clones));
+}
+
+Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
+  auto matching = list_symbols(question.image, {.patterns = {question.function.name}});
+  if (!matching) return fail(Error(matching.error()).within(question.subject()));
+  std::vector<ProbePoint> points;
+  // Parts that are only jumped into are not meant by a pattern that does not name them.
+  if (question.function.name.find(".cold") == std::string::npos)
+    std::erase_if(*matching, [](const elf::Symbol& symbol) { return is_cold_part(symbol.name); });
+  for (const elf::Symbol& symbol : places_of(*matching)) {
+    // A symbol that lies is no reason to give up the others.
+    auto point = point_of(question, symbol);
+    if (point) points.push_back(std::move(*point));
+  }
+  if (points.empty()) return fail(no_function(question, "no function matches"));
+  std::ranges::sort(points, {}, &ProbePoint::offset);
+  return points;
+}
+
+} // namespace
+
+Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol) {
+  const auto plus = checked_plus(question, symbol);
+  if (!plus) return fail(plus.error());
+  const auto address = checked_add(symbol.address.value, *plus);
+  if (!address || symbol.absolute)
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: '{}' is an absolute number, not a place in the file",
+                            question.subject(), symbol.name));
+  auto point = point_at(question, VirtualAddress{*address});
+  if (!point) return point;
+  name_point(*point, symbol, *plus);
+  if (*plus != 0 && *plus >= symbol.size)
+    point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
+                                          question.subject(), *plus, symbol.name, symbol.size));
+  return point;
+}
+
+Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
+  const std::string& name = question.function.name;
+  const auto exact = find_by_name(question.image, name);
+  if (!exact) return fail(Error(exact.error()).within(question.subject()));
+  // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
+  const bool bare = !exact->empty() && exact->front().name == name;
+  const auto chosen = choose(*exact, bare);
+  if (!chosen.empty())
+    return chosen_points(question, chosen, chosen.front().table != elf::Table::dynsym);
+  if (!exact->empty()) return fail(no_code_behind(question, exact->front()));
+
+  const auto written = find_by_demangled_name(question.image, name);
+  if (!written) return fail(Error(written.error()).within(question.subject()));
+  if (!written->empty() && !written->front().defined)
+    return fail(no_code_behind(question, written->front()));
+  if (!written->empty()) return chosen_points(question, *written, true);
+  if (is_pattern(name)) return resolve_pattern(question);
+  return resolve_clones(question);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,46 @@
+#include "resolve/point.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+Result<ProbePoint> point_of_number(const Question& question) {
+  const FunctionSpec& function = question.function;
+  if (function.form == FunctionSpec::Form::virtual_address) {
+    // EM_ARM: code addresses carry the instruction set in bit 0 (AAELF32), the place does not.
+    const bool may_be_thumb = question.image.machine().id == 40;
+    return point_at(question, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
+  }
+  const std::uint64_t size = question.image.bytes().size();
+  if (function.form == FunctionSpec::Form::image_offset) {
+    if (function.number >= size)
+      return fail(ErrorKind::out_of_range,
+                  fmt::format("{}: '{}' is beyond the end, the ELF image has {:#x} bytes",
+                              question.subject(), function.request, size));
+    return point_at(question, ImageOffset{function.number});
+  }
+  const std::uint64_t begin = question.image.entry_data().value;
+  if (function.number < begin || function.number - begin >= size)
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{}: '{}' is not in it, its bytes are at {:#x} to {:#x}",
+                            question.subject(), function.request, begin, begin + size));
+  return point_at(question, ImageOffset{function.number - begin});
+}
+
+} // namespace
+
+Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
+  auto point = point_of_number(question);
+  if (!point) return fail(std::move(point).error());
+  if (const auto covering = symbol_at(question.image, point->address)) {
+    name_point(*point, covering->symbol, covering->offset);
+    point->table.reset(); // the place comes from the number, not from a table
+  }
+  std::vector<ProbePoint> points;
+  points.push_back(std::move(*point));
+  return points;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,115 @@
+#include "uprobectl/resolve.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_hex_digit(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+enum class NumberProblem { malformed, too_large };
+
+std::expected<std::uint64_t, NumberProblem> parse_digits(std::string_view digits, int base) {
+  std::uint64_t value = 0;
+  const char* const start = digits.data();
+  const char* const end = start + digits.size();
+  const auto [stop, error] = std::from_chars(start, end, value, base);
+  if (digits.empty() || stop != end) return std::unexpected(NumberProblem::malformed);
+  if (error == std::errc::result_out_of_range) return std::unexpected(NumberProblem::too_large);
+  if (error != std::errc{}) return std::unexpected(NumberProblem::malformed);
+  return value;
+}
+
+bool has_hex_prefix(std::string_view text) {
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+}
+
+// An address or offset as nm, objdump and the kernel print them: hexadecimal. Without 0x only where
+// it cannot be taken for a decimal number: with a letter, a leading zero, or one digit.
+Result<std::uint64_t> parse_place(std::string_view prefix, std::string_view text) {
+  const auto what = fmt::format("'{}{}'", prefix, text);
+  const bool prefixed = has_hex_prefix(text);
+  const auto digits = prefixed ? text.substr(2) : text;
+  const auto value = parse_digits(digits, 16);
+  if (!value) {
+    if (value.error() == NumberProblem::too_large)
+      return fail(ErrorKind::usage, what + ": the number does not fit in 64 bits");
+    return fail(Error{ErrorKind::usage, what + ": not a number"}.hint(
+        fmt::format("write it as {}0x1234", prefix)));
+  }
+  if (!prefixed && digits.size() > 1 && digits[0] != '0' && std::ranges::all_of(digits, is_digit))
+    return fail(Error{ErrorKind::usage, what + ": could be decimal or hexadecimal"}.hint(
+        fmt::format("write {}0x{} for the hexadecimal one", prefix, digits)));
+  return *value;
+}
+
+struct NumberForm {
+  std::string_view prefix;
+  FunctionSpec::Form form;
+};
+constexpr std::array number_forms = {
+    NumberForm{"vaddr:", FunctionSpec::Form::virtual_address},
+    NumberForm{"offset:", FunctionSpec::Form::image_offset},
+    NumberForm{"file-offset:", FunctionSpec::Form::file_offset},
+};
+
+// Where the "+N" of a name begins; npos if what follows the last "+" is no number.
+std::size_t find_plus(std::string_view text) {
+  const auto at = text.rfind('+');
+  if (at == std::string_view::npos || at == 0) return std::string_view::npos;
+  const auto number = text.substr(at + 1);
+  if (has_hex_prefix(number))
+    return std::ranges::all_of(number.substr(2), is_hex_digit) ? at : std::string_view::npos;
+  return !number.empty() && std::ranges::all_of(number, is_digit) ? at : std::string_view::npos;
+}
+
+} // namespace
+
+Result<FunctionSpec> parse_function(std::string_view text) {
+  FunctionSpec spec;
+  spec.request = text;
+  if (text.empty()) return fail(ErrorKind::usage, "a FUNCTION is empty");
+  if (text.find('\0') != std::string_view::npos)
+    return fail(ErrorKind::usage, "a FUNCTION holds a NUL byte");
+
+  for (const auto& [prefix, form] : number_forms) {
+    if (!text.starts_with(prefix)) continue;
+    const auto number = parse_place(prefix, text.substr(prefix.size()));
+    if (!number) return fail(number.error());
+    spec.form = form;
+    spec.number = *number;
+    return spec;
+  }
+
+  const auto plus = find_plus(text);
+  spec.name = text.substr(0, plus);
+  constexpr std::string_view plt_prefix = "plt:";
+  constexpr std::string_view plt_suffix = "@plt"; // as disassemblers, and we, show an entry
+  if (spec.name.starts_with(plt_prefix)) {
+    spec.form = FunctionSpec::Form::plt;
+    spec.name.erase(0, plt_prefix.size());
+  } else if (spec.name.ends_with(plt_suffix)) {
+    spec.form = FunctionSpec::Form::plt;
+    spec.name.resize(spec.name.size() - plt_suffix.size());
+  }
+  if (spec.name.empty())
+    return fail(ErrorKind::usage, fmt::format("'{}': the name of an import is missing", text));
+  if (plus == std::string_view::npos) return spec;
+  const auto number = text.substr(plus + 1);
+  const bool hexadecimal = has_hex_prefix(number);
+  const auto value = parse_digits(hexadecimal ? number.substr(2) : number, hexadecimal ? 16 : 10);
+  if (!value)
+    return fail(ErrorKind::usage,
+                fmt::format("'{}': the number after '+' does not fit in 64 bits", text));
+  spec.plus = *value;
+  return spec;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,141 @@
+#include "resolve/point.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::uint16_t machine_arm = 40;    // EM_ARM
+constexpr std::uint16_t machine_arm64 = 183; // EM_AARCH64
+
+// The largest distance between instruction starts that is certain for the machine. 32-bit ARM may
+// be Thumb code; x86 instructions begin anywhere.
+std::uint64_t instruction_alignment(const elf::Machine& machine) {
+  if (machine.id == machine_arm64) return 4;
+  if (machine.id == machine_arm) return 2;
+  return 1;
+}
+
+Error outside_code(const Question& question, std::string_view what) {
+  Error error{ErrorKind::no_code, fmt::format("{}: {} is not in the file's executable bytes",
+                                              question.subject(), what)};
+  for (const elf::Segment& segment : question.image.segments()) {
+    if (!segment.executable || segment.file_size == 0) continue;
+    return std::move(error).hint(
+        fmt::format("code begins at vaddr:{:#x} (offset:{:#x}) and has {:#x} bytes",
+                    segment.address.value, segment.offset.value, segment.file_size));
+  }
+  return error;
+}
+
+Result<ProbePoint> point_in(const Question& question, const elf::Segment& segment,
+                            VirtualAddress address, ImageOffset offset) {
+  const elf::Image& image = question.image;
+  const std::uint64_t alignment = instruction_alignment(image.machine());
+  const std::string machine = elf::to_string(image.machine());
+  ProbePoint point;
+  if (address.value % alignment != 0) {
+    const auto problem = fmt::format(
+        "{}: '{}' is address {:#x}, not a multiple of {}: no {} instruction begins there",
+        question.subject(), question.function.request, address.value, alignment, machine);
+    if (!question.options.unsafe) return fail(ErrorKind::misaligned, problem);
+    point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
+  }
+  point.target = question.target;
+  point.request = question.function.request;
+  point.path = question.shown;
+  point.file = question.file;
+  point.real_path = question.real_path;
+  point.image_offset = offset;
+  point.offset = image.to_file(offset);
+  point.address = address;
+  point.entry_data = image.entry_data();
+  point.segment_address = segment.address;
+  point.segment_offset = segment.offset;
+  point.machine = image.machine();
+  point.build_id = image.build_id();
+
+  // uprobe_register() refuses an offset that is no multiple of UPROBE_SWBP_INSN_SIZE with EINVAL
+  // (Linux kernel/events/uprobes.c), which is 4 on arm64.
+  if (address.value % alignment == 0 && point.offset.value % alignment != 0)
+    return fail(
+        Error{ErrorKind::misaligned,
+              fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
+                          "not a multiple of {} as the kernel needs on {}",
+                          question.subject(), point.entry_data.value, question.function.request,
+                          point.offset.value, alignment, machine)}
+            .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
+  constexpr std::uint64_t smallest_page = 4096;
+  if (point.entry_data.value % smallest_page != 0)
+    point.warnings.push_back(fmt::format(
+        "{}: the entry's data is at {:#x}, not on a page boundary: no loader can map it from the "
+        "archive, so the probe will not fire unless the library is aligned with zipalign -p 4",
+        question.subject(), point.entry_data.value));
+  return point;
+}
+
+} // namespace
+
+Result<ProbePoint> point_at(const Question& question, VirtualAddress address) {
+  const elf::Segment* const segment = question.image.segment_of(address);
+  const auto offset = question.image.to_image(address);
+  if (segment == nullptr || !offset || !segment->executable)
+    return fail(outside_code(question, fmt::format("address {:#x}", address.value)));
+  return point_in(question, *segment, address, *offset);
+}
+
+Result<ProbePoint> point_at(const Question& question, ImageOffset offset) {
+  const elf::Segment* const segment = question.image.segment_of(offset);
+  const auto address = question.image.to_address(offset);
+  if (segment == nullptr || !address || !segment->executable)
+    return fail(outside_code(question, fmt::format("offset {:#x}", offset.value)));
+  return point_in(question, *segment, *address, offset);
+}
+
+void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symbol_offset) {
+  point.symbol = symbol.name;
+  point.symbol_offset = symbol_offset;
+  point.demangled = demangle(symbol.name);
+  if (point.demangled == point.symbol) point.demangled.reset();
+  if (symbol.version) {
+    point.version = symbol.version->name;
+    point.default_version = symbol.version->is_default;
+  }
+  point.size = symbol.size;
+  point.kind = kind_of(symbol);
+  point.table = symbol.table;
+  if (is_cold_part(symbol.name) && symbol_offset == 0)
+    point.warnings.push_back(fmt::format(
+        "'{}' is a part that the compiler moved out of its function: it is jumped into, not called",
+        symbol.name));
+  if (point.kind == SymbolKind::ifunc)
+    point.warnings.push_back(fmt::format(
+        "'{}' is an IFUNC: this is its resolver, which runs once when the process binds the name, "
+        "not the code it chooses",
+        symbol.name));
+}
+
+std::string display_name(const elf::Symbol& symbol) {
+  std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  if (symbol.table == elf::Table::plt)
+    name += "@plt";
+  else if (symbol.version)
+    name += fmt::format("{}{}", symbol.version->is_default ? "@@" : "@", symbol.version->name);
+  return name;
+}
+
+std::string display_name(const ProbePoint& point) {
+  if (!point.symbol) return fmt::format("vaddr:{:#x}", point.address.value);
+  std::string name = point.demangled ? *point.demangled : *point.symbol;
+  if (point.kind == SymbolKind::plt) {
+    name += "@plt";
+  } else if (point.version) {
+    name += point.default_version.value_or(false) ? "@@" : "@";
+    name += *point.version;
+  }
+  if (point.symbol_offset != 0) name += fmt::format("+{:#x}", point.symbol_offset);
+  return name;
+}
+
+} // namespace uprobectl

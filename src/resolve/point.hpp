@@ -1,0 +1,37 @@
+// From a place in an image to a ProbePoint: checks that the kernel can probe there.
+#pragma once
+
+#include "uprobectl/resolve.hpp"
+
+namespace uprobectl {
+
+// What is asked, and where: the image may be that of the target or, for file-offset: in a whole
+// archive, the one that was found at the offset.
+struct Question {
+  const std::string& target; // TARGET as typed
+  const FunctionSpec& function;
+  const elf::Image& image;
+  BinaryPath shown; // how the binary is called in messages and records
+  const std::shared_ptr<const MappedFile>& file;
+  const std::string& real_path;
+  ResolveOptions options = {};
+
+  std::string subject() const { return to_string(shown); }
+};
+
+// The numbers of a place that is known by its address or by its image offset, without a symbol.
+// no_code outside executable file bytes, misaligned where the machine cannot have an instruction.
+Result<ProbePoint> point_at(const Question& question, VirtualAddress address);
+Result<ProbePoint> point_at(const Question& question, ImageOffset offset);
+
+// Adds what is known from the symbol that covers the point.
+void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symbol_offset);
+
+// The point of a symbol, "+N" added.
+Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol);
+
+Result<std::vector<ProbePoint>> resolve_name(const Question& question);
+Result<std::vector<ProbePoint>> resolve_plt(const Question& question);
+Result<std::vector<ProbePoint>> resolve_number(const Question& question);
+
+} // namespace uprobectl

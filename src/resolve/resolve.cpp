@@ -1,0 +1,67 @@
+#include "resolve/debug_source.hpp"
+#include "resolve/point.hpp"
+#include "resolve/quote.hpp"
+#include "resolve/state.hpp"
+#include "uprobectl/archive.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// The entry whose bytes the offset of a whole archive lies in.
+Result<BinaryPath> entry_of(const BinaryPath& archive_path, Bytes bytes,
+                            const FunctionSpec& function) {
+  const std::string subject = to_string(archive_path);
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return fail(Error(archive.error()).within(subject));
+  if (function.number >= bytes.size())
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{}: '{}' is beyond the end, the archive has {:#x} bytes", subject,
+                            function.request, bytes.size()));
+  const auto entry = archive->entry_at({function.number});
+  if (!entry) return fail(Error(entry.error()).within(subject));
+  if (!*entry)
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: '{}' lies in no entry: a header, the directory or a gap", subject,
+                            function.request));
+  const auto stored = archive->stored_bytes(**entry);
+  if (!stored) return fail(Error(stored.error()).within(subject));
+  return BinaryPath{archive_path.file, std::string((*entry)->name)};
+}
+
+} // namespace
+
+Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
+                                                const ResolveOptions& options) const {
+  // What a question brings in stays for the next: a cache, which changes no answer.
+  State& state = *state_;
+  if (state.image)
+    return answer(
+        {state.text, function, *state.image, state.shown, state.file, state.real_path, options},
+        *state.image, state.debug);
+
+  const std::string subject = to_string(state.shown);
+  if (function.form != FunctionSpec::Form::file_offset)
+    return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs an entry of it",
+                                                      subject, function.request)}
+                    .hint(fmt::format("name one: '{}!/lib/…', or ask for file-offset:0x…", subject))
+                    .hint(fmt::format("list its libraries with: uprobectl list-symbols {}",
+                                      shell_word(subject))));
+  const auto path = entry_of(state.shown, state.file->bytes(), function);
+  if (!path) return fail(path.error());
+  auto image = elf::Image::open(state.file, *path);
+  if (!image) return fail(image.error());
+  DebugSource debug(state.debug.where());
+  return answer({state.text, function, *image, *path, state.file, state.real_path, options}, *image,
+                debug);
+}
+
+void Target::complete_symbols() {
+  if (state_->image) state_->debug.complete(*state_->image);
+}
+
+const DebugNotes& Target::debug_notes() const { return state_->debug.notes(); }
+
+} // namespace uprobectl

@@ -1,0 +1,107 @@
+#include "session/placing.hpp"
+#include "session/pump.hpp"
+#include "session/report.hpp"
+#include "session/silence.hpp"
+
+#include <fmt/format.h>
+#include <time.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t clock_ns(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+AttachedRecord describe(Mechanism mechanism, std::size_t probes) {
+  return {.mechanism = to_string(mechanism),
+          .probes = probes,
+          .program = "builtin",
+          .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+          .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+          .realtime_ns = clock_ns(CLOCK_REALTIME)};
+}
+
+} // namespace
+
+Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
+                                 const Reporter& reporter) {
+  auto signals = SignalWatch::start();
+  if (!signals) return fail(std::move(signals).error());
+  auto processes = ProcessWatch::start(request.pids);
+  if (!processes) return fail(std::move(processes).error());
+
+  TargetOptions options = request.target_options;
+  options.pids = request.pids;
+  const auto target = Target::open(request.target, options);
+  if (!target) return fail(target.error());
+  for (const std::string& warning : target->warnings()) reporter.warning(warning);
+  Resolved resolved = resolve_functions(request, *target, reporter);
+  for (const std::string& source : target->debug_notes().used)
+    reporter.detail(request.target + ": symbols from " + source);
+  for (const std::string& warning : target->debug_notes().warnings)
+    reporter.warning(request.target + ": " + warning);
+  if (auto judged = judge_failures(request, resolved, sink, reporter); !judged)
+    return fail(std::move(judged).error());
+  AttachOutcome outcome;
+  outcome.some_failed = !resolved.failures.empty();
+  if (request.dry_run) {
+    for (const ProbePoint& point : resolved.points) sink.match(point);
+    return outcome;
+  }
+
+  const auto features = probe_kernel_features();
+  if (!features) return fail(features.error());
+  const auto mechanism = choose_mechanism(request.mechanism, *features, !request.pids.empty());
+  if (!mechanism) return fail(mechanism.error());
+  auto placed = place(request, *mechanism, resolved, *signals, sink, reporter);
+  if (!placed) return fail(std::move(placed).error());
+  outcome.some_failed = !resolved.failures.empty();
+  const std::vector<ProbePoint>& points = resolved.points;
+  const auto earlier =
+      request.pids.empty() ? std::vector<MappingSurvey>() : survey_points(points, request.pids);
+  if (signals->arrived())
+    return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+
+  if (auto armed = placed->program.arm(true); !armed) return fail(std::move(armed).error());
+  const auto start = Clock::now();
+  sink.attached(describe(*mechanism, placed->probes));
+  reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
+                              to_string(*mechanism), placed->attachment.links()));
+  reporter.status(start_line(request, points.size()));
+
+  out.write_only_when_asked();
+  Pump pump(placed->program, points, out, sink, request.max_events);
+  std::optional<Clock::time_point> deadline;
+  if (request.duration) deadline = start + *request.duration;
+  outcome.ending = pump.run(deadline, *signals, *processes);
+  const auto end = Clock::now();
+
+  // First nothing counts any more, then the probes go: they go one after the other, and nobody
+  // should take the longer life of some for more calls.
+  const bool disarmed = placed->program.arm(false).has_value();
+  placed->attachment.detach();
+  if (!pump.finish()) {
+    reporter.warning(fmt::format("the reader of the output has stalled: {} bytes and what the ring "
+                                 "buffer still held are not written",
+                                 out.pending()));
+    out.abandon();
+  }
+  report_end({.points = points,
+              .pids = request.pids,
+              .counts = placed->program.counts(),
+              .earlier = earlier,
+              .pumped = pump.state(),
+              .duration = end - start,
+              .detached_cleanly = disarmed},
+             sink, reporter);
+  return outcome;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,21 @@
+// Gets the probes of a run into place: all of them, or with keep_going those the kernel takes.
+#pragma once
+
+#include "session/resolving.hpp"
+#include "session/watch.hpp"
+
+namespace uprobectl {
+
+struct Placed {
+  BuiltinProgram program;
+  Attachment attachment;
+  std::size_t probes = 0; // entries and returns
+};
+
+// The program is loaded for the mechanism, attached and not armed. Where the kernel refuses single
+// places they are found by halving; with keep_going they move from the points to the failures,
+// reported, and the others are attached, else the first refusal is the error.
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Resolved& resolved,
+                     SignalWatch& signals, Sink& sink, const Reporter& reporter);
+
+} // namespace uprobectl

@@ -1,0 +1,97 @@
+#include "session/report.hpp"
+
+#include "session/silence.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+// Whole milliseconds, or microseconds where it was less than one.
+std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  if (duration < 1ms) return duration_cast<microseconds>(duration);
+  return duration_cast<milliseconds>(duration);
+}
+
+// Beyond this many the lines say less than their number.
+constexpr std::size_t most_silent_lines = 20;
+
+} // namespace
+
+std::string format_duration(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  const auto ns = duration.count();
+  const auto with_unit = [&](std::int64_t unit, std::string_view name) {
+    std::string text = fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(unit));
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return text + std::string(name);
+  };
+  constexpr std::int64_t second = 1'000'000'000;
+  if (ns >= 60 * second && ns % (60 * second) == 0) return with_unit(60 * second, "m");
+  if (ns >= second) return with_unit(second, "s");
+  if (ns >= 1'000'000) return with_unit(1'000'000, "ms");
+  if (ns >= 1000) return with_unit(1000, "us");
+  return with_unit(1, "ns");
+}
+
+std::string start_line(const AttachRequest& request, std::size_t functions) {
+  const std::string what = counted(functions, "function", "functions");
+  const std::string where = request.pids.empty()
+                                ? std::string("all processes")
+                                : counted(request.pids.size(), "process", "processes");
+  if (!request.duration) return fmt::format("probing {} in {} until ctrl-c", what, where);
+  return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
+                     format_duration(*request.duration));
+}
+
+void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
+  std::vector<MappingSurvey> surveys = survey_points(end.points, end.pids);
+  add_earlier(surveys, end.earlier);
+
+  SummaryRecord summary{.events = end.pumped.events,
+                        .lost = end.pumped.lost,
+                        .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
+                        .probes_hit = 0,
+                        .probes_silent = 0,
+                        .detached_cleanly = end.detached_cleanly};
+  for (std::size_t i = 0; i < end.points.size(); ++i) {
+    const std::uint64_t hits = end.counts[i].entries + end.counts[i].returns;
+    ProbeRecord record{.point = &end.points[i],
+                       .hit = hits > 0,
+                       .hits = hits,
+                       .processes_mapping = surveys[i].executable.size(),
+                       .reason = std::nullopt};
+    if (hits > 0) {
+      ++summary.probes_hit;
+    } else {
+      record.reason = explain_silence(surveys[i], end.pids);
+      if (++summary.probes_silent <= most_silent_lines)
+        reporter.warning(
+            fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
+    }
+    sink.probe(record);
+  }
+  if (summary.probes_silent > most_silent_lines)
+    reporter.warning(fmt::format("and {} more probes that were never hit",
+                                 summary.probes_silent - most_silent_lines));
+  if (end.pumped.corrupt > 0)
+    reporter.warning(
+        fmt::format("{} could not be decoded", counted(end.pumped.corrupt, "record", "records")));
+  if (summary.lost > 0)
+    reporter.warning(
+        fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));
+  sink.summary(summary);
+  reporter.status(fmt::format(
+      "{} in {}, {} lost, {} of {} probes hit", counted(summary.events, "event", "events"),
+      format_duration(rounded(end.duration)), summary.lost, summary.probes_hit, end.points.size()));
+}
+
+} // namespace uprobectl

@@ -1,0 +1,28 @@
+// What is said at the start and at the end of a run.
+#pragma once
+
+#include "session/pump.hpp"
+#include "uprobectl/process.hpp"
+
+namespace uprobectl {
+
+// "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
+std::string start_line(const AttachRequest& request, std::size_t functions);
+
+// "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
+std::string format_duration(std::chrono::nanoseconds duration);
+
+struct RunEnd {
+  std::span<const ProbePoint> points;
+  std::span<const pid_t> pids;
+  std::vector<ProbeCounts> counts;        // by point
+  std::span<const MappingSurvey> earlier; // by point, or empty
+  PumpState pumped;
+  std::chrono::nanoseconds duration{};
+  bool detached_cleanly = false;
+};
+
+// The `probe` records, one line for each probe that never fired, and the summary.
+void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter);
+
+} // namespace uprobectl

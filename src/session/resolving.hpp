@@ -1,0 +1,27 @@
+// From the FUNCTIONs of a request to the places that are to be probed.
+#pragma once
+
+#include "uprobectl/session.hpp"
+
+namespace uprobectl {
+
+struct Failure {
+  std::string function; // as typed
+  Error error;
+};
+
+struct Resolved {
+  std::vector<ProbePoint> points; // each place once
+  std::vector<Failure> failures;
+};
+
+// Every FUNCTION for itself. Warnings are said, each once; failures are left to the caller.
+Resolved resolve_functions(const AttachRequest& request, const Target& target,
+                           const Reporter& reporter);
+
+// What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
+// failures that are not what is returned are reported.
+Result<void> judge_failures(const AttachRequest& request, const Resolved& resolved, Sink& sink,
+                            const Reporter& reporter);
+
+} // namespace uprobectl

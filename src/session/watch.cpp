@@ -1,0 +1,90 @@
+#include "session/watch.hpp"
+
+#include "uprobectl/process.hpp"
+
+#include <cerrno>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  // Under nohup it is ignored already, and stays so.
+  struct sigaction hangup{};
+  if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);
+  return set;
+}
+
+bool is_readable(int fd) {
+  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+} // namespace
+
+Result<SignalWatch> SignalWatch::start() {
+  const sigset_t set = ending_signals();
+  sigset_t previous;
+  ::sigprocmask(SIG_BLOCK, &set, &previous);
+  UniqueFd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!fd) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &previous, nullptr);
+    return fail(system_error(error, "cannot watch for signals"));
+  }
+  return SignalWatch(std::move(fd), previous);
+}
+
+SignalWatch::SignalWatch(SignalWatch&& other) noexcept = default;
+
+SignalWatch::~SignalWatch() {
+  if (!fd_) return; // moved from
+  arrived();
+  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
+}
+
+bool SignalWatch::arrived() {
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info)) arrived_ = true;
+  return arrived_;
+}
+
+Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
+  ProcessWatch watch;
+  for (const pid_t pid : pids) {
+    // Linux 5.3; the C library of Debian 12 wraps it, older ones and Android's do not.
+    UniqueFd fd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+    // A thread's id is refused with EINVAL, by newer kernels with ENOENT.
+    if (!fd && (errno == ESRCH || errno == EINVAL || errno == ENOENT)) {
+      if (command_name(pid))
+        return fail(
+            Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, no process"}.hint(
+                "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
+      return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+    }
+    if (!fd) return fail(system_error(errno, "cannot watch process " + std::to_string(pid)));
+    watch.running_.push_back(std::move(fd));
+    watch.watches_ = true;
+  }
+  return watch;
+}
+
+bool ProcessWatch::all_gone() {
+  std::erase_if(running_, [](const UniqueFd& fd) { return is_readable(fd.get()); });
+  return watches_ && running_.empty();
+}
+
+void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
+  for (const UniqueFd& fd : running_)
+    polled.push_back({.fd = fd.get(), .events = POLLIN, .revents = 0});
+}
+
+} // namespace uprobectl

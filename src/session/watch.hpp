@@ -1,0 +1,45 @@
+// Waits for whatever comes first: records, the deadline, a signal, the end of the probed processes,
+// room in the output or its reader's end.
+#pragma once
+
+#include "uprobectl/session.hpp"
+
+#include <poll.h>
+#include <signal.h>
+
+namespace uprobectl {
+
+// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for.
+class SignalWatch {
+public:
+  static Result<SignalWatch> start();
+  SignalWatch(SignalWatch&& other) noexcept;
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(SignalWatch&&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
+
+  bool arrived(); // true once one has come, from then on
+  int fd() const { return fd_.get(); }
+
+private:
+  SignalWatch(UniqueFd fd, const sigset_t& previous) : fd_(std::move(fd)), previous_(previous) {}
+  UniqueFd fd_;
+  sigset_t previous_;
+  bool arrived_ = false;
+};
+
+// Tells when the last of some processes has ended.
+class ProcessWatch {
+public:
+  // not_found names a process that is not there (any more).
+  static Result<ProcessWatch> start(std::span<const pid_t> pids);
+  bool all_gone(); // false for ever where no process is watched
+  void add_to(std::vector<pollfd>& polled) const;
+
+private:
+  bool watches_ = false;
+  std::vector<UniqueFd> running_; // pidfd_open(2)
+};
+
+} // namespace uprobectl

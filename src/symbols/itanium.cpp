@@ -1,0 +1,101 @@
+#include "symbols/itanium.hpp"
+
+#include "symbols/node_arena.hpp"
+
+#include <cstdlib>
+
+namespace uprobectl {
+
+namespace {
+
+using namespace llvm::itanium_demangle;
+
+// Nested pointers, function types and template arguments up to this limit were demangled on a stack
+// of 256 KiB (g++ 12, optimized), not on one of 192.
+constexpr unsigned deepest_recursion = 1024;
+
+// LLVM's parser, with every production that can contain itself counted. All its recursion goes
+// through getDerived(), so these overrides see each level.
+class BoundedParser : public AbstractManglingParser<BoundedParser, NodeArena> {
+  using Base = AbstractManglingParser<BoundedParser, NodeArena>;
+
+public:
+  using Base::Base;
+
+  Node* parseName(NameState* state = nullptr) {
+    const Level level(*this);
+    return Base::parseName(state);
+  }
+  Node* parseEncoding(bool parse_parameters = true) {
+    const Level level(*this);
+    return Base::parseEncoding(parse_parameters);
+  }
+  Node* parseType() {
+    const Level level(*this);
+    return Base::parseType();
+  }
+  Node* parseQualifiedType() {
+    const Level level(*this);
+    return Base::parseQualifiedType();
+  }
+  Node* parseExpr() {
+    const Level level(*this);
+    return Base::parseExpr();
+  }
+  Node* parseBracedExpr() {
+    const Level level(*this);
+    return Base::parseBracedExpr();
+  }
+  Node* parseTemplateArg() {
+    const Level level(*this);
+    return Base::parseTemplateArg();
+  }
+  Node* parseTemplateParamDecl(TemplateParamList* parameters) {
+    const Level level(*this);
+    return Base::parseTemplateParamDecl(parameters);
+  }
+
+private:
+  class Level {
+  public:
+    explicit Level(BoundedParser& parser) : parser_(parser) {
+      if (++parser_.depth_ > deepest_recursion) throw NameTooBig();
+    }
+    ~Level() { --parser_.depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+  private:
+    BoundedParser& parser_;
+  };
+
+  unsigned depth_ = 0;
+};
+
+std::string printed(const Node& node) {
+  OutputBuffer buffer;
+  node.print(buffer);
+  std::string text{std::string_view(buffer)};
+  std::free(buffer.getBuffer());
+  return text;
+}
+
+} // namespace
+
+std::optional<DemangledName> demangle_itanium(std::string_view raw, NameParts wanted) {
+  if (!raw.starts_with("_Z") || raw.size() > longest_mangled_name) return std::nullopt;
+  try {
+    BoundedParser parser(raw.data(), raw.data() + raw.size());
+    const Node* root = parser.parse();
+    if (root == nullptr) return std::nullopt;
+    DemangledName result{printed(*root), {}};
+    // Of clones such as "f() (.cold)" the root is no encoding: they have no name of their own.
+    if (wanted == NameParts::both && root->getKind() == Node::KFunctionEncoding)
+      result.name = printed(*static_cast<const FunctionEncoding*>(root)->getName());
+    return result;
+  } catch (const NameTooBig&) {
+    return std::nullopt;
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,118 @@
+#include "symbols/plt.hpp"
+
+#include "symbols/plt_stub.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace uprobectl {
+
+namespace {
+
+// The slots by address, and which stubs may be believed to be made for them.
+//
+// JUMP_SLOT slots exist for the PLT alone, so whatever jumps through one is a PLT entry. Through a
+// GLOB_DAT slot any code may jump that was compiled with -fno-plt, and such a tail call can look
+// like an entry of .plt.got to the last byte: there the section headers decide.
+class Slots {
+public:
+  explicit Slots(const elf::Image& image) : sections_(image.plt_sections()) {
+    const auto slots = image.import_slots();
+    if (!slots) return;
+    for (const elf::ImportSlot& slot : *slots) by_address_.try_emplace(slot.address.value, slot);
+  }
+
+  bool empty() const { return by_address_.empty(); }
+
+  std::optional<elf::Symbol> entry(const PltStub& stub) const {
+    const auto found = by_address_.find(stub.slot.value);
+    if (found == by_address_.end()) return std::nullopt;
+    if (!found->second.for_plt && !is_in_section(stub.address)) return std::nullopt;
+    elf::Symbol symbol = found->second.symbol;
+    symbol.address = stub.address;
+    symbol.size = stub.size;
+    symbol.type = elf::SymbolType::function;
+    symbol.table = elf::Table::plt;
+    symbol.defined = true;
+    symbol.thumb = false;
+    return symbol;
+  }
+
+  const std::vector<elf::AddressRange>& sections() const { return sections_; }
+  std::size_t count_for_plt() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(by_address_, [](const auto& slot) { return slot.second.for_plt; }));
+  }
+
+private:
+  bool is_in_section(VirtualAddress address) const {
+    return std::ranges::any_of(sections_, [&](const elf::AddressRange& range) {
+      return address >= range.address && address.value - range.address.value < range.size;
+    });
+  }
+
+  std::vector<elf::AddressRange> sections_;
+  std::unordered_map<std::uint64_t, elf::ImportSlot> by_address_;
+};
+
+// The file bytes of the part of an executable segment that lies in the range.
+CodeBytes code_of(const elf::Image& image, const elf::Segment& segment,
+                  const elf::AddressRange& range) {
+  if (!segment.executable || range.address < segment.address) return {};
+  const std::uint64_t skipped = range.address.value - segment.address.value;
+  if (skipped >= segment.file_size) return {};
+  const auto bytes = slice(image.bytes(), segment.offset.value + skipped,
+                           std::min(range.size, segment.file_size - skipped));
+  return bytes ? CodeBytes{*bytes, range.address} : CodeBytes{};
+}
+
+void add_entries(const elf::Image& image, const Slots& slots, const elf::AddressRange& range,
+                 std::vector<elf::Symbol>& entries) {
+  const elf::Segment* segment = image.segment_of(range.address);
+  if (segment == nullptr) return;
+  const CodeBytes code = code_of(image, *segment, range);
+  for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got()))
+    if (const auto entry = slots.entry(stub)) entries.push_back(*entry);
+}
+
+void sort_unique(std::vector<elf::Symbol>& entries) {
+  std::ranges::sort(entries, {}, &elf::Symbol::address);
+  const auto repeated = std::ranges::unique(entries, {}, &elf::Symbol::address);
+  entries.erase(repeated.begin(), repeated.end());
+}
+
+} // namespace
+
+bool can_find_plt_entries(const elf::Machine& machine) { return has_plt_decoder(machine); }
+
+std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
+  std::vector<elf::Symbol> entries;
+  const Slots slots(image);
+  if (slots.empty()) return entries;
+  for (const elf::AddressRange& section : slots.sections())
+    add_entries(image, slots, section, entries);
+  sort_unique(entries);
+  // No section headers, or wrong ones: then all code is looked through.
+  if (entries.size() < slots.count_for_plt()) {
+    for (const elf::Segment& segment : image.segments())
+      if (segment.executable)
+        add_entries(image, slots, {segment.address, segment.file_size}, entries);
+    sort_unique(entries);
+  }
+  return entries;
+}
+
+std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address) {
+  const elf::Segment* segment = image.segment_of(address);
+  if (segment == nullptr || !segment->executable) return std::nullopt;
+  constexpr std::uint64_t longest = 24; // bytes of one entry
+  const std::uint64_t before = std::min(longest, address.value - segment->address.value);
+  const CodeBytes code = code_of(image, *segment, {{address.value - before}, before + 2 * longest});
+  for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got())) {
+    if (address < stub.address || address.value - stub.address.value >= stub.size) continue;
+    if (const auto entry = Slots(image).entry(stub)) return entry;
+  }
+  return std::nullopt;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,48 @@
+"""The real objects the suite looks at: which Debian package has them, and where."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Object:
+    package: str
+    architecture: str  # as Debian calls it
+    path: str  # inside the package, a shell pattern for exactly one file
+    bounded: bool = False  # part of the run that CI makes: small packages, few package lists
+    every_name: bool = False  # resolve all of .dynsym, not only a sample
+    release: str = ""  # a Debian release other than this machine's
+
+    @property
+    def title(self):
+        return f"{self.path.rsplit('/', 1)[-1]} of {self.package}:{self.architecture}"
+
+
+LIBC = "lib/*/libc.so.6"
+DEBUG_LIBRARY = "usr/lib/*/debug/libstdc++.so.6"
+JVM = "usr/lib/jvm/*/lib/server/libjvm.so"
+
+OBJECTS = [
+    Object("libc6", "amd64", LIBC, bounded=True, every_name=True),
+    Object("libc6", "arm64", LIBC, bounded=True, every_name=True),
+    Object("libc6", "armhf", LIBC, bounded=True, every_name=True),
+    Object("libc6", "i386", LIBC, every_name=True),
+    Object("libc6", "s390x", LIBC, every_name=True),  # big-endian
+    # A function's address is its global entry point: that is what every symbol table holds.
+    Object("libc6", "ppc64el", LIBC, every_name=True),
+    # Debian 12 was not released for riscv64, Debian 13 was.
+    Object("libc6", "riscv64", "usr/lib/*/libc.so.6", every_name=True, release="trixie"),
+    Object("libstdc++6", "amd64", "usr/lib/*/libstdc++.so.6", bounded=True),
+    Object("libstdc++6", "armhf", "usr/lib/*/libstdc++.so.6"),
+    Object("libllvm14", "amd64", "usr/lib/*/libLLVM-14.so.1"),
+    # Libraries that nobody stripped: static functions, mapping symbols, labels, namesakes.
+    Object("libstdc++6-12-dbg", "amd64", DEBUG_LIBRARY),
+    Object("libstdc++6-12-dbg", "arm64", DEBUG_LIBRARY),
+    Object("libstdc++6-12-dbg", "armhf", DEBUG_LIBRARY, bounded=True),
+    Object("libstdc++6-12-dbg", "s390x", DEBUG_LIBRARY),
+    Object("libstdc++6-12-dbg", "ppc64el", DEBUG_LIBRARY),
+    # 48 thousand functions in .symtab; the path goes through one of two links to one folder.
+    Object("openjdk-17-jre-headless", "amd64", JVM),
+    Object("openjdk-17-jre-headless", "arm64", JVM),
+    Object("openjdk-17-jre-headless", "armhf", JVM),
+    Object("mariadb-server-core", "amd64", "usr/sbin/mariadbd"),
+]

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Conformance over real objects: every defined function's name, version, size, kind and offset as
+uprobectl gives them, against GNU readelf and an independent reading of the program headers; in
+archives against Python's zipfile too. Prints TAP and, as comments, what deliberately differs.
+
+Usage: run.py UPROBECTL [--bounded] [--cache DIR] [WORD…]
+  --bounded  only small packages of few architectures, as CI runs it
+  WORD       only objects whose title has all the words, such as: libc6:arm64"""
+
+import argparse
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from android import LIBRARY_PACKAGES, AndroidLibraries
+from compare import list_problems, resolve_problems
+from debian import Packages, Unavailable
+from expectation import EXCEPTIONS, LABELS, Expectation
+from objects import OBJECTS
+from readelf_rows import rows_of
+from segments import Segments
+from tap import Tap
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FEW = 100  # real objects have more functions: fewer mean that the suite reads them wrongly
+
+
+class Suite:
+    def __init__(self, program):
+        self.tap = Tap()
+        self.program = program
+        self.counts = Counter()
+
+    def check(self, title, elf, target, every=False, base=0, few=FEW):
+        """Two cases: the list, and names asked for. elf has the ELF bytes that target names."""
+        try:
+            expectation = Expectation(rows_of(elf), Segments(elf.read_bytes()))
+        except Exception as error:  # the suite's own trouble with a file is a failure, not an end
+            self.tap.fail(f"{title}: readelf's answer is understood", repr(error))
+            return
+        self.counts += expectation.counts
+        count = len(expectation.places)
+        problems = [] if count > few else [f"readelf lists only {count} functions"]
+        self.tap.check(f"{title}: {count} symbols listed as readelf has them",
+                       problems + list_problems(self.program, target, expectation, base))
+        problems, asked = resolve_problems(self.program, target, expectation, every, base)
+        self.tap.check(f"{title}: {asked} names resolve to readelf's offsets", problems)
+
+    def print_exceptions(self):
+        print("# deliberate differences, by number of rows:")
+        for key, meaning in EXCEPTIONS.items():
+            print(f"# {self.counts[key]:8}  {meaning}")
+        print(f"# {self.counts[LABELS]:8}  {LABELS}")
+
+
+def debian_cases(suite, options):
+    packages = Packages(options.cache)
+    for wanted in OBJECTS:
+        if options.bounded and not wanted.bounded or not all(w in wanted.title for w in options.words):
+            continue
+        try:
+            file = packages.file(wanted)
+        except Unavailable as error:
+            suite.tap.skip(wanted.title, f"cannot be had: {error}")
+            continue
+        suite.check(wanted.title, file, str(file), wanted.every_name)
+
+
+def android_cases(suite, options):
+    libraries = AndroidLibraries(options.cache, ROOT / "tools/make-archive")
+    for package in LIBRARY_PACKAGES:
+        if options.bounded or not all(w in package for w in options.words):
+            continue
+        try:
+            for name, elf, target, base in libraries.of(package):
+                suite.check(f"{name} of {package}", elf, target, base=base, few=0)
+        except Unavailable as error:
+            suite.tap.skip(f"libraries of {package}", f"cannot be had: {error}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", metavar="UPROBECTL")
+    parser.add_argument("--bounded", action="store_true")
+    cache = os.environ.get("UPROBECTL_CONFORMANCE_CACHE") or ROOT / "build/conformance-cache"
+    parser.add_argument("--cache", type=Path, default=Path(cache))
+    parser.add_argument("words", nargs="*", metavar="WORD")
+    options = parser.parse_args()
+    suite = Suite(options.program)
+    if not shutil.which("readelf"):
+        suite.tap.skip("conformance", "no readelf on this machine")
+    else:
+        options.cache.mkdir(parents=True, exist_ok=True)
+        debian_cases(suite, options)
+        android_cases(suite, options)
+        suite.print_exceptions()
+    suite.tap.done()
+    sys.exit(1 if suite.tap.failed else 0)
+
+
+main()

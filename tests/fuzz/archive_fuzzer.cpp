@@ -1,0 +1,55 @@
+// The archive room on arbitrary bytes: nothing crashes, hangs or reads outside, and what is handed
+// out agrees with itself.
+#include "uprobectl/archive.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+namespace {
+
+void expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+bool inside(Bytes outer, Bytes inner) {
+  return inner.data() >= outer.data() && inner.data() + inner.size() <= outer.data() + outer.size();
+}
+
+void check_entry(const Archive& archive, Bytes bytes, const ArchiveEntry& entry) {
+  const auto found = archive.find(entry.name);
+  expect(found || found.error().kind == ErrorKind::duplicated ||
+         found.error().kind == ErrorKind::corrupt);
+  const auto start = archive.data_offset(entry);
+  const auto stored = archive.stored_bytes(entry);
+  if (stored) {
+    expect(start && entry.probeable() && stored->size() == entry.size);
+    expect(inside(bytes, *stored));
+    expect(bytes.data() + start->value == stored->data());
+  }
+  if (start && entry.compressed_size > 0) {
+    const auto at = archive.entry_at({start->value + entry.compressed_size - 1});
+    // Another entry may lie inside this one, but there is one.
+    expect(!at || at->has_value());
+  }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  (void)Archive::looks_like_archive(bytes);
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return 0;
+
+  int checked = 0; // each entry costs a walk: enough for coverage, not for hours
+  (void)archive->for_each([&](const ArchiveEntry& entry) {
+    check_entry(*archive, bytes, entry);
+    return ++checked < 16;
+  });
+  (void)archive->find("lib/arm64-v8a/libfoo.so");
+  for (const std::uint64_t offset :
+       {std::uint64_t{0}, std::uint64_t{size / 2}, std::uint64_t{size - 1}, UINT64_MAX})
+    (void)archive->entry_at({offset});
+  return 0;
+}

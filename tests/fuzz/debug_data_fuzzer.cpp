@@ -1,0 +1,86 @@
+// Symbols from outside a file, over bytes that claim to hold them. The first byte says as what the
+// rest is read: xz data is rarely whole after a change, so its content is also tried by itself.
+#include "elf/debug_link.hpp"
+#include "elf/symbol_file.hpp"
+#include "elf/xz.hpp"
+#include "uprobectl/archive.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+namespace {
+
+constexpr elf::XzLimits small{.memory = 16 << 20, .output = 1 << 20, .ratio = 256};
+
+void expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+void read_symbols(Bytes bytes) {
+  const auto file = elf::SymbolFile::read(bytes);
+  if (!file) return;
+  (void)elf::compare({.id = 62}, "0a1b2c3d4e", *file);
+  const auto table = file->symbols(elf::Table::debug_file);
+  if (!table) return;
+  for (std::uint32_t index = 0; index < table->size(); ++index) {
+    const auto symbol = table->at(index);
+    if (!symbol) continue;
+    expect(symbol->table == elf::Table::debug_file);
+    // The last byte of a name lies in the file.
+    if (!symbol->name.empty()) {
+      const auto* end =
+          reinterpret_cast<const std::byte*>(symbol->name.data() + symbol->name.size());
+      expect(end > bytes.data() && end <= bytes.data() + bytes.size());
+    }
+  }
+}
+
+void read_image(Bytes bytes) {
+  auto image = elf::Image::parse(bytes);
+  if (!image) return;
+  const auto report = image->add_embedded_symbols();
+  expect(report.used.has_value() == !image->debug_symbols().empty());
+  (void)image->is_debug_file();
+  (void)find_by_name(*image, "detail_local");
+  (void)list_symbols(*image, {});
+  if (!image->segments().empty()) (void)symbol_at(*image, image->segments().back().address);
+}
+
+void read_archive(Bytes bytes) {
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return;
+  int checked = 0;
+  (void)archive->for_each([&](const ArchiveEntry& entry) {
+    constexpr std::uint64_t most = 1 << 20;
+    const auto content = archive->extract(entry, most);
+    if (content) {
+      expect(content->size() == std::min(entry.size, most));
+      read_symbols(*content);
+    }
+    return ++checked < 8;
+  });
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data) + 1, size - 1};
+  switch (data[0] % 4) {
+  case 0:
+    if (const auto content = elf::decode_xz(bytes, small)) expect(content->size() <= small.output);
+    break;
+  case 1:
+    read_symbols(bytes);
+    break;
+  case 2:
+    read_image(bytes);
+    if (const auto layout = elf::read_sections_only(bytes)) (void)elf::read_debug_link(*layout);
+    break;
+  default:
+    read_archive(bytes);
+  }
+  return 0;
+}

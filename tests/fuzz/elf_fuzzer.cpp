@@ -1,0 +1,43 @@
+// Every table an ELF image can be asked for, over bytes that claim to be one.
+#include "uprobectl/elf.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+namespace {
+
+// A name must lie inside the image: reading its last byte shows where it does not.
+void read_all(const elf::Image& image, const elf::SymbolTable& table) {
+  std::size_t total = 0;
+  for (std::uint32_t index = 0; index < table.size(); ++index) {
+    const auto symbol = table.at(index);
+    if (!symbol) continue;
+    total += symbol->name.size() + (symbol->version ? symbol->version->name.size() : 0);
+    if (!table.has_name(index, symbol->name)) std::abort();
+    const auto offset = image.to_image(symbol->address);
+    if (offset && offset->value >= image.bytes().size()) std::abort();
+  }
+  if (total > 0 && image.bytes().empty()) std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto image = elf::Image::parse({reinterpret_cast<const std::byte*>(data), size});
+  if (!image) return 0;
+  if (const auto table = image->dynamic_symbols()) read_all(*image, *table);
+  if (const auto table = image->full_symbols()) read_all(*image, *table);
+  for (const std::string_view name : {"f", "malloc", "main", "JNI_OnLoad"}) {
+    const auto found = image->find_dynamic(name);
+    if (!found) continue;
+    for (const elf::Symbol& symbol : *found)
+      if (symbol.name != name) std::abort();
+  }
+  (void)image->needed_libraries();
+  (void)image->plt_sections();
+  (void)image->import_slots();
+  (void)image->build_id();
+  for (const elf::Segment& segment : image->segments()) (void)image->to_address(segment.offset);
+  return 0;
+}

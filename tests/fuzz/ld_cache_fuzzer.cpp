@@ -1,0 +1,17 @@
+// The loader cache: whatever the bytes say, names and paths lie inside them.
+#include "resolve/loader_cache.hpp"
+
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace uprobectl;
+  const Bytes cache = std::as_bytes(std::span(data, size));
+  const auto inside = [&](std::string_view text) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
+    return begin >= cache.data() && begin + text.size() < cache.data() + cache.size();
+  };
+  static_cast<void>(for_each_cached_library(cache, [&](const LoaderCacheEntry& entry) {
+    if (!inside(entry.name) || !inside(entry.path)) std::abort();
+  }));
+  return 0;
+}

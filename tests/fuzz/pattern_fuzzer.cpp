@@ -1,0 +1,21 @@
+// Patterns: the first line is the pattern, the rest the name.
+#include "uprobectl/symbols.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto pattern = input.substr(0, input.find('\n'));
+  if (pattern.size() == input.size()) return 0;
+  const auto name = input.substr(pattern.size() + 1);
+  (void)matches_pattern(pattern, name);
+  const bool escapes = pattern.find('\\') != std::string_view::npos;
+  if (!is_pattern(pattern) && !escapes && !matches_pattern(pattern, pattern)) std::abort();
+  if (!matches_pattern("*", name)) std::abort();
+  if (matches_pattern(pattern, name) && !matches_pattern(std::string(pattern) + "*", name) &&
+      pattern.find('[') == std::string_view::npos && !escapes)
+    std::abort();
+  return 0;
+}

@@ -1,0 +1,38 @@
+// Looking names up in ELF bytes; the first line of the input is the name or pattern.
+#include "uprobectl/symbols.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto line = input.substr(0, input.find('\n'));
+  if (line.size() == input.size()) return 0;
+  const auto image = elf::Image::parse(as_bytes(input.substr(line.size() + 1)));
+  if (!image) return 0;
+  (void)find_by_name(*image, line);
+  (void)nearest_names(*image, line);
+  if (const auto named = find_by_demangled_name(*image, line))
+    for (const elf::Symbol& symbol : *named)
+      if (!demangle(symbol.name)) std::abort();
+  const auto all = list_symbols(*image, {});
+  (void)list_symbols(*image, {.patterns = {std::string(line)}});
+  (void)list_symbols(*image, {.imports = true});
+  (void)list_symbols(*image, {.kinds = {SymbolKind::object, SymbolKind::plt}});
+  (void)find_clones_by_name(*image, line);
+  for (const elf::Symbol& entry : plt_entries(*image)) {
+    // What is an entry lies in code, and is found again from any of its bytes.
+    const elf::Segment* segment = image->segment_of(entry.address);
+    if (segment == nullptr || !segment->executable) std::abort();
+    (void)symbol_at(*image, {entry.address.value + entry.size - 1});
+  }
+  if (!all) return 0;
+  (void)find_kin(*image, std::span(*all).first(std::min<std::size_t>(all->size(), 4)));
+  for (std::size_t i = 0; i < all->size() && i < 16; ++i) {
+    // What is listed is code, so some symbol covers its address.
+    if (!symbol_at(*image, (*all)[i].address)) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,38 @@
+#!/bin/sh
+# `uprobectl attach` on a real kernel: what it counts, what it tells, what it leaves. TAP on stdout.
+#
+#     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
+#
+# Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
+
+folder=$(dirname "$0")
+# shellcheck source=tests/guest/harness.sh
+. "$folder/harness.sh"
+# shellcheck source=tests/guest/hit_scenarios.sh
+. "$folder/hit_scenarios.sh"
+# shellcheck source=tests/guest/end_scenarios.sh
+. "$folder/end_scenarios.sh"
+# shellcheck source=tests/guest/refusal_scenarios.sh
+. "$folder/refusal_scenarios.sh"
+
+case $(uname -m) in
+  x86_64) library=lib/x86_64 ;;
+  aarch64) library=lib/arm64-v8a ;;
+  *) echo "1..0 # SKIP no fixtures for $(uname -m)" && exit 0 ;;
+esac
+
+# Linux 6.6 brought uprobe_multi links.
+kernel_has_multi() {
+  release=$(uname -r)
+  major=${release%%.*}
+  minor=${release#*.}
+  minor=${minor%%[!0-9]*}
+  [ "$major" -gt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -ge 6 ]; }
+}
+
+for mechanism in perf multi; do
+  hit_scenarios "$mechanism"
+done
+end_scenarios
+refusal_scenarios
+finish_suite

@@ -1,0 +1,151 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
+# How a run ends, and what it says about probes that never fired.
+
+end_scenarios() {
+  scenario '-n ends the run after that many events' ends_after_events
+  scenario 'the duration ends the run with 0' ends_after_duration
+  for signal in INT TERM HUP; do
+    scenario "SIG$signal ends the run with a summary and 0" ends_on_signal "$signal"
+  done
+  scenario 'SIGKILL leaves nothing in the kernel' leaves_nothing_when_killed
+  scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
+  scenario "the target's exit ends the run with 0" ends_with_target
+  scenario 'text output has one tab-separated line an event' writes_text
+  scenario 'a probe in a file nobody maps says so' explains_unmapped
+  scenario 'a probe that is mapped but not called says so' explains_uncalled
+  scenario 'a probe in a file replaced on disk says so' explains_replaced
+  scenario 'the three reasons are three' explains_differently
+}
+
+ends_after_events() {
+  start_workload target --calls 40
+  start_attach -j -d 120 -n 5 "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_equal 'events' 5 "$(count_records event)"
+  expect_equal 'events in the summary' 5 "$(records summary | field events)"
+}
+
+ends_after_duration() {
+  start_workload target --calls 1
+  began=$(seconds_up)
+  start_attach -j -d 2s "$FIXTURES/workload" work_six
+  attach_ends_with 0
+  took=$(($(seconds_up) - began))
+  [ "$took" -ge 1 ] || fail "ended after $took s"
+  [ "$took" -le 30 ] || fail "ended after $took s only"
+  expect_equal 'summary records' 1 "$(count_records summary)"
+  # Two seconds in nanoseconds have ten digits; 1.9 s would be too early.
+  expect_match 'duration' '^([2-9]|[1-9][0-9])[0-9]{9}$' "$(records summary | field duration_ns)"
+}
+
+# In the foreground: a shell starts background processes with SIGINT ignored.
+ends_on_signal() { # SIGNAL
+  start_workload target --calls 10
+  (
+    wait_until 60 file_says err '^probing '
+    let_it_call target "$started_pid"
+    kill -s "$1" "$(cat attach.pid)"
+  ) &
+  (become_attach -j -d 120 "$FIXTURES/workload" work_six) >out 2>err
+  expect_equal 'exit status' 0 "$?"
+  expect_equal 'events' 10 "$(count_records event)"
+  expect_equal 'summary records' 1 "$(count_records summary)"
+  expect_equal 'detached cleanly' true "$(records summary | field detached_cleanly)"
+  ! file_says err 'error' || fail 'there is an error'
+}
+
+leaves_nothing_when_killed() {
+  start_workload target --calls 10
+  code=$(code_of target "$started_pid")
+  start_attach -j -d 120 "$FIXTURES/workload" work_six
+  kill -KILL "$(cat attach.pid)"
+  wait_until 30 test -s status
+  wait_until 20 code_is target "$started_pid" "$code" || fail 'a breakpoint is left in the target'
+  let_it_call target "$started_pid"
+}
+
+ends_on_closed_pipe() {
+  start_workload target --calls 200 --delay-us 10000
+  (
+    wait_until 60 file_says err '^probing '
+    kill -USR1 "$started_pid"
+  ) &
+  began=$(seconds_up)
+  {
+    (become_attach -j -d 120 "$FIXTURES/workload" work_six) 2>err
+    echo $? >status
+  } | head -n 1 >out
+  attach_ends_with 0
+  took=$(($(seconds_up) - began))
+  [ "$took" -lt 60 ] || fail "ended after $took s only"
+  expect_equal 'lines read' 1 "$(wc -l <out | tr -d ' ')"
+  ! file_says err 'error' || fail 'there is an error'
+}
+
+ends_with_target() {
+  start_workload target --calls 10
+  start_attach -j -d 120 -p "$started_pid" "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  began=$(seconds_up)
+  kill -USR1 "$started_pid" # past --hold: it exits
+  attach_ends_with 0
+  took=$(($(seconds_up) - began))
+  [ "$took" -lt 60 ] || fail "ended after $took s only"
+  expect_equal 'events' 10 "$(count_records event)"
+  expect_equal 'summary records' 1 "$(count_records summary)"
+}
+
+# TIME PID TID COMM FUNCTION ARGUMENTS
+writes_text() {
+  start_workload target --calls 10
+  start_attach -d 120 -p "$started_pid" "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'lines' 10 "$(wc -l <out | tr -d ' ')"
+  expect_equal 'pids' "$started_pid" "$(cut -f 2 out | sort -u)"
+  expect_equal 'tids' "$started_pid" "$(cut -f 3 out | sort -u)"
+  expect_equal 'comms' workload "$(cut -f 4 out | sort -u)"
+  expect_equal 'functions' work_six "$(cut -f 5 out | sort -u)"
+  expect_equal 'lines on stderr' yes "$([ "$(wc -l <err)" -ge 2 ] && echo yes)"
+}
+
+# The end of a run in which work's only probe did not fire; keeps its reason for a later scenario.
+expect_silence() { # KIND PROCESSES-MAPPING FUNCTION
+  attach_ends_with 0
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_equal 'hits' 0 "$(records probe | field hits)"
+  expect_equal 'processes mapping' "$2" "$(records probe | field processes_mapping)"
+  expect_equal 'probes silent' 1 "$(records summary | field probes_silent)"
+  reason=$(records probe | field reason)
+  case $reason in '' | null) fail 'no reason given' ;; esac
+  printf '%s\n' "$reason" >"$scratch/../reason-$1"
+  file_says err "$3" || fail 'the probe is not named on stderr'
+}
+
+explains_unmapped() {
+  start_attach -j -d 1 "$FIXTURES/greet.apk!/$library/libgreet.so" greet_scale
+  expect_silence unmapped 0 greet_scale
+}
+
+explains_uncalled() {
+  start_workload target
+  start_attach -j -d 1 "$FIXTURES/workload" work_silent
+  expect_silence uncalled 1 work_silent
+}
+
+# A process runs on with the file it was started from; the path leads to another one.
+explains_replaced() {
+  cp "$FIXTURES/workload" program
+  start_program target ./program --wait --hold --calls 5
+  cp "$FIXTURES/workload" program.new
+  mv -f program.new program
+  start_attach -j -d 3 "$PWD/program" work_six
+  let_it_call target "$started_pid"
+  expect_silence replaced 0 work_six
+}
+
+explains_differently() {
+  expect_equal 'different reasons' 3 "$(cat "$scratch"/../reason-* | sort -u | wc -l | tr -d ' ')"
+}

@@ -1,0 +1,213 @@
+# shellcheck shell=sh
+# What the guest suites are made of: TAP, waiting, starting things, reading JSON Lines.
+#
+# A scenario is a function that runs in a subshell of its own, in the folder $scratch. It succeeds by
+# returning; `fail REASON` and `skip REASON` end it. Whatever it started is ended for it, and then
+# nothing of it may be left in the kernel. Runs under busybox sh, dash and bash.
+
+: "${UPROBECTL:?the path of the program under test}"
+: "${FIXTURES:?the folder with workload, apk-host, bpf-census and greet.apk}"
+
+work=$(mktemp -d)
+test_number=0
+failed_tests=0
+uprobe_events=/sys/kernel/tracing/uprobe_events
+
+# --- TAP -----------------------------------------------------------------------------------------
+
+fail() {
+  echo "$*"
+  exit 1
+}
+
+skip() {
+  echo "$*" >"$scratch/skip"
+  exit 0
+}
+
+expect_equal() { # WHAT EXPECTED ACTUAL
+  [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
+}
+
+expect_match() { # WHAT EXTENDED-REGEX TEXT
+  printf '%s\n' "$3" | grep -Eiq -- "$2" || fail "$1: expected /$2/, got '$3'"
+}
+
+scenario() { # NAME FUNCTION [ARGUMENT…]
+  name=$1
+  shift
+  test_number=$((test_number + 1))
+  scratch=$work/$test_number
+  mkdir "$scratch"
+  : >"$scratch/pids"
+  before=$(kernel_state)
+  # The scenario may change folders and variables; only its verdict comes out.
+  (cd "$scratch" && "$@") >"$scratch/said" 2>&1
+  verdict=$?
+  end_started
+  if [ "$verdict" -eq 0 ] && ! wait_until 20 kernel_state_is "$before"; then
+    verdict=1
+    printf 'left behind:\n%s\nbefore:\n%s\n' "$(kernel_state)" "$before" >>"$scratch/said"
+  fi
+  if [ "$verdict" -ne 0 ]; then
+    failed_tests=$((failed_tests + 1))
+    echo "not ok $test_number - $name"
+    for part in said err out; do
+      [ -s "$scratch/$part" ] && tail -n 8 "$scratch/$part" | cut -c 1-400 | sed "s/^/# $part: /"
+    done
+  elif [ -s "$scratch/skip" ]; then
+    echo "ok $test_number - $name # SKIP $(cat "$scratch/skip")"
+  else
+    echo "ok $test_number - $name"
+  fi
+}
+
+finish_suite() {
+  echo "1..$test_number"
+  rm -rf "$work"
+  [ "$failed_tests" -eq 0 ]
+}
+
+# --- what may be left ----------------------------------------------------------------------------
+
+# Other tracers may be at work on a machine that is not a guest: states are compared, not required
+# to be empty.
+kernel_state() {
+  "$FIXTURES/bpf-census" 2>&1
+  cat "$uprobe_events" 2>/dev/null
+  grep -lx "$(basename "$UPROBECTL" | cut -c 1-15)" /proc/[0-9]*/comm 2>/dev/null
+  return 0
+}
+
+kernel_state_is() {
+  [ "$(kernel_state)" = "$1" ]
+}
+
+end_started() {
+  while read -r pid; do
+    kill -KILL "$pid" 2>/dev/null
+  done <"$scratch/pids"
+}
+
+# --- waiting -------------------------------------------------------------------------------------
+
+# Polls; an emulated machine is slow, so limits are generous and never what is measured.
+wait_until() { # SECONDS COMMAND…
+  polls=$(($1 * 20))
+  shift
+  until "$@"; do
+    polls=$((polls - 1))
+    [ "$polls" -gt 0 ] || return 1
+    sleep 0.05
+  done
+}
+
+file_says() { # FILE REGEX
+  grep -q -- "$2" "$1" 2>/dev/null
+}
+
+seconds_up() {
+  cut -d . -f 1 /proc/uptime
+}
+
+# --- starting things -----------------------------------------------------------------------------
+
+# start_program NAME PROGRAM…: in the background, until it is ready; its pid is in $started_pid, its
+# output in NAME.
+start_program() {
+  output=$1
+  shift
+  "$@" </dev/null >"$output" 2>&1 &
+  started_pid=$!
+  echo "$started_pid" >>"$scratch/pids"
+  wait_until 30 file_says "$output" '^ready' || fail "'$1' does not get ready: $(cat "$output")"
+}
+
+start_workload() { # NAME ARGUMENT…
+  output=$1
+  shift
+  start_program "$output" "$FIXTURES/workload" --wait --hold "$@"
+}
+
+# Lets a waiting program make its calls, and waits for the last of them.
+let_it_call() { # NAME PID
+  kill -USR1 "$2" || fail "process $2 is gone"
+  wait_until 60 file_says "$1" '^done' || fail "process $2 does not finish its calls"
+}
+
+# Becomes the program under test after telling its process id.
+become_attach() {
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  exec sh -c 'echo $$ >attach.pid; exec "$@"' sh "$UPROBECTL" attach "$@"
+}
+
+# In the background: stdout in `out`, stderr in `err`, the exit status at the end in `status`.
+start_attach() {
+  rm -f attach.pid status
+  (
+    (become_attach "$@") >out 2>err
+    echo $? >status
+  ) &
+  wait_until 60 attach_started_or_ended
+  cat attach.pid >>"$scratch/pids"
+  file_says err '^probing ' || fail "attach does not start: $(cat err)"
+}
+
+attach_started_or_ended() {
+  file_says err '^probing ' || [ -s status ]
+}
+
+# Waits until attach has ended by itself and requires the exit status.
+attach_ends_with() { # STATUS
+  wait_until 60 test -s status || fail 'attach does not end'
+  expect_equal 'exit status' "$1" "$(cat status)"
+}
+
+stop_attach() {
+  kill -TERM "$(cat attach.pid)" || fail 'attach has ended already'
+  attach_ends_with 0
+}
+
+# Runs it to its end in the foreground: for what fails at once.
+attach_fails_with() { # STATUS ARGUMENT…
+  wanted=$1
+  shift
+  "$UPROBECTL" attach "$@" >out 2>err
+  expect_equal 'exit status' "$wanted" "$?"
+  ! file_says err '^probing ' || fail 'attach says it is probing'
+  ! file_says out '"attached"' || fail 'attach says it has attached'
+}
+
+# --- JSON Lines ----------------------------------------------------------------------------------
+
+# Keys may come in any order and with or without a space after the colon.
+records() { # TYPE [KEY=VALUE]
+  if [ $# -eq 1 ]; then
+    grep "\"type\": *\"$1\"" out
+  else
+    grep "\"type\": *\"$1\"" out | grep "\"${2%%=*}\": *\"\{0,1\}${2#*=}\"\{0,1\}[,}]"
+  fi
+}
+
+count_records() {
+  records "$@" | wc -l | tr -d ' '
+}
+
+# The key's value, one line for each line of stdin that has it.
+field() { # KEY
+  sed -n -e "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p;t" -e "s/.*\"$1\": *\([^\",}]*\).*/\1/p"
+}
+
+hex_of_each() {
+  while read -r number; do
+    printf '0x%x\n' "$number" 2>/dev/null || echo "no number: $number"
+  done
+}
+
+# "arg0 0x1 arg1 0x2 …", one line an event.
+arguments_of_entries() {
+  records event kind=entry | sed -n 's/.*"arguments": *\[\([^]]*\)\].*/\1/p' |
+    sed -e 's/"type": *"[^"]*"//g' -e 's/"error": *[^,}]*//g' -e 's/"name": *//g' \
+      -e 's/"value": *//g' -e 's/[]["{},]/ /g' -e 's/  */ /g' -e 's/^ //' -e 's/ $//' \
+      -e 's/0x0*\([0-9a-f]\)/0x\1/g'
+}

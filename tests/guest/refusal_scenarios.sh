@@ -1,0 +1,60 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # library: set by the suite
+# What is refused: at once, with a reason, and with nothing attached.
+
+refusal_scenarios() {
+  scenario 'auto takes the best mechanism this kernel has' chooses_mechanism
+  scenario 'a mechanism this kernel lacks is refused' refuses_missing_mechanism
+  scenario 'an unknown mechanism is a usage error' refuses_unknown_mechanism
+  scenario 'a function that does not exist attaches nothing' refuses_missing_function
+  scenario 'a compressed library is refused' refuses_compressed
+  scenario 'a library that is not on a page is probed with a warning' warns_of_unaligned
+  scenario 'a process that does not exist is refused' refuses_missing_process
+}
+
+chooses_mechanism() {
+  start_workload target --calls 3
+  start_attach -j -d 120 --mechanism auto "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 3 "$(count_records event)"
+  best=perf
+  kernel_has_multi && best=multi
+  expect_equal 'mechanism' "$best" "$(records attached | field mechanism)"
+}
+
+refuses_missing_mechanism() {
+  ! kernel_has_multi || skip "Linux $(uname -r) has them all"
+  attach_fails_with 1 -d 5 --mechanism multi "$FIXTURES/workload" work_six
+  expect_match 'message' '^uprobectl: error: .*(multi|kernel)' "$(cat err)"
+}
+
+refuses_unknown_mechanism() {
+  attach_fails_with 2 -d 5 --mechanism telepathy "$FIXTURES/workload" work_six
+  expect_match 'message' 'telepathy|mechanism' "$(cat err)"
+}
+
+# The function before it exists: none is better than some.
+refuses_missing_function() {
+  attach_fails_with 1 -j -d 5 "$FIXTURES/workload" work_six work_sixx
+  expect_match 'message' "^uprobectl: error: .*'work_sixx'" "$(cat err)"
+  expect_match 'hint' 'work_six([^x]|$)' "$(grep hint err)"
+}
+
+refuses_compressed() {
+  attach_fails_with 1 -d 5 "$FIXTURES/greet.apk!/$library/libdeflated.so" greet_add
+  expect_match 'message' '^uprobectl: error: .*(compress|deflate)' "$(cat err)"
+}
+
+# Right offset, but no loader can have mapped it from the archive.
+warns_of_unaligned() {
+  start_attach -d 1 "$FIXTURES/greet.apk!/$library/libunaligned.so" greet_add
+  attach_ends_with 0
+  expect_match 'message' '^uprobectl: warning: .*not on a page boundary' "$(cat err)"
+  expect_match 'reason' 'no process maps this file executable' "$(cat err)"
+}
+
+refuses_missing_process() {
+  attach_fails_with 1 -d 5 -p 4194303 "$FIXTURES/workload" work_six
+  expect_match 'message' '^uprobectl: error: .*4194303' "$(cat err)"
+}

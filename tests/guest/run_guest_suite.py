@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Boots a kernel and runs a suite of tests/guest inside it; the suite's TAP becomes ours.
+
+Usage: run_guest_suite.py --series 6.12 --bin build/uprobectl --fixtures build/fixtures
+                          --cache DIR [--arch amd64|arm64] [SUITE.sh]
+A kernel that cannot be had is a skip with its reason; one that fails is a "Bail out!".
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+
+from guest_runner import GuestError  # noqa: E402  (the path above comes first)
+from guest_runner.architecture import ARCHITECTURES  # noqa: E402
+from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
+
+FIXTURES = ("workload", "apk-host", "bpf-census", "greet.apk")
+# Seconds for one suite: an idle machine needs a quarter of it.
+SUITE_TIMEOUT = 540
+
+
+def main() -> int:
+    options = parse_arguments()
+    machine = ARCHITECTURES[options.arch]
+    if shutil.which(machine.qemu) is None:
+        return skip(f"no program '{machine.qemu}'")
+    try:
+        kernel = fetch_kernel(options.arch, options.series, options.cache)
+        busybox = find_busybox(options.arch, options.cache)
+    except GuestError as error:
+        return skip(f"no Linux {options.series} for {options.arch}: {error}")
+    run = GuestRun(
+        arch=options.arch,
+        kernel=kernel,
+        busybox=busybox,
+        command=["sh", f"/suite/{options.suite}"],
+        files=[
+            (options.bin, "/usr/bin/uprobectl"),
+            *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
+            *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
+        ],
+        environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures"},
+        timeout=options.timeout,
+    )
+    try:
+        run_guest(run, sys.stdout.buffer)
+    except GuestError as error:
+        first, *rest = str(error).splitlines()
+        for line in rest:
+            print(f"# {line}")
+        print(f"Bail out! {first}")
+    # The lines say what failed; an exit status besides would only hide them.
+    return 0
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", choices=ARCHITECTURES, default="amd64")
+    parser.add_argument("--series", choices=META_PACKAGES, required=True)
+    parser.add_argument("--bin", type=Path, required=True, help="the static uprobectl")
+    parser.add_argument("--fixtures", type=Path, required=True)
+    cache = os.environ.get("UPROBECTL_GUEST_CACHE")
+    parser.add_argument("--cache", type=Path, default=cache, required=cache is None)
+    parser.add_argument("--timeout", type=float, default=SUITE_TIMEOUT, metavar="SECONDS")
+    parser.add_argument("suite", nargs="?", default="attach_suite.sh", metavar="SUITE.sh")
+    return parser.parse_args()
+
+
+def find_busybox(arch: str, cache: Path) -> Path:
+    here = Path("/bin/busybox")
+    native = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine)
+    return here if native == arch and here.exists() else fetch_busybox(arch, cache)
+
+
+def skip(reason: str) -> int:
+    print(f"1..0 # SKIP {reason.splitlines()[0]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

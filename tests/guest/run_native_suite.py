@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Runs the attach suite on this machine itself, on programs it starts itself; its TAP becomes ours.
+
+Usage: run_native_suite.py --bin build/src/cli/uprobectl --fixtures build/fixtures
+
+First a child tries one probe on a program of ours. A kernel whose uprobes hang never lets go of who
+asks it, so that child is left alone after 10 seconds, and the suite is skipped.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TRIAL_SECONDS = 10
+SUITE_SECONDS = 300
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", type=Path, required=True)
+    parser.add_argument("--fixtures", type=Path, required=True)
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        return skip("not root")
+    reason = why_unusable(options)
+    if reason:
+        return skip(f"machine uprobes unusable: {reason}")
+    return run_suite(options)
+
+
+def skip(reason: str) -> int:
+    print(f"1..0 # SKIP {reason}")
+    return 0
+
+
+def why_unusable(options: argparse.Namespace) -> str | None:
+    """What keeps a probe from working here, as far as that is not uprobectl's own fault."""
+    target = subprocess.Popen([options.fixtures / "workload", "--calls", "1", "--wait", "--hold"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        trial = subprocess.Popen(
+            [options.bin, "attach", "-j", "-p", str(target.pid), "-d", "200ms",
+             options.fixtures / "workload", "work_six"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        if not ends_within(trial, TRIAL_SECONDS):
+            # Neither killed nor waited for: both could hang as it does.
+            return f"a trial probe did not answer in {TRIAL_SECONDS} s"
+        said = trial.stdout.read().decode(errors="replace")
+        for code in ("not_permitted", "unsupported"):
+            if trial.returncode != 0 and f'"code":"{code}"' in said:
+                return said.split('"message":"', 1)[-1].split('"', 1)[0]
+        return None  # what else goes wrong is for the suite to tell
+    finally:
+        target.send_signal(signal.SIGKILL)
+
+
+def ends_within(child: subprocess.Popen, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while child.poll() is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def run_suite(options: argparse.Namespace) -> int:
+    # The suite looks for leftovers in tracefs, which a machine need not have mounted: it gets its
+    # own mounts.
+    script = 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; exec sh "$0"'
+    suite = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script, HERE / "attach_suite.sh"],
+        env={**os.environ, "UPROBECTL": str(options.bin.resolve()),
+             "FIXTURES": str(options.fixtures.resolve())},
+        stdin=subprocess.DEVNULL, start_new_session=True)
+    if not ends_within(suite, SUITE_SECONDS):
+        print(f"Bail out! the suite has not ended after {SUITE_SECONDS} s", flush=True)
+        os._exit(0)  # waits for nobody
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

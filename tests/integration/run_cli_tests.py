@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Runs command lines and compares what they print, as files of cases tell. Prints TAP.
+
+    run_cli_tests.py --bin PROGRAM [--fixtures DIR] FILE.test…
+
+A file holds cases. Each begins with a heading that says what is true, and ends at the next one:
+
+    # A comment. Outside of blocks, empty lines mean nothing.
+
+    === an unknown subcommand is answered with the nearest name
+    $ uprobectl resolv libc.so.6 malloc
+    stderr:
+      uprobectl: error: no command 'resolv'
+        hint: did you mean 'resolve'?
+    exit: 2
+
+    === a function of a fixture is found, in JSON
+    $ cp {fixtures}/pinned.so {tmp}/a.so
+    $ uprobectl resolve --json a.so work
+    json:
+      {"type": "match", "file": "{tmp}/a.so", "offset": "0x1200", "version": null}
+
+$ COMMAND    quoted as for a shell, but no shell runs it. Of several, the last is the one under
+             test; those before must end with 0. `uprobectl` is the program given with --bin.
+             The current folder is {tmp}, new and empty for every case; stdin is empty.
+exit: N      the exit status, when it is not 0
+stdout:      the lines expected, indented by two spaces; none expected when the block is missing.
+stderr:      `stdout: *` takes anything. A line `...` stands for any number of lines.
+stdin:       lines the command reads
+json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
+             looked at. Numbers, strings and null are told apart.
+env: A=B     an environment variable
+needs: X…    corpus, root, or the name of a program: else the case is skipped, and says why
+timeout: S   seconds, when 30 is not enough
+
+In commands and expectations {bin}, {fixtures}, {tmp} and {corpus} are replaced by these places, and
+in expectations {{REGEX}} is a hole for what varies. In text, \\t is a tab and \\\\ a backslash.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cli_cases import FormatError, parse
+from cli_match import fill, json_problem, text_problem
+from tap import Tap
+
+
+def missing_need(case, places):
+    """Why the case cannot run here, or None."""
+    uses_corpus = "corpus" in case.needs or any("{corpus}" in a for c in case.commands for a in c)
+    if uses_corpus and not places["corpus"]:
+        return "UPROBECTL_CORPUS is not set"
+    for need in case.needs:
+        if need == "root" and os.geteuid() != 0:
+            return "not root"
+        if need not in {"root", "corpus"} and not shutil.which(need):
+            return f"no program '{need}'"
+    return None
+
+
+def run(argv, case, places, stdin=""):
+    # A fixed environment: no locale, colour or terminal of the caller reaches the program.
+    path = f"{Path(places['bin']).parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    environment = {"PATH": path, "HOME": places["tmp"], "LC_ALL": "C.UTF-8",
+                   **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")},
+                   **{k: fill(v, places) for k, v in case.env.items()}}
+    argv = [fill(word, places) for word in argv]
+    if argv[0] == "uprobectl":
+        argv[0] = places["bin"]
+    return subprocess.run(argv, input=stdin.encode(), capture_output=True, env=environment,
+                          cwd=places["tmp"], timeout=case.timeout)
+
+
+def problems_of(case, places):
+    """Everything that is not as the case says."""
+    for argv in case.commands[:-1]:
+        result = run(argv, case, places)
+        if result.returncode != 0:
+            return [f"'{' '.join(argv)}' ended with {result.returncode}: {result.stderr.decode()}"]
+    stdin = "".join(fill(line, places) + "\n" for line in case.stdin)
+    result = run(case.commands[-1], case, places, stdin)
+    stdout, stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
+    problems = [text_problem("stderr", case.stderr, stderr, places)]
+    if case.json is None:
+        problems.append(text_problem("stdout", case.stdout, stdout, places))
+    else:
+        problems.append(json_problem(case.json, stdout, places))
+    if result.returncode != case.exit:
+        problems.append(f"exit status {result.returncode}, expected {case.exit}")
+    return [p for p in problems if p]
+
+
+def run_case(case, places, tap, name):
+    if reason := missing_need(case, places):
+        tap.skip(name, reason)
+        return
+    with tempfile.TemporaryDirectory(prefix="uprobectl-cli-") as folder:
+        places = {**places, "tmp": os.path.realpath(folder)}
+        try:
+            problems = problems_of(case, places)
+        except subprocess.TimeoutExpired:
+            problems = [f"did not end after {case.timeout} s"]
+        except OSError as error:
+            problems = [f"could not be run: {error}"]
+    command = f"$ {' '.join(case.commands[-1])}   (line {case.line})"
+    tap.check(name, problems and [command, *problems])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--fixtures", default=".")
+    parser.add_argument("files", nargs="+", type=Path)
+    options = parser.parse_args()
+    corpus = os.environ.get("UPROBECTL_CORPUS", "")
+    places = {"bin": os.path.realpath(options.bin), "fixtures": os.path.realpath(options.fixtures),
+              "corpus": os.path.realpath(corpus) if corpus else "", "tmp": ""}
+    tap = Tap()
+    for file in options.files:
+        try:
+            cases = parse(file.read_text())
+        except FormatError as error:
+            tap.fail(f"{file.stem} can be read", error)
+            continue
+        for case in cases:
+            run_case(case, places, tap, f"{file.stem}: {case.name}")
+    tap.done()
+
+
+main()

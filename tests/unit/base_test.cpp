@@ -1,0 +1,73 @@
+#include "uprobectl/base.hpp"
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+TEST_CASE("a slice must lie inside even when offset plus size wraps around") {
+  const Bytes bytes = as_bytes("abcd");
+  CHECK(slice(bytes, 0, 4)->size() == 4);
+  CHECK(slice(bytes, 4, 0)->empty());
+  CHECK_FALSE(slice(bytes, 1, 4));
+  CHECK_FALSE(slice(bytes, UINT64_MAX, 2));
+  CHECK_FALSE(slice(bytes, 2, UINT64_MAX));
+}
+
+TEST_CASE("integers are read in either byte order and never past the end") {
+  const Bytes bytes = as_bytes(std::string_view("\x01\x02\x03\x04", 4));
+  CHECK(read_at<std::uint16_t>(bytes, 1) == 0x0302);
+  CHECK(read_at<std::uint32_t>(bytes, 0, ByteOrder::big) == 0x01020304);
+  CHECK_FALSE(read_at<std::uint32_t>(bytes, 1));
+  CHECK_FALSE(read_at<std::uint8_t>(bytes, 4));
+}
+
+TEST_CASE("text without its terminating NUL is no text") {
+  const Bytes bytes = as_bytes(std::string_view("ab\0cd", 5));
+  CHECK(c_string_at(bytes, 0) == "ab");
+  CHECK(c_string_at(bytes, 2) == "");
+  CHECK_FALSE(c_string_at(bytes, 3));
+  CHECK_FALSE(c_string_at(bytes, 5));
+}
+
+TEST_CASE("checked arithmetic refuses to wrap around") {
+  CHECK(checked_add(1, 2) == 3);
+  CHECK_FALSE(checked_add(UINT64_MAX, 1));
+  CHECK(checked_mul(3, 4) == 12);
+  CHECK_FALSE(checked_mul(UINT64_MAX / 2, 3));
+}
+
+TEST_CASE("an errno becomes a kind and a lower-case message") {
+  const Error missing = system_error(ENOENT, "/nowhere");
+  CHECK(missing.kind == ErrorKind::not_found);
+  CHECK(missing.message == "/nowhere: no such file or directory");
+  CHECK(system_error(EPERM, "x").kind == ErrorKind::not_permitted);
+  CHECK(system_error(EIO, "x").kind == ErrorKind::io);
+}
+
+TEST_CASE("only regular files are mapped, and a FIFO is refused without waiting") {
+  char folder[] = "/tmp/uprobectl-test-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string fifo = std::string(folder) + "/fifo";
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK(MappedFile::open(fifo).error().message == fifo + ": not a regular file");
+  CHECK(MappedFile::open(folder).error().message ==
+        std::string(folder) + ": is a directory, not a file");
+  CHECK(MappedFile::open(std::string(folder) + "/none").error().kind == ErrorKind::not_found);
+  unlink(fifo.c_str());
+  rmdir(folder);
+}
+
+TEST_CASE("a mapped file keeps its bytes and identity when the path is replaced") {
+  char path[] = "/tmp/uprobectl-test-XXXXXX";
+  UniqueFd fd{mkstemp(path)};
+  REQUIRE(write(fd.get(), "old", 3) == 3);
+  const auto mapped = MappedFile::open(path);
+  REQUIRE(mapped);
+  unlink(path);
+  CHECK(as_text(mapped->bytes()) == "old");
+  CHECK(mapped->real_path()->ends_with(" (deleted)"));
+}

@@ -1,0 +1,48 @@
+#include "output/escape.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace {
+
+std::string printable(std::string_view text) {
+  std::string out;
+  uprobectl::append_printable(out, text);
+  return out;
+}
+
+std::string json(std::string_view text) {
+  std::string out;
+  uprobectl::append_json(out, text);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("control characters reach a terminal as text only") {
+  CHECK(printable("a\x1b[31mb\n") == "a\\x1b[31mb\\x0a");
+  CHECK(printable("\x7f") == "\\x7f");
+  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b"); // U+009B is CSI, too
+  CHECK(printable(std::string_view("\0", 1)) == "\\x00");
+}
+
+TEST_CASE("readable text stays as it is, bytes that are no UTF-8 are shown as numbers") {
+  CHECK(printable("operator\"\" _x\\ größe €") == "operator\"\" _x\\ größe €");
+  CHECK(printable("a\xff z") == "a\\xff z");
+  CHECK(printable("long enough to be read in words \xe2\x82") ==
+        "long enough to be read in words \\xe2\\x82");
+}
+
+TEST_CASE("JSON strings escape what RFC 8259 asks for") {
+  CHECK(json("a\"b\\c\n\t\x01") == "a\\\"b\\\\c\\n\\t\\u0001");
+  CHECK(json("eight by\"tes and more") == "eight by\\\"tes and more");
+  CHECK(json("\xe2\x82\xac") == "\xe2\x82\xac");
+}
+
+TEST_CASE("each byte that is no UTF-8 becomes one replacement character") {
+  const std::string bad = "\xef\xbf\xbd";
+  CHECK(json("\xff") == bad);
+  CHECK(json("\xc0\x80") == bad + bad);           // overlong NUL
+  CHECK(json("\xed\xa0\x80") == bad + bad + bad); // a surrogate
+  CHECK(json("\xf4\x90\x80\x80x") == bad + bad + bad + bad + "x");
+  CHECK(json("\xe2\x82") == bad + bad); // cut off
+}

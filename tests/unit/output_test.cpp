@@ -1,0 +1,219 @@
+#include "uprobectl/output.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+// What is written to a descriptor.
+std::string written(const std::function<void(int)>& write) {
+  const UniqueFd file{memfd_create("output-test", MFD_CLOEXEC)};
+  write(file.get());
+  std::string text(1 << 16, '\0');
+  const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
+  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  return text;
+}
+
+std::string as_text_record(const TextStyle& style, const std::function<void(Sink&)>& use) {
+  return written([&](int fd) {
+    OutputBuffer out(fd);
+    use(*make_text_sink(out, style));
+  });
+}
+
+std::string as_json_record(const std::function<void(Sink&)>& use) {
+  return written([&](int fd) {
+    OutputBuffer out(fd);
+    use(*make_json_sink(out));
+  });
+}
+
+ProbePoint point() {
+  ProbePoint point;
+  point.target = "x.apk!/lib/f.so";
+  point.request = "f";
+  point.path = {"x.apk", "lib/f.so"};
+  point.real_path = "/a/x.apk";
+  point.offset = {0x3010};
+  point.image_offset = {0x2010};
+  point.address = {0x4010};
+  point.entry_data = {0x1000};
+  point.segment_address = {0x4000};
+  point.segment_offset = {0x2000};
+  point.symbol = "f";
+  point.machine = {62, true, ByteOrder::little};
+  return point;
+}
+
+Event event_at(const ProbePoint& point, EventKind kind) {
+  Event event;
+  event.time_ns = 5'000'000'000;
+  event.pid = 7;
+  event.tid = 8;
+  event.cpu = 1;
+  event.comm = "app\x1b";
+  event.point = &point;
+  event.kind = kind;
+  event.arguments = {1, 2, 3, 4, 5, 0xff};
+  event.return_value = 0x2a;
+  return event;
+}
+
+} // namespace
+
+TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
+  const auto match = [](Sink& sink) { sink.match(point()); };
+  CHECK(as_text_record({}, match) == "0x3010\tx.apk!/lib/f.so\tf\n");
+  CHECK(as_text_record({.offset_only = true}, match) == "0x3010\n");
+  CHECK(as_text_record({.verbose = true}, match) ==
+        "0x3010\tx.apk!/lib/f.so\tf\t0x1000 + (0x4010 - 0x4000 + 0x2000)\n");
+  CHECK(as_text_record({.aligned = true, .header = true}, match) ==
+        "OFFSET  FILE             SYMBOL\n0x3010  x.apk!/lib/f.so  f\n");
+}
+
+TEST_CASE("a match in JSON has every key of the contract, in its order") {
+  CHECK(as_json_record([](Sink& sink) { sink.match(point()); }) ==
+        R"({"type":"match","target":"x.apk!/lib/f.so","request":"f","file":"/a/x.apk",)"
+        R"("entry":"lib/f.so","offset":"0x3010","image_offset":"0x2010","address":"0x4010",)"
+        R"("symbol":"f","symbol_offset":"0x0","demangled":null,"version":null,)"
+        R"("default_version":null,"size":null,"kind":null,"table":null,"machine":"x86-64",)"
+        R"("build_id":null,"aliases":null,"instruction":null})"
+        "\n");
+}
+
+TEST_CASE("an event shows the time of day of the attached record's clocks") {
+  setenv("TZ", "UTC", 1);
+  const ProbePoint place = point();
+  const auto use = [&](Sink& sink) {
+    sink.attached({.mechanism = "multi",
+                   .probes = 1,
+                   .program = "builtin",
+                   .monotonic_ns = 4'000'000'000,
+                   .boottime_ns = 4'000'000'000,
+                   .realtime_ns = 3600'000'001'000});
+    sink.event(event_at(place, EventKind::entry));
+    sink.event(event_at(place, EventKind::on_return));
+  };
+  CHECK(as_text_record({}, use) ==
+        "01:00:01.000001\t7\t8\tapp\\x1b\tf\targ0=0x1 arg1=0x2 arg2=0x3 arg3=0x4 arg4=0x5 "
+        "arg5=0xff\n"
+        "01:00:01.000001\t7\t8\tapp\\x1b\tf\t\t= 0x2a\n");
+}
+
+TEST_CASE("an event in JSON has arguments at entry and a value at return") {
+  const ProbePoint place = point();
+  const std::string entry =
+      as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::entry)); });
+  CHECK(entry.starts_with(
+      R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
+      R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","image_offset":"0x2010",)"
+      R"("kind":"entry","arguments":[{"name":"arg0","type":"x64","value":"0x1","error":null},)"));
+  CHECK(entry.ends_with(
+      R"("return_value":null,"latency_ns":null,"stack":null,"registers":null,"map":null,)"
+      R"("record_type":null,"record":null,"raw":null})"
+      "\n"));
+  const std::string on_return =
+      as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::on_return)); });
+  CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
+        std::string::npos);
+}
+
+TEST_CASE("the records about the run itself appear in JSON only") {
+  const ProbePoint place = point();
+  const auto use = [&](Sink& sink) {
+    sink.attached({.mechanism = "perf",
+                   .probes = 2,
+                   .program = "builtin",
+                   .monotonic_ns = 1,
+                   .boottime_ns = 2,
+                   .realtime_ns = 3});
+    sink.probe({.point = &place, .hit = false, .hits = 0, .processes_mapping = 0, .reason = "no"});
+    sink.lost({.count = 4, .reason = "ring buffer full"});
+    sink.summary({.events = 5,
+                  .lost = 4,
+                  .duration_ns = 6,
+                  .probes_hit = 0,
+                  .probes_silent = 1,
+                  .detached_cleanly = true});
+    sink.error({"t", std::nullopt, {ErrorKind::not_found, "gone", {"look"}}});
+  };
+  CHECK(as_text_record({}, use).empty());
+  CHECK(
+      as_json_record(use) ==
+      R"({"type":"attached","mechanism":"perf","probes":2,"program":"builtin","clocks":{"monotonic":1,"boottime":2,"realtime":3}})"
+      "\n"
+      R"({"type":"probe","symbol":"f","file":"/a/x.apk","entry":"lib/f.so","offset":"0x3010","status":"silent","hits":0,"processes_mapping":0,"reason":"no"})"
+      "\n"
+      R"({"type":"lost","count":4,"reason":"ring buffer full"})"
+      "\n"
+      R"({"type":"summary","events":5,"lost":4,"duration_ns":6,"probes_hit":0,"probes_silent":1,"detached_cleanly":true})"
+      "\n"
+      R"({"type":"error","target":"t","request":null,"code":"not_found","message":"gone","hints":["look"]})"
+      "\n");
+}
+
+TEST_CASE("an error is followed by its hints; control characters do not get through") {
+  const Error error{ErrorKind::not_found, "a\x1b: gone\nsecond", {"look"}};
+  CHECK(written([&](int fd) { Reporter(fd, false, Reporter::Level::quiet).error(error); }) ==
+        "uprobectl: error: a\\x1b: gone\n    second\n  hint: look\n");
+  CHECK(written([&](int fd) { Reporter(fd, true, Reporter::Level::normal).warning("w"); }) ==
+        "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
+}
+
+TEST_CASE("quiet leaves errors only, details need verbose") {
+  const auto all = [](Reporter::Level level) {
+    return written([&](int fd) {
+      const Reporter reporter(fd, false, level);
+      reporter.warning("w");
+      reporter.status("s");
+      reporter.detail("d");
+    });
+  };
+  CHECK(all(Reporter::Level::quiet).empty());
+  CHECK(all(Reporter::Level::normal) == "uprobectl: warning: w\ns\n");
+  CHECK(all(Reporter::Level::verbose) == "uprobectl: warning: w\ns\nd\n");
+}
+
+TEST_CASE("a reader that is gone closes the output, a full disk is an error") {
+  std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  close(ends[0]);
+  const UniqueFd writer{ends[1]};
+  OutputBuffer gone(writer.get());
+  gone.append("x");
+  gone.flush();
+  CHECK(gone.closed());
+  CHECK_FALSE(gone.error());
+
+  const UniqueFd full_disk{open("/dev/full", O_WRONLY | O_CLOEXEC)};
+  REQUIRE(full_disk);
+  OutputBuffer full(full_disk.get());
+  full.append("x");
+  full.flush();
+  CHECK_FALSE(full.closed());
+  REQUIRE(full.error());
+  CHECK(full.error()->message == "cannot write the output: no space left on device");
+}
+
+TEST_CASE("a descriptor that is not open counts as closed where nobody may wait") {
+  const int fd = open("/", O_PATH | O_CLOEXEC);
+  REQUIRE(fd >= 0);
+  const UniqueFd owned{fd};
+  OutputBuffer out(fd);
+  out.write_only_when_asked();
+  out.append("text");
+  SECTION("flush_some") { out.flush_some(); }
+  SECTION("flush_within") { CHECK(out.flush_within(std::chrono::milliseconds(10))); }
+  CHECK(out.closed());
+  CHECK_FALSE(out.error());
+  CHECK(out.pending() == 0);
+}

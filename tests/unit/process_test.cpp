@@ -1,0 +1,102 @@
+#include "uprobectl/process.hpp"
+
+#include <catch2/catch.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+TEST_CASE("a maps line gives addresses, offset, permissions and identity") {
+  const auto mappings = parse_maps(
+      "7f3c4a000000-7f3c4a021000 r-xp 00639000 fe:01 393217                     /data/app/x.apk\n");
+  REQUIRE(mappings.size() == 1);
+  CHECK(mappings[0].start == 0x7f3c4a000000);
+  CHECK(mappings[0].end == 0x7f3c4a021000);
+  CHECK(mappings[0].offset == FileOffset{0x639000});
+  CHECK(mappings[0].executable);
+  CHECK(mappings[0].identity == FileIdentity{0xfe01, 393217});
+  CHECK(mappings[0].path == "/data/app/x.apk");
+  CHECK_FALSE(mappings[0].deleted);
+}
+
+TEST_CASE("device numbers beyond 8 bits are put together as stat does") {
+  const auto mappings = parse_maps("1000-2000 r--p 00000000 103:12345 7 /x\n");
+  REQUIRE(mappings.size() == 1);
+  CHECK(mappings[0].identity.device == 0x12310345);
+}
+
+TEST_CASE("anonymous mappings and broken lines are left out") {
+  CHECK(parse_maps("7ffd1000-7ffd2000 rw-p 00000000 00:00 0   [stack]\n").empty());
+  CHECK(parse_maps("7ffd1000-7ffd2000 rw-p 00000000 00:00 0 \n").empty());
+  CHECK(parse_maps("nonsense\n\n1000-\n1000-2000 r\n1000-2000 r-xp 0 fe:01 5\n").empty());
+  CHECK(parse_maps("").empty());
+}
+
+TEST_CASE("deleted files and odd names keep their path") {
+  const auto mappings = parse_maps("1000-2000 r-xp 00001000 fe:01 9 /tmp/a b (deleted)\n"
+                                   "2000-3000 r--p 00000000 fe:01 10 /tmp/new\\012line");
+  REQUIRE(mappings.size() == 2);
+  CHECK(mappings[0].path == "/tmp/a b");
+  CHECK(mappings[0].deleted);
+  CHECK(mappings[1].path == "/tmp/new\nline");
+}
+
+TEST_CASE("a process that does not exist is named") {
+  const auto mappings = mappings_of(0x7ffffffe);
+  REQUIRE_FALSE(mappings);
+  CHECK(mappings.error().kind == ErrorKind::not_found);
+  CHECK(mappings.error().message == "no process with pid 2147483646");
+}
+
+namespace {
+
+// A file of three pages, of which this process maps the second one executable.
+struct MappedPage {
+  MappedPage() {
+    const UniqueFd fd{mkstemp(path)};
+    REQUIRE(ftruncate(fd.get(), 3 * 4096) == 0);
+    start = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd.get(), 4096);
+    REQUIRE(start != MAP_FAILED);
+  }
+  ~MappedPage() {
+    munmap(start, 4096);
+    unlink(path);
+  }
+  char path[32] = "/tmp/uprobectl-test-XXXXXX";
+  void* start = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("the survey finds who maps exactly the probed page executable") {
+  const MappedPage page;
+  const auto file = MappedFile::open(page.path);
+  REQUIRE(file);
+  const ProbedFile asked[] = {
+      {.real_path = page.path, .identity = file->identity(), .offset = {4096}},
+      {.real_path = page.path, .identity = file->identity(), .offset = {8192}}};
+  const pid_t self[] = {getpid()};
+  const auto surveys = survey_mappings(asked, self);
+  CHECK(surveys[0].executable == std::vector<pid_t>{getpid()});
+  CHECK(surveys[1].executable.empty());
+  CHECK(surveys[1].other_inode.empty());
+}
+
+TEST_CASE("the survey tells that a process maps the file this path had before") {
+  const MappedPage page;
+  const auto file = MappedFile::open(page.path);
+  REQUIRE(file);
+  const ProbedFile asked[] = {{.real_path = page.path,
+                               .identity = {file->identity().device, file->identity().inode + 1},
+                               .offset = {4096}}};
+  const auto surveys = survey_mappings(asked, {});
+  CHECK(surveys[0].executable.empty());
+  CHECK(surveys[0].other_inode == std::vector<pid_t>{getpid()});
+}
+
+TEST_CASE("the own process is among all processes and has a name") {
+  const auto everyone = all_processes();
+  CHECK(std::find(everyone.begin(), everyone.end(), getpid()) != everyone.end());
+  CHECK(command_name(getpid()) == "unit-tests");
+  CHECK_FALSE(command_name(0x7ffffffe));
+}

@@ -1,0 +1,66 @@
+#include "session/report.hpp"
+#include "session/silence.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace std::chrono_literals;
+
+TEST_CASE("durations are written in the largest unit that says them shortly") {
+  CHECK(format_duration(10s) == "10s");
+  CHECK(format_duration(1500ms) == "1.5s");
+  CHECK(format_duration(250ms) == "250ms");
+  CHECK(format_duration(2min) == "2m");
+  CHECK(format_duration(90s) == "90s");
+  CHECK(format_duration(19248ms) == "19.248s");
+  CHECK(format_duration(7us) == "7us");
+  CHECK(format_duration(3ns) == "3ns");
+}
+
+TEST_CASE("the start line says what, where, how long and how to end it") {
+  AttachRequest request;
+  request.duration = 10s;
+  request.pids = {1, 2};
+  CHECK(start_line(request, 3) ==
+        "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)");
+  request.pids = {1};
+  CHECK(start_line(request, 1) ==
+        "probing 1 function in 1 process for 10s (ctrl-c ends earlier, -d forever)");
+  request.pids = {};
+  request.duration.reset();
+  CHECK(start_line(request, 1) == "probing 1 function in all processes until ctrl-c");
+}
+
+namespace {
+constexpr pid_t nobody = 0x7ffffffe; // beyond every pid there can be
+}
+
+TEST_CASE("silence is explained by the strongest fact the mappings tell") {
+  CHECK(explain_silence({}, {}) == "no process maps this file executable");
+  const pid_t one[] = {nobody};
+  CHECK(explain_silence({}, one) == "process 2147483646 does not map this file executable");
+  const pid_t two[] = {nobody, nobody - 1};
+  CHECK(explain_silence({}, two) == "none of the processes maps this file executable");
+  MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .unreadable = 0};
+  CHECK(explain_silence(survey, {}) ==
+        "process 2147483646 maps another file that had this path: it was replaced, restart the "
+        "process to probe it");
+  survey.executable = {nobody};
+  CHECK(explain_silence(survey, {}) ==
+        "mapped by process 2147483646, but not called while it was probed");
+  survey.executable = {nobody - 1, nobody};
+  CHECK(explain_silence(survey, {}) == "mapped by 2 processes, but not called while it was probed");
+}
+
+TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
+  CHECK(explain_silence({.executable = {}, .other_inode = {}, .unreadable = 3}, {}) ==
+        "no process maps this file executable (3 processes could not be looked at)");
+}
+
+TEST_CASE("what an earlier survey saw is not forgotten") {
+  std::vector<MappingSurvey> now(1);
+  const MappingSurvey earlier[] = {{.executable = {7}, .other_inode = {}, .unreadable = 0}};
+  add_earlier(now, earlier);
+  add_earlier(now, earlier);
+  CHECK(now[0].executable == std::vector<pid_t>{7});
+}

@@ -1,0 +1,75 @@
+#include "symbols/order.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+using elf::Symbol;
+using elf::SymbolType;
+using elf::SymbolVersion;
+using elf::Table;
+
+Symbol symbol(std::string_view name, Table table,
+              std::optional<SymbolVersion> version = std::nullopt) {
+  return {.name = name,
+          .version = version,
+          .address = {0x1000},
+          .size = 8,
+          .type = SymbolType::function,
+          .table = table,
+          .defined = true};
+}
+
+std::string text(std::vector<Symbol> symbols) {
+  std::string result;
+  for (const Symbol& s : sorted_without_repeats(std::move(symbols))) {
+    result += result.empty() ? "" : " ";
+    result += std::string(s.name) + "@" + std::string(s.version ? s.version->name : "");
+    result += s.table == Table::dynsym ? ":dynsym" : ":symtab";
+    if (s.type == SymbolType::none) result += ":label";
+  }
+  return result;
+}
+
+const SymbolVersion OLD{"V1", false};
+const SymbolVersion NEW{"V2", true};
+
+} // namespace
+
+TEST_CASE("two versions of one place are listed once each, though .symtab repeats both") {
+  // As in libstdc++'s debug build: compatibility symbols stand in .symtab with their versions, and
+  // once more without.
+  std::vector<Symbol> symbols = {symbol("f", Table::dynsym, OLD), symbol("f", Table::dynsym, NEW),
+                                 symbol("f", Table::symtab), symbol("f", Table::symtab, OLD),
+                                 symbol("f", Table::symtab, NEW)};
+  const auto before = [](const Symbol& a, const Symbol& b) {
+    const auto key = [](const Symbol& s) {
+      return std::pair(s.table, s.version ? s.version->name : std::string_view());
+    };
+    return key(a) < key(b);
+  };
+  std::ranges::sort(symbols, before);
+  do {
+    CHECK(text(symbols) == "f@V1:dynsym f@V2:dynsym");
+  } while (std::ranges::next_permutation(symbols, before).found);
+}
+
+TEST_CASE("an unversioned name is its own where .dynsym does not have the place") {
+  CHECK(text({symbol("f", Table::symtab, OLD), symbol("f", Table::symtab)}) ==
+        "f@V1:symtab f@:symtab");
+  CHECK(text({symbol("f", Table::dynsym), symbol("f", Table::dynsym, OLD)}) ==
+        "f@V1:dynsym f@:dynsym");
+  CHECK(text({symbol("g", Table::symtab), symbol("f", Table::dynsym, OLD)}) ==
+        "f@V1:dynsym g@:symtab");
+}
+
+TEST_CASE("a function is listed before a label of the same name and place") {
+  Symbol label = symbol("f", Table::symtab);
+  label.type = SymbolType::none;
+  const Symbol function = symbol("f", Table::symtab);
+  CHECK(text({label, function}) == "f@:symtab");
+  CHECK(text({function, label}) == "f@:symtab");
+}

@@ -1,0 +1,122 @@
+#include "verify/compare.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using Change = DriftRecord::Change;
+
+namespace {
+
+RecordedMatch recorded(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
+  RecordedMatch match;
+  match.request = symbol;
+  match.symbol = symbol;
+  match.image_offset = image_offset;
+  match.offset = offset;
+  return match;
+}
+
+ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
+  ProbePoint point;
+  point.request = symbol;
+  point.symbol = symbol;
+  point.image_offset = {image_offset};
+  point.offset = {offset};
+  return point;
+}
+
+std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
+  return compare_matches(then, now, "x.so");
+}
+
+} // namespace
+
+TEST_CASE("what lies where it lay has not drifted") {
+  std::vector<ProbePoint> now(1);
+  now[0] = point("f", 0x10, 0x1010);
+  CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so").empty());
+}
+
+TEST_CASE("a function that lies elsewhere in its image has moved, with its archive or not") {
+  std::vector<ProbePoint> now;
+  now.push_back(point("f", 0x20, 0x2020));
+  const auto drifts = compare({recorded("f", 0x10, 0x1010)}, std::move(now));
+  REQUIRE(drifts.size() == 1);
+  CHECK(drifts[0].change == Change::function_moved);
+  CHECK(drifts[0].recorded == "0x1010");
+  CHECK(drifts[0].found == "0x2020");
+}
+
+TEST_CASE("an entry that lies elsewhere in its archive takes its functions along") {
+  std::vector<ProbePoint> now;
+  now.push_back(point("f", 0x10, 0x5010));
+  const auto drifts = compare({recorded("f", 0x10, 0x1010)}, std::move(now));
+  REQUIRE(drifts.size() == 1);
+  CHECK(drifts[0].change == Change::archive_moved);
+}
+
+TEST_CASE("what is no longer there is gone, and what was not there is new") {
+  std::vector<ProbePoint> now;
+  now.push_back(point("g", 0x10, 0x10));
+  const auto drifts = compare({recorded("f", 0x10, 0x10)}, std::move(now));
+  REQUIRE(drifts.size() == 2);
+  CHECK(drifts[0].change == Change::gone);
+  CHECK(drifts[0].symbol == "f");
+  CHECK_FALSE(drifts[0].found);
+  CHECK(drifts[1].change == Change::added);
+  CHECK(drifts[1].symbol == "g");
+  CHECK_FALSE(drifts[1].recorded);
+}
+
+TEST_CASE("matches are paired by version, not by name alone") {
+  auto then = recorded("f", 0x10, 0x10);
+  then.version = "V1";
+  auto now = point("f", 0x10, 0x10);
+  now.version = "V2";
+  std::vector<ProbePoint> points;
+  points.push_back(std::move(now));
+  CHECK(compare({then}, std::move(points)).size() == 2);
+}
+
+TEST_CASE("several places with one name are paired in order") {
+  std::vector<ProbePoint> now;
+  now.push_back(point("f", 0x10, 0x10));
+  now.push_back(point("f", 0x30, 0x30));
+  const auto drifts =
+      compare({recorded("f", 0x10, 0x10), recorded("f", 0x20, 0x20)}, std::move(now));
+  REQUIRE(drifts.size() == 1);
+  CHECK(drifts[0].change == Change::function_moved);
+  CHECK(drifts[0].recorded == "0x20");
+  CHECK(drifts[0].found == "0x30");
+}
+
+TEST_CASE("a match record is read back from its own form, and other records are passed over") {
+  const auto match = read_match_record(
+      R"({"type":"match","target":"x.apk!/a.so","request":"f","file":"/x.apk","entry":"a.so",)"
+      R"("offset":"0x1010","image_offset":"0x10","address":"0x10","symbol":"f","symbol_offset":"0x4",)"
+      R"("version":null,"build_id":"abcd","key_of_tomorrow":[1]})");
+  REQUIRE(match);
+  REQUIRE(*match);
+  CHECK((*match)->target == "x.apk!/a.so");
+  CHECK((*match)->entry == "a.so");
+  CHECK((*match)->offset == 0x1010);
+  CHECK((*match)->image_offset == 0x10);
+  CHECK((*match)->symbol_offset == 4);
+  CHECK_FALSE((*match)->version);
+  CHECK((*match)->build_id == "abcd");
+  const auto other = read_match_record(R"({"type":"error","code":"not_found"})");
+  REQUIRE(other);
+  CHECK_FALSE(*other);
+}
+
+TEST_CASE("what is no record is refused") {
+  for (const char* line :
+       {"", "nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
+        R"({"type":"match","target":"x","request":"f","offset":16,"image_offset":"0x1"})",
+        R"({"type":"match","target":"x","request":"f","offset":"0xzz","image_offset":"0x1"})"}) {
+    INFO(line);
+    const auto match = read_match_record(line);
+    REQUIRE_FALSE(match);
+    CHECK(match.error().kind == ErrorKind::corrupt);
+  }
+}

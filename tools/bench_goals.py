@@ -1,0 +1,118 @@
+"""Questions with a goal for tools/bench --goals: names in large tables, many names at once, long
+listings, archives with many entries. Each gives records with a figure and the most it may be."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import instructions, milliseconds_above, once, paired, peak_kilobytes
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/conformance"))
+from android import AndroidLibraries
+from debian import Packages, Unavailable
+from objects import JVM, LIBC, Object
+
+LLVM = Object("libllvm14", "amd64", "usr/lib/*/libLLVM-14.so.1")
+ENTRIES = 70_000
+NAMES = 10_000
+PEAK_KILOBYTES = 32 * 1024
+ABOVE = "processor time above process start"
+
+
+class Goals:
+    def __init__(self, binary, cache, folder, pairs):
+        self.binary = binary
+        self.start = [binary, "--version"]
+        self.packages = Packages(cache)
+        self.libraries = AndroidLibraries(cache, ROOT / "tools/make-archive")
+        self.folder = folder
+        self.pairs = pairs
+
+    def all(self):
+        for question in (self.exact_name, self.local_name, self.listing, self.many_names,
+                         self.large_archive):
+            try:
+                yield from question()
+            except Unavailable as error:
+                yield {"type": "goal", "question": question.__name__, "skipped": str(error)}
+
+    def record(self, question, figure, most, unit="", argv=None):
+        """The figure, and the peak memory of the command that it was measured with."""
+        figures = [(question, figure, most, unit)]
+        if argv and (peak := peak_kilobytes(argv)) is not None:
+            figures.append(("  peak memory of it", peak, PEAK_KILOBYTES, "kB"))
+        for text, value, bound, name in figures:
+            yield {"type": "goal", "question": text, "figure": value, "most": bound, "unit": name,
+                   "met": value <= bound}
+
+    def library(self, package, path):
+        return str(self.packages.file(Object(package, "amd64", path)))
+
+    def resolve(self, target, *names):
+        return [self.binary, "resolve", "-q", target, *names]
+
+    def exact_name(self):
+        large = self.resolve(str(self.packages.file(LLVM)), "LLVMContextCreate")
+        small = self.resolve(self.library("libc6", LIBC), "malloc")
+        counts = [instructions(argv, self.folder) for argv in (large, small)]
+        if None not in counts:
+            yield from self.record("exact name, 110 MB library / libc: instructions",
+                                   round(counts[0] / counts[1], 3), 1.5)
+        yield from self.record("exact name, 110 MB library / libc: page faults",
+                               round(once(large).page_faults / once(small).page_faults, 3), 1.5,
+                               argv=large)
+
+    def local_name(self):
+        library = self.library("openjdk-17-jre-headless", JVM)
+        text = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+        local = [line.split()[2] for line in text.splitlines() if " t " in line]
+        unique = [name for name in local if local.count(name) == 1][:200]
+        name = unique[len(unique) // 2]
+        nm = ["/bin/sh", "-c", f"nm '{library}' | grep -w '{name}'"]
+        argv = self.resolve(library, name)
+        yield from self.record("local name in libjvm's .symtab / nm FILE | grep: time",
+                               paired(argv, nm, self.pairs)["median"], 0.2, argv=argv)
+
+    def android_library(self):
+        for name, elf, _, _ in self.libraries.of("@nativescript/android"):
+            if "regular/jni/arm64-v8a/libNativeScript" in name:
+                return str(elf)
+        raise Unavailable("the package has no libNativeScript.so")
+
+    def listing(self):
+        library = self.android_library()
+        nm = "/usr/bin/nm"
+        for question, options, against in (("text / nm -D", [], [nm, "-D", library]),
+                                           ("JSON / nm -DC", ["--json"], [nm, "-DC", library])):
+            argv = [self.binary, "list-symbols", *options, library]
+            yield from self.record(f"list-symbols of libNativeScript.so, {question}: time",
+                                   paired(argv, against, self.pairs)["median"], 0.5, argv=argv)
+
+    def many_names(self):
+        for library in (str(self.packages.file(LLVM)), self.android_library()):
+            text = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True,
+                                  text=True, check=True).stdout
+            found = {line.split()[2].split("@")[0] for line in text.splitlines() if " T " in line}
+            names = sorted(found)[:NAMES]
+            requests = self.folder / "requests"
+            requests.write_text("\n".join(f"{library} {name}" for name in names) + "\n")
+            title = f"{len(names):,} names of {Path(library).name}"
+            for how, argv in (("one call", self.resolve(library, *names)),
+                              ("-f FILE", [self.binary, "resolve", "-q", "-f", str(requests)])):
+                yield from self.record(f"{title}, {how}, {ABOVE}",
+                                       milliseconds_above(argv, self.start, self.pairs), 15, "ms",
+                                       argv=argv)
+
+    def large_archive(self):
+        library = self.library("libc6", LIBC)
+        entries = [{"name": "res/{n}.xml", "text": "x", "repeat": ENTRIES},
+                   {"name": "lib/x86_64/libc.so", "file": library, "align": 16384}]
+        (self.folder / "many.json").write_text(json.dumps(entries))
+        archive = self.folder / "many.apk"
+        make_archive = ROOT / "tools/make-archive"
+        subprocess.run([make_archive, self.folder / "many.json", archive], check=True)
+        argv = self.resolve(f"{archive}!/lib/x86_64/libc.so", "malloc")
+        yield from self.record(f"name in an archive of {ENTRIES:,} entries, {ABOVE}",
+                               milliseconds_above(argv, self.start, self.pairs), 5, "ms", argv=argv)

@@ -1,0 +1,39 @@
+"""What differs between the guests' architectures, in one table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import GuestError
+
+
+@dataclass(frozen=True)
+class Architecture:
+    qemu: str
+    machine: tuple[str, ...]
+    console: str
+    extra_boot_arguments: str
+    elf_machine: int  # e_machine of the ELF header, from the gABI's list
+
+
+ARCHITECTURES = {
+    # -cpu max: everything the emulator has. tsc=reliable: no watchdog doubting an emulated clock.
+    "amd64": Architecture(
+        "qemu-system-x86_64", ("-M", "q35", "-cpu", "max"), "ttyS0", "tsc=reliable", 62
+    ),
+    "arm64": Architecture(
+        "qemu-system-aarch64", ("-M", "virt", "-cpu", "cortex-a72"), "ttyAMA0", "", 183
+    ),
+}
+
+
+def check_static_program(path: Path, arch: str) -> None:
+    """A program of another architecture or a dynamic one ends in a panic that says little."""
+    try:
+        head = path.read_bytes()[:64]
+    except OSError as error:
+        raise GuestError(f"cannot read '{path}': {error.strerror}") from error
+    if head[:4] != b"\x7fELF" or len(head) < 20:
+        raise GuestError(f"'{path}' is no ELF file")
+    machine = int.from_bytes(head[18:20], "little")
+    if machine != ARCHITECTURES[arch].elf_machine:
+        raise GuestError(f"'{path}' is not a program for {arch} (e_machine is {machine})")
