@@ -114,6 +114,14 @@ public:
     finish(record);
   }
 
+  void pinned(const Pin& pin) override {
+    JsonRecord record(line_, "pinned");
+    record.field("kind", pin.kind);
+    record.field("name", pin.name);
+    record.field("path", pin.path);
+    finish(record);
+  }
+
   void check(const Check& check) override {
     JsonRecord record(line_, "check");
     record.field("name", check.name);

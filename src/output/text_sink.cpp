@@ -92,6 +92,11 @@ public:
                 holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
   }
 
+  void pinned(const Pin& pin) override {
+    header({"KIND", "NAME", "PATH"});
+    table_.row({pin.kind, pin.name, pin.path});
+  }
+
   void check(const Check& check) override {
     header({"NAME", "OK", "REASON", "FIX"});
     table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});

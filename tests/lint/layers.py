@@ -30,7 +30,7 @@ ROOMS = {
     "stacks": "base elf symbols art process",
     "events": "base resolve bpf",
     "inventory": "base process resolve bpf",
-    "output": "base path symbols usdt resolve doctor inventory events stacks",
+    "output": "base path symbols usdt resolve bpf doctor inventory events stacks",
     "config": "base resolve attach",
     "verify": "base path resolve output",
     "session": "*",
