@@ -20,6 +20,10 @@ with_pins() { # FUNCTION
   return "$verdict"
 }
 
+pins_in() { # FOLDER
+  (cd "$1" && printf '%s\n' *) | LC_ALL=C sort
+}
+
 load() {
   "$UPROBECTL" load "$@" >out 2>err
 }
@@ -31,9 +35,9 @@ pins_and_unpins_there() {
     [ "$(stat -c %a "pins/calls/$name")" = 640 ] || fail "no pin $name of mode 640: $(ls -l pins/calls)"
   done
   grep -q '^program	count_plain	pins/calls/count_plain$' out || fail "printed: $(cat out)"
-  touch_pin=$(ls pins/calls | wc -l)
+  pinned=$(pins_in pins/calls | wc -l)
   load --unpin pins/calls || fail "unpin: $(cat err)"
-  expect_equal 'taken away' "$((touch_pin - 1))" "$(wc -l <out | tr -d ' ')" # the list is not told
+  expect_equal 'taken away' "$((pinned - 1))" "$(wc -l <out | tr -d ' ')" # the list is not told
   [ ! -e pins/calls ] || fail "left: $(ls pins/calls)"
   load --unpin pins && fail 'unpin takes away what it has not made'
   expect_match 'message' 'nothing in it was pinned by uprobectl load' "$(cat err)"
@@ -42,10 +46,10 @@ pins_and_unpins_there() {
 never_overwrites() { with_pins never_overwrites_there; }
 never_overwrites_there() {
   load "$FIXTURES/calls.bpf.o" --pin pins/a || fail "load: $(cat err)"
-  before=$(ls pins/a)
+  before=$(pins_in pins/a)
   load "$FIXTURES/calls.bpf.o" --pin pins/a && fail 'it overwrites'
   expect_match 'message' 'is there already' "$(cat err)"
-  expect_equal 'pins' "$before" "$(ls pins/a)"
+  expect_equal 'pins' "$before" "$(pins_in pins/a)"
   load --unpin pins/a || fail "unpin: $(cat err)"
 }
 
@@ -57,7 +61,7 @@ map_calls_calls_rodata
 prog_calls_uprobe
 prog_calls_uprobe_multi_some:thing
 prog_calls_uretprobe
-uprobectl_pins' "$(ls pins/u | LC_ALL=C sort)"
+uprobectl_pins' "$(pins_in pins/u)"
   load --unpin pins/u
 }
 
