@@ -74,6 +74,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   sink.attached(describe(*mechanism, placed->probes));
   reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
                               to_string(*mechanism), placed->attachment.links()));
+  show_instructions(points, reporter);
   reporter.status(start_line(request, points.size()));
 
   out.write_only_when_asked();
