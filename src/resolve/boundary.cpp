@@ -52,29 +52,59 @@ std::string unverified(const Question& question, std::string_view reason) {
                      question.subject(), question.function.request, reason);
 }
 
-struct Inside {
+// The instructions that lead up to a place: from the symbol on, or from behind data in it.
+struct Run {
   InstructionSet set;
-  Bytes code; // from the symbol's start to beyond the place
-  Instruction around;
+  std::uint64_t start = 0; // from the symbol
+  Bytes code = {};         // to beyond the place, if the file has that much
 };
 
-Error inside_instruction(const Question& question, const elf::Symbol& symbol,
-                         const Inside& inside) {
-  const auto& [set, code, around] = inside;
-  const auto text = instruction_text(set, code.subspan(around.offset, around.size),
-                                     {symbol.address.value + around.offset});
-  const std::string what = text ? fmt::format("'{}', {} bytes", *text, around.size)
-                                : fmt::format("an instruction of {} bytes", around.size);
-  const std::uint64_t next = around.offset + around.size;
-  const std::string before = place_name(symbol, around.offset);
-  const bool next_is_inside = next < symbol.size;
+bool has_fixed_size(InstructionSet set) {
+  return set == InstructionSet::arm || set == InstructionSet::arm64;
+}
+
+bool has_code_marks(InstructionSet set) {
+  return has_fixed_size(set) || set == InstructionSet::thumb;
+}
+
+// The mark that decides what a place inside the symbol is; nothing where the symbol's start does.
+std::optional<CodeMarks::Mark> mark_of(const Question& question, const elf::Symbol& symbol,
+                                       std::uint64_t plus) {
+  if (!question.code_marks) question.code_marks.emplace(question.image);
+  const auto mark = question.code_marks->last_before({symbol.address.value + plus});
+  if (!mark || mark->address <= symbol.address) return std::nullopt;
+  return mark;
+}
+
+// An error, or with --unsafe a warning.
+Result<std::optional<std::string>> refused(const Question& question, Error error) {
+  if (question.options.unsafe)
+    return error.message + ", so the probe breaks the program that runs over it";
+  return fail(std::move(error).hint(
+      "--unsafe takes the place as it is: the probe breaks the program that runs over it"));
+}
+
+Error is_data(const Question& question, const elf::Symbol& symbol, std::uint64_t start) {
+  return {ErrorKind::misaligned,
+          fmt::format("{}: '{}' is in the data that begin at {}, not in an instruction",
+                      question.subject(), question.function.request, place_name(symbol, start))};
+}
+
+Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& run,
+                const Instruction& around) {
+  const std::uint64_t begin = run.start + around.offset;
+  const std::uint64_t end = begin + around.size;
+  const auto text = instruction_text(run.set, run.code.subspan(around.offset, around.size),
+                                     {symbol.address.value + begin});
+  const std::string before = place_name(symbol, begin);
   return Error{ErrorKind::misaligned,
                fmt::format("{}: '{}' is inside an instruction: {} is {}", question.subject(),
-                           question.function.request, before, what)}
-      .hint(next_is_inside
-                ? fmt::format("instructions begin at {} and {}", before, place_name(symbol, next))
-                : fmt::format("the function's last instruction begins at {}", before))
-      .hint("--unsafe takes the place as it is: the probe breaks the program that runs over it");
+                           question.function.request, before,
+                           text ? fmt::format("'{}', {} bytes", *text, around.size)
+                                : fmt::format("one of {} bytes", around.size))}
+      .hint(end < symbol.size
+                ? fmt::format("instructions begin at {} and {}", before, place_name(symbol, end))
+                : fmt::format("the last instruction before it begins at {}", before));
 }
 
 } // namespace
@@ -86,13 +116,20 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
   const auto set = instruction_set(machine, symbol.thumb);
   if (!set)
     return unverified(question, fmt::format("{} code is not decoded", elf::to_string(machine)));
+  Run run{.set = *set};
+  if (has_code_marks(*set)) {
+    const auto mark = mark_of(question, symbol, plus);
+    if (mark) run.start = mark->address.value - symbol.address.value;
+    if (mark && mark->data) return refused(question, is_data(question, symbol, run.start));
+  }
   if (*set == InstructionSet::arm64 && question.options.unsafe) return std::nullopt; // point_at's
-  if (plus > most_decoded && *set != InstructionSet::arm && *set != InstructionSet::arm64)
+  const std::uint64_t into = plus - run.start;
+  if (into > most_decoded && !has_fixed_size(*set))
     return unverified(
         question, fmt::format("no more than {:#x} bytes of a function are decoded", most_decoded));
-  const Bytes code = code_at(question.image, symbol.address, plus + instruction_window);
-  if (plus >= code.size()) return std::nullopt;
-  switch (boundary_at(*set, code, plus)) {
+  run.code = code_at(question.image, {symbol.address.value + run.start}, into + instruction_window);
+  if (into >= run.code.size()) return std::nullopt;
+  switch (boundary_at(*set, run.code, into)) {
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
@@ -101,11 +138,9 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
   case Boundary::no:
     break;
   }
-  const auto around = instruction_around(*set, code, plus);
+  const auto around = instruction_around(*set, run.code, into);
   if (!around) return std::nullopt;
-  Error error = inside_instruction(question, symbol, {*set, code, *around});
-  if (!question.options.unsafe) return fail(std::move(error));
-  return error.message + ", so the probe breaks the program that runs over it";
+  return refused(question, is_inside(question, symbol, run, *around));
 }
 
 void add_instructions(const Question& question, std::span<ProbePoint> points) {
