@@ -74,7 +74,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
                            "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
                            "vaddr:0x…, offset:0x…,\nfile-offset:0x…",
                        .examples = "  uprobectl resolve libc.so.6 malloc\n"
-                                   "  uprobectl resolve --json libc.so.6 'mem*' free+0x4\n"});
+                                   "  uprobectl resolve --json libc.so.6 'mem*' free\n"
+                                   "  uprobectl resolve --instruction libc.so.6 malloc\n"});
   CommonOptions options;
   add_common_options(parser, options);
   TargetOptions target_options;
@@ -103,6 +104,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
+  verify.unsafe = how.unsafe;
   how.instructions = instructions_of(options, style.instruction);
 
   std::vector<RequestLine> requests;

@@ -90,8 +90,8 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   if (points.empty()) return fail(no_function(question, "no function matches"));
   if (inside && left_out)
     points.front().warnings.push_back(
-        fmt::format("{}; {} of the functions that match '{}' are left out", left_out->message,
-                    places.size() - points.size(), question.function.name));
+        fmt::format("{}; functions that match '{}' and are left out: {}", left_out->message,
+                    question.function.name, places.size() - points.size()));
   std::ranges::sort(points, {}, &ProbePoint::offset);
   return points;
 }
