@@ -152,6 +152,7 @@ struct TextStyle {
   bool offset_only = false; // match: the number alone
   bool verbose = false;     // match: the sum that makes the offset
   bool aliases = false;     // match: the other names of the place
+  bool instruction = false; // match: the instruction there; always when verbose
 };
 
 std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style);

@@ -36,7 +36,7 @@ public:
     record.field("machine", elf::to_string(point.machine));
     record.field("build_id", point.build_id);
     record.field("aliases", point.aliases);
-    record.field("instruction", nullptr);
+    record.field("instruction", point.instruction);
     finish(record);
   }
 

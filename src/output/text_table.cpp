@@ -12,18 +12,18 @@ std::size_t display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-void TextTable::row(std::initializer_list<std::string_view> cells) {
+void TextTable::row(std::span<const std::string_view> cells) {
   auto count = cells.size();
-  while (count > 0 && cells.begin()[count - 1].empty()) --count;
+  while (count > 0 && cells[count - 1].empty()) --count;
   if (aligned_) {
     auto& held = held_.emplace_back(count);
-    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells.begin()[i]);
+    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells[i]);
     return;
   }
   line_.clear();
   for (std::size_t i = 0; i < count; ++i) {
     if (i != 0) line_ += '\t';
-    append_printable(line_, cells.begin()[i]);
+    append_printable(line_, cells[i]);
   }
   line_ += '\n';
   out_.append(line_);

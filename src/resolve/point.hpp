@@ -1,6 +1,7 @@
 // From a place in an image to a ProbePoint: checks that the kernel can probe there.
 #pragma once
 
+#include "resolve/code_marks.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
@@ -15,6 +16,7 @@ struct Question {
   const std::shared_ptr<const MappedFile>& file;
   const std::string& real_path;
   ResolveOptions options = {};
+  mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
   std::string subject() const { return to_string(shown); }
 };
