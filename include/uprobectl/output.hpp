@@ -52,6 +52,7 @@ struct SymbolRecord {
   std::string_view target; // shown where several targets are listed
   std::string_view real_path;
   elf::Symbol symbol;
+  std::optional<std::string_view> demangled = {};       // as demangle() gives it
   std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
   std::vector<elf::Symbol> folded = {};                 // further names on the same line
 };

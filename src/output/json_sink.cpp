@@ -46,8 +46,7 @@ public:
     std::optional<FileOffset> offset;
     if (symbol.defined) image_offset = listed.image->to_image(symbol.address);
     if (image_offset) offset = listed.image->to_file(*image_offset);
-    auto demangled = demangle(symbol.name);
-    if (demangled && *demangled == symbol.name) demangled.reset();
+    const bool says_more = listed.demangled != symbol.name;
     JsonRecord record(line_, "symbol");
     record.field("file", listed.real_path);
     record.field("entry", listed.image->path().entry);
@@ -55,7 +54,7 @@ public:
     record.field("image_offset", image_offset);
     record.field("address", symbol.defined ? std::optional(symbol.address) : std::nullopt);
     record.field("symbol", symbol.name);
-    record.field("demangled", demangled);
+    record.field("demangled", says_more ? listed.demangled : std::nullopt);
     record.field("version", symbol.version ? Text(symbol.version->name) : std::nullopt);
     record.field("default_version",
                  symbol.version ? std::optional(symbol.version->is_default) : std::nullopt);

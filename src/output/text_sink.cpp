@@ -55,7 +55,7 @@ public:
             listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
-    std::string name = display_name(symbol);
+    std::string name = display_name(symbol, listed.demangled);
     for (const elf::Symbol& other : listed.folded) name += " = " + display_name(other);
     table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),

@@ -117,7 +117,11 @@ void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symb
 }
 
 std::string display_name(const elf::Symbol& symbol) {
-  std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  return display_name(symbol, demangle(symbol.name));
+}
+
+std::string display_name(const elf::Symbol& symbol, std::optional<std::string_view> demangled) {
+  std::string name(demangled.value_or(symbol.name));
   if (symbol.table == elf::Table::plt)
     name += "@plt";
   else if (symbol.version)
