@@ -6,6 +6,7 @@
 namespace uprobectl {
 
 std::optional<std::string_view> Demangler::whole(std::string_view raw) {
+  if (!looks_mangled(raw)) return std::nullopt;
   if (raw.starts_with("_R")) {
     auto text = demangle_rust_v0(raw);
     if (!text) return std::nullopt;
@@ -27,7 +28,7 @@ std::optional<DemangledName> demangle_parts(std::string_view raw) {
 }
 
 std::optional<std::string> demangle(std::string_view raw) {
-  if (!looks_mangled(raw)) return std::nullopt;
+  if (!looks_mangled(raw)) return std::nullopt; // cheaper than to set up
   Demangler demangler;
   const auto text = demangler.whole(raw);
   if (!text) return std::nullopt;

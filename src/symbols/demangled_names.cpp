@@ -11,9 +11,10 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t batch_size = 64;       // names, some 35 KB of text
-constexpr std::size_t batches_a_thread = 2;  // at once: a hostile name may have 64 KiB
-constexpr std::size_t worth_a_thread = 4096; // names: some milliseconds of work
+constexpr std::size_t batch_size = 64;          // names, some 35 KB of text
+constexpr std::size_t largest_text = 128 << 10; // of a batch, bytes: enough for honest names
+constexpr std::size_t batches_a_thread = 16;    // that lie ready or are being worked on
+constexpr std::size_t worth_a_thread = 4096;    // names: some milliseconds of work
 constexpr unsigned most_threads = 8;
 
 // The reader is one of them.
@@ -22,19 +23,21 @@ unsigned threads_for(std::size_t names) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
 }
 
-// A few names in a row, demangled into one text.
+// A few names in a row, demangled into one text. Those that have no room in it are left out.
 class Batch {
 public:
   void fill(std::span<const std::string_view> raw, Demangler& demangler) {
     text_.clear();
     ends_.clear();
     for (const std::string_view name : raw) {
-      const auto demangled = looks_mangled(name) ? demangler.whole(name) : std::nullopt;
+      if (text_.size() > largest_text) return;
+      const auto demangled = demangler.whole(name);
       text_ += demangled.value_or(std::string_view());
       ends_.push_back({text_.size(), demangled.has_value()});
     }
   }
 
+  bool has(std::size_t index) const { return index < ends_.size(); }
   std::optional<std::string_view> at(std::size_t index) const {
     if (!ends_[index].is_name) return std::nullopt;
     const std::size_t begin = index == 0 ? 0 : ends_[index - 1].at;
@@ -77,8 +80,8 @@ public:
   std::optional<std::string_view> next() {
     const std::size_t index = next_ % batch_size;
     if (index == 0) batch_ = &read(next_ / batch_size);
-    ++next_;
-    return batch_->at(index);
+    const std::string_view raw = names_[next_++];
+    return batch_->has(index) ? batch_->at(index) : demangler_.whole(raw);
   }
 
 private:
