@@ -102,7 +102,8 @@ void sort(std::vector<SymbolRecord>& records, ListOrder order) {
   std::vector<std::pair<std::string, std::size_t>> names;
   names.reserve(records.size());
   for (std::size_t i = 0; i < records.size(); ++i)
-    names.emplace_back(display_name(records[i].symbol, demangled.next()), i);
+    names.emplace_back(
+        std::string(demangled.next().value_or(raw[i])) + display_suffix(records[i].symbol), i);
   std::ranges::sort(names);
   std::vector<SymbolRecord> sorted;
   sorted.reserve(records.size());

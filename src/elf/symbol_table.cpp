@@ -97,6 +97,14 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
   return symbol;
 }
 
+void SymbolTable::expect(std::uint32_t index) const {
+  if (index >= count_) return;
+  const std::uint64_t offset = index * symbol_size(parts_.machine);
+  const auto start =
+      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
+  if (start && *start < parts_.strings.size()) __builtin_prefetch(&parts_.strings[*start]);
+}
+
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
   if (index >= count_) return false;
   const std::uint64_t offset = index * symbol_size(parts_.machine);

@@ -13,7 +13,7 @@ Text text_of(const std::optional<std::string>& value) {
 
 class JsonSink final : public Sink {
 public:
-  explicit JsonSink(OutputBuffer& out) : out_(out) {}
+  explicit JsonSink(OutputBuffer& out) : out_(out), line_(out.draft()) {}
 
   void match(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
@@ -183,8 +183,7 @@ public:
 private:
   void finish(JsonRecord& record) {
     record.end();
-    out_.append(line_);
-    line_.clear(); // keeps its memory for the next record
+    out_.commit();
   }
 
   void write_arguments(const Event& event) {
@@ -200,7 +199,7 @@ private:
   }
 
   OutputBuffer& out_;
-  std::string line_;
+  std::string& line_; // the draft of out_
 };
 
 } // namespace

@@ -117,16 +117,13 @@ void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symb
 }
 
 std::string display_name(const elf::Symbol& symbol) {
-  return display_name(symbol, demangle(symbol.name));
+  return demangle(symbol.name).value_or(std::string(symbol.name)) + display_suffix(symbol);
 }
 
-std::string display_name(const elf::Symbol& symbol, std::optional<std::string_view> demangled) {
-  std::string name(demangled.value_or(symbol.name));
-  if (symbol.table == elf::Table::plt)
-    name += "@plt";
-  else if (symbol.version)
-    name += fmt::format("{}{}", symbol.version->is_default ? "@@" : "@", symbol.version->name);
-  return name;
+std::string display_suffix(const elf::Symbol& symbol) {
+  if (symbol.table == elf::Table::plt) return "@plt";
+  if (!symbol.version) return {};
+  return (symbol.version->is_default ? "@@" : "@") + std::string(symbol.version->name);
 }
 
 std::string display_name(const ProbePoint& point) {
