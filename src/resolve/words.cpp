@@ -1,5 +1,7 @@
 #include "uprobectl/resolve.hpp"
 
+#include <algorithm>
+
 namespace uprobectl {
 
 namespace {
@@ -14,7 +16,7 @@ public:
   Result<std::optional<std::string>> next() {
     while (!rest_.empty() && is_blank(rest_.front())) rest_.remove_prefix(1);
     if (rest_.empty() || rest_.front() == '#') return std::nullopt;
-    std::string word;
+    std::string word = take_plain();
     while (!rest_.empty() && !is_blank(rest_.front()))
       if (!take_part(word)) return fail(ErrorKind::usage, "a quote or backslash is not closed");
     return word;
@@ -22,6 +24,17 @@ public:
 
 private:
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+  // What stands there up to the first quote, backslash or blank: mostly the whole word.
+  std::string take_plain() {
+    const auto is_special = [](char c) {
+      return is_blank(c) || c == '\'' || c == '"' || c == '\\';
+    };
+    const auto end = std::ranges::find_if(rest_, is_special);
+    std::string text(rest_.begin(), end);
+    rest_.remove_prefix(text.size());
+    return text;
+  }
 
   char take() {
     const char c = rest_.front();
