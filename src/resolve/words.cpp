@@ -1,6 +1,7 @@
 #include "uprobectl/resolve.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace uprobectl {
 
@@ -23,14 +24,19 @@ public:
   }
 
 private:
+  static bool is_special(char c) {
+    static constexpr auto table = [] {
+      std::array<bool, 256> special = {};
+      for (const unsigned char each : std::string_view(" \t\r'\"\\")) special[each] = true;
+      return special;
+    }();
+    return table[static_cast<unsigned char>(c)];
+  }
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
   // What stands there up to the first quote, backslash or blank: mostly the whole word.
   std::string take_plain() {
-    const auto is_special = [](char c) {
-      return is_blank(c) || c == '\'' || c == '"' || c == '\\';
-    };
-    const auto end = std::ranges::find_if(rest_, is_special);
+    const auto end = std::ranges::find_if(rest_, [](char c) { return is_special(c); });
     std::string text(rest_.begin(), end);
     rest_.remove_prefix(text.size());
     return text;
