@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t batch_size = 64;          // names, some 35 KB of text
 constexpr std::size_t largest_text = 128 << 10; // of a batch, bytes: enough for honest names
-constexpr std::size_t batches_a_thread = 6;    // that lie ready or are being worked on
+constexpr std::size_t batches_a_thread = 6;     // that lie ready or are being worked on
 constexpr std::size_t worth_a_thread = 4096;    // names: some milliseconds of work
 constexpr unsigned most_threads = 8;
 
@@ -23,22 +23,15 @@ unsigned threads_for(std::size_t names) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
 }
 
-void expect(std::string_view name) {
-  constexpr std::size_t cache_line = 64; // bytes, on most machines
-  const auto most = std::min(name.size(), 4 * cache_line);
-  for (std::size_t at = 0; at < most; at += cache_line) __builtin_prefetch(&name[at]);
-}
-
 // A few names in a row, demangled into one text. Those that have no room in it are left out.
 class Batch {
 public:
   void fill(std::span<const std::string_view> raw, Demangler& demangler) {
     text_.clear();
     ends_.clear();
-    for (std::size_t i = 0; i < raw.size() && text_.size() <= largest_text; ++i) {
-      // Names lie scattered in the file: the next one comes while this one is demangled.
-      if (i + 1 < raw.size()) expect(raw[i + 1]);
-      const auto demangled = demangler.whole(raw[i]);
+    for (const std::string_view name : raw) {
+      if (text_.size() > largest_text) return;
+      const auto demangled = demangler.whole(name);
       text_ += demangled.value_or(std::string_view());
       ends_.push_back({text_.size(), demangled.has_value()});
     }
