@@ -80,7 +80,8 @@ struct ProbePoint {
 
 // "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
 std::string display_name(const ProbePoint& point);
-std::string display_name(const elf::Symbol& symbol); // "free@plt" for a PLT entry
+std::string display_name(const elf::Symbol& symbol);   // "free@plt" for a PLT entry
+std::string display_suffix(const elf::Symbol& symbol); // of it: "@plt", "@@V", "@V" or nothing
 
 // A library inside an archive, as `list-symbols ARCHIVE` shows it.
 struct ArchiveLibrary {

@@ -79,8 +79,10 @@ public:
             listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
-    std::string name = display_name(symbol);
-    for (const elf::Symbol& other : listed.folded) name += " = " + display_name(other);
+    std::string_view name = listed.demangled.value_or(symbol.name);
+    std::string suffix = display_suffix(symbol);
+    for (const elf::Symbol& other : listed.folded) suffix += " = " + display_name(other);
+    if (!suffix.empty()) name = suffix.insert(0, name);
     table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
                 to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});

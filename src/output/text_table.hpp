@@ -24,7 +24,6 @@ public:
 private:
   OutputBuffer& out_;
   bool aligned_;
-  std::string line_;
   std::vector<std::vector<std::string>> held_;
 };
 

@@ -44,7 +44,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Question& question, const Sy
                                               bool searched) {
   Symbols places = places_of(candidates);
   if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, candidates));
-  if (places.size() == 1) places = {candidates.front()};
+  if (places.size() == 1) places.front() = candidates.front();
   const ResolveOptions& options = question.options;
   if (!searched && !options.thorough && !options.clones) return points_of(question, places);
 

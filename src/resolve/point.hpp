@@ -12,7 +12,7 @@ struct Question {
   const std::string& target; // TARGET as typed
   const FunctionSpec& function;
   const elf::Image& image;
-  BinaryPath shown; // how the binary is called in messages and records
+  const BinaryPath& shown; // how the binary is called in messages and records
   const std::shared_ptr<const MappedFile>& file;
   const std::string& real_path;
   ResolveOptions options = {};
