@@ -128,8 +128,8 @@ struct RecordedMatch {
   std::string target;
   std::string request;
   std::optional<std::string> entry;
-  std::string file;
-  std::uint64_t offset = 0;
+  std::optional<std::string> file;     // nothing, as is offset, for a library that was recorded
+  std::optional<std::uint64_t> offset; // with --extracted
   std::uint64_t image_offset = 0;
   std::optional<std::string> symbol;
   std::uint64_t symbol_offset = 0;

@@ -53,6 +53,12 @@ void add_debug_options(OptionParser& parser, std::vector<std::string>& places) {
                "of them; repeatable");
 }
 
+void add_extracted_option(OptionParser& parser, bool& extracted) {
+  parser.flag("--extracted", extracted,
+              "answer for a compressed entry, too: with offsets in the library as a device "
+              "installs it");
+}
+
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    const std::vector<std::string>& arguments) {

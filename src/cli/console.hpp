@@ -21,6 +21,9 @@ void add_common_options(OptionParser& parser, CommonOptions& options);
 // --debug-dir under its three names.
 void add_debug_options(OptionParser& parser, std::vector<std::string>& places);
 
+// --extracted, of the commands that only look at files.
+void add_extracted_option(OptionParser& parser, bool& extracted);
+
 // The arguments of a run that goes on; the exit code of one that ends here, because the command
 // line was wrong (reported) or because it asked for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,

@@ -80,6 +80,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   add_common_options(parser, options);
   TargetOptions target_options;
   add_debug_options(parser, target_options.debug_places);
+  add_extracted_option(parser, target_options.extracted);
   TextStyle style;
   std::optional<std::string> file;
   std::vector<std::string> pid_lists;

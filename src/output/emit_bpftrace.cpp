@@ -127,7 +127,7 @@ const Bpftrace::Symbols& Bpftrace::symbols_of(const ProbePoint& point) {
 Result<BpftraceLine> Bpftrace::line(const ProbePoint& point) {
   const auto path = quoted_path(point.real_path);
   if (!path) return fail(path.error());
-  std::uint64_t number = point.offset.value;
+  std::uint64_t number = point.offset->value;
   BpftraceLine line;
   if (point.path.entry) {
     line.needs = "--unsafe, and version 0.26: older ones probe no archives";

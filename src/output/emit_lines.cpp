@@ -75,17 +75,17 @@ std::string EventNames::name(const ProbePoint& point) {
   const std::string plain = event_name(point);
   std::string name = plain;
   const auto known = [&] { return std::ranges::binary_search(taken_, name); };
-  if (known()) name = fmt::format("{}_{:x}", plain, point.offset.value);
+  if (known()) name = fmt::format("{}_{:x}", plain, point.offset->value);
   // The same offset of another file.
   for (unsigned number = 2; known(); ++number)
-    name = fmt::format("{}_{:x}_{}", plain, point.offset.value, number);
+    name = fmt::format("{}_{:x}_{}", plain, point.offset->value, number);
   taken_.insert(std::ranges::lower_bound(taken_, name), name);
   return name;
 }
 
 Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name) {
   std::string line =
-      fmt::format("p:uprobectl/{} {}:{:#x}", name, point.real_path, point.offset.value);
+      fmt::format("p:uprobectl/{} {}:{:#x}", name, point.real_path, point.offset->value);
   if (auto checked = check_for_uprobe_events(point, line); !checked)
     return fail(std::move(checked).error());
   return line;
@@ -95,7 +95,7 @@ Result<std::string> perf_line(const ProbePoint& point, const std::string& name) 
   // What perf will write.
   if (auto checked = tracefs_line(point, name); !checked) return fail(std::move(checked).error());
   return fmt::format("perf probe -x {} -a uprobectl:{}={:#x}", shell_word(point.real_path), name,
-                     point.offset.value);
+                     point.offset->value);
 }
 
 Result<std::string> libbpf_line(const ProbePoint& point) {
@@ -107,7 +107,7 @@ Result<std::string> libbpf_line(const ProbePoint& point) {
                                                   "archive's"}
                     .hint(std::string(other_name)));
   return fmt::format("bpf_program__attach_uprobe_opts(prog, -1, {}, {:#x}, NULL);",
-                     c_string(point.real_path), point.offset.value);
+                     c_string(point.real_path), point.offset->value);
 }
 
 } // namespace uprobectl::emit

@@ -5,13 +5,20 @@ namespace uprobectl {
 
 namespace {
 
+Error nothing_here(const ProbePoint& point) {
+  return Error{ErrorKind::compressed, to_string(point.path) +
+                                          ": compressed in its archive, no file here has the place "
+                                          "that a tool could probe"}
+      .hint("on the device resolve the installed library, in the app's lib folder");
+}
+
 class EmitSink final : public Sink {
 public:
   EmitSink(OutputBuffer& out, EmitTool tool, EmitMessages messages)
       : out_(out), tool_(tool), messages_(std::move(messages)) {}
 
   void match(const ProbePoint& point) override {
-    const auto line = line_of(point);
+    const auto line = point.offset ? line_of(point) : uprobectl::fail(nothing_here(point));
     if (!line) {
       messages_.fail(line.error(), point);
       return;

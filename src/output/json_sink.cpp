@@ -19,7 +19,7 @@ public:
     JsonRecord record(line_, "match");
     record.field("target", point.target);
     record.field("request", point.request);
-    record.field("file", point.real_path);
+    record.field("file", point.offset ? Text(point.real_path) : std::nullopt);
     record.field("entry", point.path.entry);
     record.field("offset", point.offset);
     record.field("image_offset", point.image_offset);
@@ -49,7 +49,7 @@ public:
     auto demangled = demangle(symbol.name);
     if (demangled && *demangled == symbol.name) demangled.reset();
     JsonRecord record(line_, "symbol");
-    record.field("file", listed.real_path);
+    record.field("file", listed.image->is_inflated() ? std::nullopt : Text(listed.real_path));
     record.field("entry", listed.image->path().entry);
     record.field("offset", offset);
     record.field("image_offset", image_offset);

@@ -36,17 +36,17 @@ public:
 
   void match(const ProbePoint& point) override {
     if (style_.offset_only) {
-      table_.row({hex(point.offset.value)});
+      table_.row({hex(shown_offset(point))});
       return;
     }
     const std::string aliases = joined_names(point.aliases.value_or(std::vector<std::string>()));
     if (style_.verbose) {
       header({"OFFSET", "FILE", "SYMBOL", "SUM", style_.aliases ? "ALIASES" : ""});
-      table_.row({hex(point.offset.value), to_string(point.path), display_name(point),
+      table_.row({hex(shown_offset(point)), to_string(point.path), display_name(point),
                   sum_of(point), aliases});
     } else {
       header({"OFFSET", "FILE", "SYMBOL", style_.aliases ? "ALIASES" : ""});
-      table_.row({hex(point.offset.value), to_string(point.path), display_name(point), aliases});
+      table_.row({hex(shown_offset(point)), to_string(point.path), display_name(point), aliases});
     }
   }
 
@@ -57,7 +57,9 @@ public:
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
     std::string name = display_name(symbol);
     for (const elf::Symbol& other : listed.folded) name += " = " + display_name(other);
-    table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
+    table_.row({offset
+                    ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
+                    : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
                 to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
   }

@@ -80,7 +80,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
     if (point) points.push_back(std::move(*point));
   }
   if (points.empty()) return fail(no_function(question, "no function matches"));
-  std::ranges::sort(points, {}, &ProbePoint::offset);
+  std::ranges::sort(points, {}, &ProbePoint::image_offset);
   return points;
 }
 
