@@ -139,6 +139,8 @@ Result<BpftraceLine> Bpftrace::line(const ProbePoint& point) {
                       to_string(point.path), *name)}
                       .hint(std::string(perf_instead)));
     number = point.address.value;
+    if (point.symbol_offset != 0)
+      line.needs = "a build with a disassembler for places inside a function, Debian 12's has none";
   } else {
     if (number != point.address.value && symbols.cover(number))
       return fail(Error{ErrorKind::unsupported,
