@@ -5,6 +5,7 @@
 
 #include "uprobectl/doctor.hpp"
 #include "uprobectl/events.hpp"
+#include "uprobectl/inventory.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <chrono>
@@ -116,6 +117,7 @@ public:
   virtual void symbol(const SymbolRecord& record) = 0;
   virtual void library(const LibraryRecord& record) = 0;
   virtual void drift(const DriftRecord& record) = 0;
+  virtual void installed_probe(const InstalledProbe& probe) = 0;
   virtual void check(const Check& check) = 0;
   virtual void attached(const AttachedRecord& record) = 0;
   virtual void event(const Event& event) = 0;
