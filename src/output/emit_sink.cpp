@@ -30,6 +30,7 @@ public:
   void symbol(const SymbolRecord&) override {}
   void library(const LibraryRecord&) override {}
   void drift(const DriftRecord&) override {}
+  void installed_probe(const InstalledProbe&) override {}
   void check(const Check&) override {}
   void attached(const AttachedRecord&) override {}
   void event(const Event&) override {}
