@@ -133,6 +133,14 @@ struct DebugReport {
   std::vector<std::string> warnings; // what was there but not used, and why
 };
 
+// What becomes of an archive's entry that is compressed.
+enum class Compressed {
+  refuse,  // it cannot be probed where it is
+  inflate, // read as the file that a device makes of it when it installs the app
+};
+// The largest entry that is inflated, bytes: 512 MiB, all in memory.
+constexpr std::uint64_t largest_inflated = std::uint64_t{512} << 20;
+
 class Image {
 public:
   // Opens the file, for an entry finds its stored bytes in the archive, parses. Errors carry the
@@ -140,7 +148,8 @@ public:
   static Result<Image> open(const BinaryPath& path);
 
   // The same over a file that is open already: images from one archive share one mapping.
-  static Result<Image> open(std::shared_ptr<const MappedFile> file, const BinaryPath& path);
+  static Result<Image> open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
+                            Compressed compressed = Compressed::refuse);
 
   // Over bytes that outlive the image. entry_data is where the image lies in its file.
   static Result<Image> parse(Bytes image, FileOffset entry_data = {});
@@ -153,6 +162,8 @@ public:
   const std::shared_ptr<const MappedFile>& file() const; // null after parse()
   FileOffset entry_data() const;                         // 0 for a plain file
   Bytes bytes() const;
+  // Whether the bytes were inflated: they lie in no file here, and nothing can be probed.
+  bool is_inflated() const;
 
   const Machine& machine() const;
   const std::vector<Segment>& segments() const; // PT_LOADs, in table order
@@ -170,7 +181,7 @@ public:
   const Segment* segment_of(ImageOffset offset) const;
   std::optional<ImageOffset> to_image(VirtualAddress address) const;
   std::optional<VirtualAddress> to_address(ImageOffset offset) const;
-  FileOffset to_file(ImageOffset offset) const;
+  std::optional<FileOffset> to_file(ImageOffset offset) const; // nothing where is_inflated()
 
   // Empty tables where the image has none; corrupt only where a table is there but unreadable.
   // To count .dynsym the whole hash table is read: to find one name, use find_dynamic.

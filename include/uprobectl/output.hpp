@@ -10,6 +10,7 @@
 #include "uprobectl/resolve.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace uprobectl {
 
@@ -139,8 +140,8 @@ struct RecordedMatch {
   std::string target;
   std::string request;
   std::optional<std::string> entry;
-  std::string file;
-  std::uint64_t offset = 0;
+  std::optional<std::string> file;     // nothing, as is offset, for a library that was recorded
+  std::optional<std::uint64_t> offset; // with --extracted
   std::uint64_t image_offset = 0;
   std::optional<std::string> symbol;
   std::uint64_t symbol_offset = 0;
@@ -163,6 +164,18 @@ struct TextStyle {
 
 std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style);
 std::unique_ptr<Sink> make_json_sink(OutputBuffer& out);
+
+// Other tools that can probe the place of a match.
+enum class EmitTool { bpftrace, tracefs, perf, libbpf };
+std::optional<EmitTool> parse_emit_tool(std::string_view name);
+
+// What a sink for another tool has to say besides its lines.
+struct EmitMessages {
+  std::function<void(const Error& error, const ProbePoint& point)> fail; // there is no line
+  std::function<void(std::string text)> warn;
+};
+// For each match the line that makes the tool probe there; other records are left out.
+std::unique_ptr<Sink> make_emit_sink(OutputBuffer& out, EmitTool tool, EmitMessages messages);
 
 // stderr, for people: "uprobectl: error: …", hints indented below. The one owner of colour.
 class Reporter {

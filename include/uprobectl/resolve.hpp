@@ -55,7 +55,10 @@ struct ProbePoint {
   std::shared_ptr<const MappedFile> file;
   std::string real_path; // absolute, symbolic links resolved: the file the kernel knows
 
-  FileOffset offset;              // what the kernel takes
+  // What the kernel takes. Nothing for a library that is compressed in its archive
+  // (TargetOptions::extracted): it can be probed only where the device has installed it, there at
+  // image_offset.
+  std::optional<FileOffset> offset;
   ImageOffset image_offset;       // inside the ELF image
   VirtualAddress address;         // inside the ELF image's numbering
   FileOffset entry_data;          // where the image begins in the file
@@ -101,7 +104,13 @@ struct TargetOptions {
   // --debug-dir: folders, symbol files and ZIP archives that may have the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
+  // --extracted: an entry that is compressed is inflated (elf::largest_inflated) and answered for
+  // as the file that a device makes of it. Nothing here can be probed then.
+  bool extracted = false;
 };
+
+// What offset there is to show: that in the file, else that in the library as it is installed.
+std::uint64_t shown_offset(const ProbePoint& point);
 
 // Where symbols outside the file's own tables came from.
 struct DebugNotes {

@@ -16,7 +16,7 @@ Error with_way_out(Error error, std::string_view name) {
       .hint("build the app with android:extractNativeLibs=\"false\" (Gradle: "
             "packaging.jniLibs.useLegacyPackaging = false), then zipalign -p 4")
       .hint("on a device with extractNativeLibs=\"true\" the library lies extracted in the app's "
-            "lib folder: probe it there");
+            "lib folder: probe it there, where resolve --extracted says");
 }
 
 } // namespace

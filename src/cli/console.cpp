@@ -63,6 +63,12 @@ ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool 
                                           : ResolveOptions::Instructions::none;
 }
 
+void add_extracted_option(OptionParser& parser, bool& extracted) {
+  parser.flag("--extracted", extracted,
+              "answer for a compressed entry, too: with offsets in the library as a device "
+              "installs it");
+}
+
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    const std::vector<std::string>& arguments) {
@@ -77,23 +83,32 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style) {
+Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style,
+                                               std::optional<EmitTool> tool) {
   UniqueFd file;
   if (options.output) {
     file = UniqueFd(
         ::open(options.output->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
     if (!file) return uprobectl::fail(system_error(errno, "cannot write " + *options.output));
   }
-  return std::unique_ptr<Console>(new Console(std::move(file), options, style));
+  return std::unique_ptr<Console>(new Console(std::move(file), options, style, tool));
 }
 
-Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style)
+Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style,
+                 std::optional<EmitTool> tool)
     : file_(std::move(file)), out_(file_ ? file_.get() : STDOUT_FILENO),
       reporter_(make_reporter(options)) {
   style.aligned = ::isatty(out_.fd()) == 1;
   style.header = options.header;
   style.verbose = options.verbose;
-  sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
+  if (tool)
+    sink_ = make_emit_sink(
+        out_, *tool,
+        {.fail = [this](const Error& error,
+                        const ProbePoint& point) { fail(error, point.target, point.request); },
+         .warn = [this](std::string text) { warn({std::move(text)}); }});
+  else
+    sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
 }
 
 void Console::fail(const Error& error, std::optional<std::string> target,

@@ -25,6 +25,9 @@ void add_debug_options(OptionParser& parser, std::vector<std::string>& places);
 void add_instruction_option(OptionParser& parser, bool& wanted);
 ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted);
 
+// --extracted, of the commands that only look at files.
+void add_extracted_option(OptionParser& parser, bool& extracted);
+
 // The arguments of a run that goes on; the exit code of one that ends here, because the command
 // line was wrong (reported) or because it asked for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
@@ -34,8 +37,10 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
 // The records' way out and the messages' way out of one run.
 class Console {
 public:
-  // Opens the output file. The style is completed with what the options say.
-  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {});
+  // Opens the output file. The style is completed with what the options say. With a tool, matches
+  // become its lines.
+  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {},
+                                               std::optional<EmitTool> tool = std::nullopt);
 
   Sink& sink() { return *sink_; }
   OutputBuffer& out() { return out_; }
@@ -54,7 +59,8 @@ public:
   ExitCode finish();
 
 private:
-  Console(UniqueFd file, const CommonOptions& options, TextStyle style);
+  Console(UniqueFd file, const CommonOptions& options, TextStyle style,
+          std::optional<EmitTool> tool);
 
   UniqueFd file_; // of --output; empty for stdout
   OutputBuffer out_;

@@ -144,6 +144,7 @@ ExitCode run_list_symbols(const std::vector<std::string>& arguments) {
   add_list_options(parser, listing);
   TargetOptions target_options;
   add_debug_options(parser, target_options.debug_places);
+  add_extracted_option(parser, target_options.extracted);
   std::vector<std::string> pid_lists;
   add_pid_option(parser, pid_lists);
   const auto parsed = parse_or_finish(parser, options, arguments);

@@ -1,5 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
+#include "emit_option.hpp"
 #include "numbers.hpp"
 #include "record_file.hpp"
 #include "uprobectl/resolve.hpp"
@@ -80,6 +81,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   add_common_options(parser, options);
   TargetOptions target_options;
   add_debug_options(parser, target_options.debug_places);
+  add_extracted_option(parser, target_options.extracted);
   TextStyle style;
   std::optional<std::string> file;
   std::vector<std::string> pid_lists;
@@ -94,10 +96,14 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
   add_pid_option(parser, pid_lists);
   add_verify_options(parser, verify);
+  std::optional<std::string> emit;
+  add_emit_option(parser, emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)
     return finish_with(checked.error(), options);
+  const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
+  if (!tool) return finish_with(tool.error(), options);
   auto pids = parse_pids(pid_lists);
   if (!pids) return finish_with(parser.usage_error(pids.error().message), options);
   target_options.pids = std::move(*pids);
@@ -113,7 +119,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
   }
-  const auto console = Console::open(options, style);
+  const auto console = Console::open(options, style, *tool);
   if (!console) return finish_with(console.error(), options);
   if (verify.record) return run_verify(verify, *parsed, target_options, **console);
   resolve_all(requests, target_options, how, **console);

@@ -23,6 +23,7 @@ const BinaryPath& Image::path() const { return state_->path; }
 const std::shared_ptr<const MappedFile>& Image::file() const { return state_->file; }
 FileOffset Image::entry_data() const { return state_->entry_data; }
 Bytes Image::bytes() const { return state_->layout.bytes; }
+bool Image::is_inflated() const { return state_->inflated != nullptr; }
 const Machine& Image::machine() const { return state_->layout.machine; }
 const std::vector<Segment>& Image::segments() const { return state_->layout.segments; }
 std::optional<std::string> Image::build_id() const { return state_->build_id; }
@@ -62,8 +63,9 @@ std::optional<VirtualAddress> Image::to_address(ImageOffset offset) const {
   return VirtualAddress{*sum};
 }
 
-FileOffset Image::to_file(ImageOffset offset) const {
-  return {state_->entry_data.value + offset.value};
+std::optional<FileOffset> Image::to_file(ImageOffset offset) const {
+  if (is_inflated()) return std::nullopt;
+  return FileOffset{state_->entry_data.value + offset.value};
 }
 
 Result<SymbolTable> Image::dynamic_symbols() const {

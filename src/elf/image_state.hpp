@@ -17,6 +17,7 @@ struct Image::State {
   std::optional<std::string> build_id = read_build_id(layout);
   BinaryPath path = {};
   std::shared_ptr<const MappedFile> file = {};
+  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owns layout.bytes, where set
   std::vector<SymbolTable> debug_tables = {};
   std::vector<std::shared_ptr<const void>> debug_owners = {}; // of the bytes of debug_tables
 };

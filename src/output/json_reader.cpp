@@ -39,13 +39,16 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   const auto request = text_at(*object, "request");
   const auto offset = number_at(*object, "offset");
   const auto image_offset = number_at(*object, "image_offset");
-  if (!target || !request || !offset || !image_offset)
+  // "offset":null stands for a library that was compressed; no other value but a number does.
+  const auto* const written = object->get("offset");
+  const bool inflated = written != nullptr && written->getAsNull();
+  if (!target || !request || (!offset && !inflated) || !image_offset)
     return fail(ErrorKind::corrupt, "a match without its target, request, offset or image_offset");
   return RecordedMatch{.target = *target,
                        .request = *request,
                        .entry = text_at(*object, "entry"),
-                       .file = text_at(*object, "file").value_or(""),
-                       .offset = *offset,
+                       .file = text_at(*object, "file"),
+                       .offset = offset,
                        .image_offset = *image_offset,
                        .symbol = text_at(*object, "symbol"),
                        .symbol_offset = number_at(*object, "symbol_offset").value_or(0),

@@ -19,7 +19,7 @@ public:
     JsonRecord record(line_, "match");
     record.field("target", point.target);
     record.field("request", point.request);
-    record.field("file", point.real_path);
+    record.field("file", point.offset ? Text(point.real_path) : std::nullopt);
     record.field("entry", point.path.entry);
     record.field("offset", point.offset);
     record.field("image_offset", point.image_offset);
@@ -48,7 +48,7 @@ public:
     if (image_offset) offset = listed.image->to_file(*image_offset);
     const bool says_more = listed.demangled != symbol.name;
     JsonRecord record(line_, "symbol");
-    record.field("file", listed.real_path);
+    record.field("file", listed.image->is_inflated() ? std::nullopt : Text(listed.real_path));
     record.field("entry", listed.image->path().entry);
     record.field("offset", offset);
     record.field("image_offset", image_offset);

@@ -58,11 +58,11 @@ public:
 
   void match(const ProbePoint& point) override {
     if (style_.offset_only) {
-      table_.row({hex(point.offset.value)});
+      table_.row({hex(shown_offset(point))});
       return;
     }
     Columns<6> columns;
-    columns.add("OFFSET", hex(point.offset.value));
+    columns.add("OFFSET", hex(shown_offset(point)));
     columns.add("FILE", to_string(point.path));
     columns.add("SYMBOL", display_name(point));
     if (style_.verbose) columns.add("SUM", sum_of(point));
@@ -83,7 +83,9 @@ public:
     std::string suffix = display_suffix(symbol);
     for (const elf::Symbol& other : listed.folded) suffix += " = " + display_name(other);
     if (!suffix.empty()) name = suffix.insert(0, name);
-    table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
+    table_.row({offset
+                    ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
+                    : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
                 to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
   }

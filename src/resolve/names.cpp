@@ -92,7 +92,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
     points.front().warnings.push_back(
         fmt::format("{}; functions that match '{}' and are left out: {}", left_out->message,
                     question.function.name, places.size() - points.size()));
-  std::ranges::sort(points, {}, &ProbePoint::offset);
+  std::ranges::sort(points, {}, &ProbePoint::image_offset);
   return points;
 }
 

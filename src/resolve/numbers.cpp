@@ -21,6 +21,12 @@ Result<ProbePoint> point_of_number(const Question& question) {
                               question.subject(), function.request, size));
     return point_at(question, ImageOffset{function.number});
   }
+  if (question.image.is_inflated())
+    return fail(Error{ErrorKind::no_code,
+                      fmt::format("{}: '{}': the library is compressed, no byte of the archive is "
+                                  "its code",
+                                  question.subject(), function.request)}
+                    .hint("for an offset in the installed library ask for offset:0x…"));
   const std::uint64_t begin = question.image.entry_data().value;
   if (function.number < begin || function.number - begin >= size)
     return fail(ErrorKind::out_of_range,

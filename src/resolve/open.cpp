@@ -179,7 +179,9 @@ Result<Target> Target::open(std::string_view text, const TargetOptions& options)
   const bool whole_archive =
       !state->path.entry && !is_elf(bytes) && Archive::looks_like_archive(bytes);
   if (!whole_archive) {
-    auto image = elf::Image::open(state->file, state->path);
+    auto image =
+        elf::Image::open(state->file, state->path,
+                         options.extracted ? elf::Compressed::inflate : elf::Compressed::refuse);
     if (!image) {
       Error error = std::move(image).error();
       if (error.kind == ErrorKind::not_found && state->path.entry)
@@ -188,6 +190,10 @@ Result<Target> Target::open(std::string_view text, const TargetOptions& options)
       return fail(std::move(error));
     }
     if (image->is_debug_file()) return fail(debug_file(to_string(state->shown), *image));
+    if (image->is_inflated())
+      state->warnings.push_back(to_string(state->shown) +
+                                ": compressed here, so offsets are those in the library as a "
+                                "device installs it, not in the archive");
     state->image.emplace(std::move(*image));
   }
   return Target(std::move(state));

@@ -44,7 +44,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Question& question) {
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }
-  std::ranges::sort(points, {}, &ProbePoint::offset);
+  std::ranges::sort(points, {}, &ProbePoint::image_offset);
   return points;
 }
 

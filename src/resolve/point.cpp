@@ -58,13 +58,13 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
 
   // uprobe_register() refuses an offset that is no multiple of UPROBE_SWBP_INSN_SIZE with EINVAL
   // (Linux kernel/events/uprobes.c), which is 4 on arm64.
-  if (address.value % alignment == 0 && point.offset.value % alignment != 0)
+  if (address.value % alignment == 0 && point.offset && point.offset->value % alignment != 0)
     return fail(
         Error{ErrorKind::misaligned,
               fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
                           "not a multiple of {} as the kernel needs on {}",
                           question.subject(), point.entry_data.value, question.function.request,
-                          point.offset.value, alignment, elf::to_string(image.machine()))}
+                          point.offset->value, alignment, elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
   constexpr std::uint64_t smallest_page = 4096;
   if (point.entry_data.value % smallest_page != 0)
@@ -76,6 +76,10 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
 }
 
 } // namespace
+
+std::uint64_t shown_offset(const ProbePoint& point) {
+  return point.offset ? point.offset->value : point.image_offset.value;
+}
 
 Result<ProbePoint> point_at(const Question& question, VirtualAddress address) {
   const elf::Segment* const segment = question.image.segment_of(address);

@@ -16,7 +16,7 @@ std::vector<ProbeSite> sites_of(std::span<const ProbePoint> points, const Attach
   for (std::size_t i = 0; i < points.size(); ++i) {
     const ProbePoint& point = points[i];
     ProbeSite site{.file = point.file->fd(),
-                   .offset = point.offset,
+                   .offset = *point.offset, // resolve_functions() takes no others
                    .on_return = false,
                    .cookie = i,
                    .label = to_string(point.path) + ": " + display_name(point)};

@@ -14,6 +14,13 @@ void warn_once(const ProbePoint& point, std::set<std::string>& said, const Repor
     if (said.insert(warning).second) reporter.warning(warning);
 }
 
+// Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
+Error not_in_a_file(const ProbePoint& point) {
+  return Error{ErrorKind::compressed, to_string(point.path) + ": compressed in its archive, there "
+                                                              "is no file to probe"}
+      .hint("probe the library where the device has installed it, in the app's lib folder");
+}
+
 // The places of one FUNCTION, if they can be probed as asked.
 Result<std::vector<ProbePoint>> places_of(const AttachRequest& request, const Target& target,
                                           const std::string& text) {
@@ -24,7 +31,10 @@ Result<std::vector<ProbePoint>> places_of(const AttachRequest& request, const Ta
   options.thorough = request.functions.size() <= few;
   options.to_probe = true;
   auto points = function ? target.resolve(*function, options) : fail(function.error());
-  if (!points || !request.on_return) return points;
+  if (!points) return points;
+  for (const ProbePoint& point : *points)
+    if (!point.offset) return fail(not_in_a_file(point));
+  if (!request.on_return) return points;
   for (const ProbePoint& point : *points)
     if (point.symbol && point.symbol_offset != 0)
       return fail(Error{ErrorKind::usage, "'" + text +
@@ -50,7 +60,7 @@ Resolved resolve_functions(const AttachRequest& request, const Target& target,
     for (ProbePoint& point : *points) {
       warn_once(point, said, reporter);
       // The kernel would fire twice for a place that two FUNCTIONs name.
-      if (probed.insert(point.offset.value).second) resolved.points.push_back(std::move(point));
+      if (probed.insert(point.offset->value).second) resolved.points.push_back(std::move(point));
     }
   }
   return resolved;

@@ -29,8 +29,9 @@ std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
   std::vector<ProbedFile> files;
   files.reserve(points.size());
   for (const ProbePoint& point : points)
-    files.push_back(
-        {.real_path = point.real_path, .identity = point.file->identity(), .offset = point.offset});
+    files.push_back({.real_path = point.real_path,
+                     .identity = point.file->identity(),
+                     .offset = *point.offset});
   return survey_mappings(files, pids);
 }
 

@@ -27,7 +27,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .target = target,
                       .request = old.request,
                       .symbol = old.symbol,
-                      .recorded = hex(old.offset),
+                      .recorded = hex(old.offset.value_or(old.image_offset)),
                       .found = std::nullopt};
     // Of several places with one name the first that is left: both lists are in order of offset.
     std::size_t at = 0;
@@ -38,10 +38,11 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
     }
     paired[at] = true;
     const ProbePoint& point = now[at];
-    if (point.image_offset.value == old.image_offset && point.offset.value == old.offset) continue;
+    const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
+    if (point.image_offset.value == old.image_offset && same_place) continue;
     drift.change = point.image_offset.value == old.image_offset ? Change::archive_moved
                                                                 : Change::function_moved;
-    drift.found = hex(point.offset.value);
+    drift.found = hex(shown_offset(point));
     drifts.push_back(std::move(drift));
   }
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -51,7 +52,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .request = now[i].request,
                       .symbol = now[i].symbol,
                       .recorded = std::nullopt,
-                      .found = hex(now[i].offset.value)});
+                      .found = hex(shown_offset(now[i]))});
   }
   return drifts;
 }

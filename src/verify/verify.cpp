@@ -43,7 +43,10 @@ public:
 
   void verify(const std::string& place, std::span<const RecordedMatch> then) {
     const std::string& request = then.front().request;
-    const Result<Target>& target = open(place);
+    // What was recorded of a compressed library is asked of it as it was then.
+    const bool extracted = std::ranges::any_of(
+        then, [](const RecordedMatch& match) { return !match.offset.has_value(); });
+    const Result<Target>& target = open(place, options_.extracted || extracted);
     if (!target) return; // reported once, when it was opened
     const auto function = parse_function(request);
     auto now =
@@ -61,10 +64,13 @@ public:
   VerifyOutcome take() { return std::move(outcome_); }
 
 private:
-  const Result<Target>& open(const std::string& place) {
-    const auto known = targets_.find(place);
+  const Result<Target>& open(const std::string& place, bool extracted) {
+    const std::pair key(place, extracted);
+    const auto known = targets_.find(key);
     if (known != targets_.end()) return known->second;
-    const auto& target = targets_.emplace(place, Target::open(place, options_)).first->second;
+    TargetOptions options = options_;
+    options.extracted = extracted;
+    const auto& target = targets_.emplace(key, Target::open(place, options)).first->second;
     if (!target) report(place, std::nullopt, target.error());
     return target;
   }
@@ -98,7 +104,7 @@ private:
   const Reporter& reporter_;
   const TargetOptions& options_;
   bool unsafe_;
-  std::map<std::string, Result<Target>> targets_;
+  std::map<std::pair<std::string, bool>, Result<Target>> targets_; // by place and --extracted
   std::vector<std::string> other_builds_;
   VerifyOutcome outcome_;
 };

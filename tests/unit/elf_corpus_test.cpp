@@ -74,7 +74,7 @@ TEST_CASE("every function of four libraries in a real APK has the golden offset"
     const auto offset = image.to_image(symbols->front().address);
     REQUIRE(offset);
     CHECK(offset->value == row.image_offset);
-    CHECK(image.to_file(*offset).value == row.file_offset);
+    CHECK(image.to_file(*offset)->value == row.file_offset);
     CHECK(symbols->front().size == row.size);
   }
 

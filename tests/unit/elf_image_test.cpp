@@ -49,7 +49,7 @@ TEST_CASE("the place of an image in its file is added once, by to_file") {
   const std::string bytes = sample_elf();
   const auto image = elf::Image::parse(as_bytes(bytes), {0x10000});
   REQUIRE(image);
-  CHECK(image->to_file(*image->to_image({0x201010})).value == 0x11010);
+  CHECK(image->to_file(*image->to_image({0x201010}))->value == 0x11010);
 }
 
 TEST_CASE("the build id is found among other notes") {

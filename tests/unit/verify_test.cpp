@@ -109,11 +109,49 @@ TEST_CASE("a match record is read back from its own form, and other records are 
   CHECK_FALSE(*other);
 }
 
+TEST_CASE("the match of a compressed library has neither file nor offset") {
+  const auto match = read_match_record(
+      R"({"type":"match","target":"x.apk!/a.so","request":"f","file":null,"entry":"a.so",)"
+      R"("offset":null,"image_offset":"0x10"})");
+  REQUIRE(match);
+  REQUIRE(*match);
+  CHECK_FALSE((*match)->file);
+  CHECK_FALSE((*match)->offset);
+  CHECK((*match)->image_offset == 0x10);
+}
+
+TEST_CASE("matches of a compressed library are compared by their place in it") {
+  RecordedMatch then = recorded("f", 0x10, 0);
+  then.offset.reset();
+  std::vector<ProbePoint> now(1);
+  now[0] = point("f", 0x10, 0);
+  now[0].offset.reset();
+  CHECK(compare_matches(std::vector{then}, now, "x.so").empty());
+  now[0].image_offset = {0x20};
+  const auto moved = compare_matches(std::vector{then}, now, "x.so");
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].change == Change::function_moved);
+  CHECK(moved[0].recorded == "0x10");
+  CHECK(moved[0].found == "0x20");
+}
+
+TEST_CASE("a library that is no longer compressed has moved, even to an offset of the same value") {
+  RecordedMatch then = recorded("f", 0x10, 0);
+  then.offset.reset();
+  std::vector<ProbePoint> now(1);
+  now[0] = point("f", 0x10, 0x10);
+  const auto moved = compare_matches(std::vector{then}, now, "x.so");
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].change == Change::archive_moved);
+}
+
 TEST_CASE("what is no record is refused") {
   for (const char* line :
        {"", "nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
         R"({"type":"match","target":"x","request":"f","offset":16,"image_offset":"0x1"})",
-        R"({"type":"match","target":"x","request":"f","offset":"0xzz","image_offset":"0x1"})"}) {
+        R"({"type":"match","target":"x","request":"f","offset":"0xzz","image_offset":"0x1"})",
+        R"({"type":"match","target":"x","request":"f","image_offset":"0x1"})",
+        R"({"type":"match","target":"x","request":"f","offset":null,"image_offset":null})"}) {
     INFO(line);
     const auto match = read_match_record(line);
     REQUIRE_FALSE(match);

@@ -1,0 +1,75 @@
+#include "output/emit.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10) {
+  ProbePoint point;
+  point.real_path = "/lib/x.so";
+  point.symbol = symbol;
+  point.offset = {offset};
+  point.address = {0x1000 + offset};
+  return point;
+}
+
+} // namespace
+
+TEST_CASE("an event's name is a C identifier of at most 63 bytes that one knows again") {
+  CHECK(emit::event_name(point("malloc")) == "malloc");
+  CHECK(emit::event_name(point("2fast")) == "_2fast");
+  CHECK(emit::event_name(point("\xc3\xa9.cold")) == "cold");
+  CHECK(emit::event_name(point("$$")) == "_");
+  CHECK(emit::event_name(point(std::string(300, 'x'))).size() < 64);
+
+  auto inside = point("f");
+  inside.symbol_offset = 0x1f;
+  CHECK(emit::event_name(inside) == "f_0x1f");
+  auto entry = point("free");
+  entry.kind = SymbolKind::plt;
+  CHECK(emit::event_name(entry) == "free_plt");
+  auto method = point("_ZN2ns3Foo3barEi");
+  method.demangled = "ns::Foo::bar(int)";
+  CHECK(emit::event_name(method) == "ns_Foo_bar");
+  auto nameless = point("");
+  nameless.symbol.reset();
+  CHECK(emit::event_name(nameless) == "at_0x1010");
+}
+
+TEST_CASE("no two events have one name, however alike the places are") {
+  emit::EventNames names;
+  CHECK(names.name(point("f", 0x10)) == "f");
+  CHECK(names.name(point("f", 0x20)) == "f_20");
+  CHECK(names.name(point("f", 0x20)) == "f_20_2"); // of another file
+  CHECK(names.name(point("f", 0x20)) == "f_20_3");
+  CHECK(names.name(point("g", 0x20)) == "g");
+}
+
+TEST_CASE("a path longer than a line of uprobe_events is refused") {
+  auto place = point("f");
+  place.real_path = "/" + std::string(4060, 'd');
+  CHECK(emit::tracefs_line(place, "f"));
+  place.real_path += std::string(20, 'd');
+  CHECK(emit::tracefs_line(place, "f").error().kind == ErrorKind::unsupported);
+}
+
+TEST_CASE("each character that uprobe_events reads for itself is refused in a path") {
+  for (const char c : {' ', '\t', '\n', '\v', '\f', '\r', '#', '\xa0'}) {
+    auto place = point("f");
+    place.real_path = std::string("/a") + c + "b";
+    INFO(static_cast<int>(c));
+    CHECK_FALSE(emit::tracefs_line(place, "f"));
+    CHECK_FALSE(emit::perf_line(place, "f"));
+    CHECK(emit::libbpf_line(place));
+  }
+}
+
+TEST_CASE("a path becomes a C string that no following character continues") {
+  auto place = point("f");
+  place.real_path = "/a\"\\\x01"
+                    "1?\xff";
+  CHECK(emit::libbpf_line(place) == R"(bpf_program__attach_uprobe_opts(prog, -1, )"
+                                    R"("/a\"\\\0011\077\377", 0x10, NULL);)");
+}
