@@ -133,13 +133,13 @@ Result<ListFilter> make_filter(const OptionParser& parser, const ListOptions& op
   return filter;
 }
 
-void for_each_record(const elf::Image& image, std::string_view real_path,
+void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
                      const std::vector<elf::Symbol>& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit) {
   const bool as_they_come = !filter.fold && !filter.aliases && filter.order == ListOrder::offset;
   std::vector<SymbolRecord> records;
   for (const elf::Symbol& symbol : symbols) {
-    SymbolRecord record{&image, {}, real_path, symbol};
+    SymbolRecord record{&image, target, real_path, symbol};
     if (as_they_come)
       visit(record);
     else

@@ -20,47 +20,86 @@ Result<std::vector<RequestLine>> read_all(const OptionParser& parser, const Argu
   return std::vector{std::move(*request)};
 }
 
-void resolve_all(const RequestLine& request, const Target& target, const ResolveOptions& options,
-                 Console& console) {
-  for (const std::string& text : request.functions) {
-    const auto function = parse_function(text);
-    const auto points = function ? target.resolve(*function, options) : fail(function.error());
-    if (!points) {
-      console.fail(points.error(), request.target, text);
-      continue;
+class Resolving {
+public:
+  Resolving(const TargetOptions& where, const ResolveOptions& how, Console& console)
+      : where_(where), how_(how), console_(console) {}
+
+  void resolve(const RequestLine& request) {
+    if (target_ && target_->text() == request.target) {
+      ask(request);
+      return;
     }
-    for (const ProbePoint& point : *points) {
-      console.warn(point.warnings);
-      console.sink().match(point);
+    const auto targets = find_targets(request.target, where_);
+    if (!targets) {
+      console_.fail(targets.error(), request.target);
+      return;
+    }
+    if (targets->several) {
+      ask_several(request, *targets);
+      return;
+    }
+    auto opened = Target::open(targets->files.front(), request.target, where_);
+    if (!opened) {
+      console_.fail(opened.error(), request.target);
+      return;
+    }
+    target_ = std::move(*opened);
+    console_.warn(target_->warnings());
+    describe(request);
+    ask(request);
+  }
+
+private:
+  void show(const std::vector<ProbePoint>& points) {
+    for (const ProbePoint& point : points) {
+      console_.warn(point.warnings);
+      console_.sink().match(point);
     }
   }
-  console.report(target);
-}
 
-void describe(const RequestLine& request, const Target& target, const Reporter& reporter) {
-  if (const elf::Image* image = target.image())
-    reporter.detail(request.target + ": " + to_string(target.path()) + ", " +
-                    elf::to_string(image->machine()) + ", build id " +
-                    image->build_id().value_or("none"));
-}
-
-void resolve_all(const std::vector<RequestLine>& requests, const TargetOptions& where,
-                 const ResolveOptions& options, Console& console) {
-  std::optional<Target> target; // kept while requests ask the same file
-  for (const RequestLine& request : requests) {
-    if (!target || target->text() != request.target) {
-      auto opened = Target::open(request.target, where);
-      if (!opened) {
-        console.fail(opened.error(), request.target);
-        continue;
-      }
-      target = std::move(*opened);
-      console.warn(target->warnings());
-      describe(request, *target, console.reporter());
+  void ask(const RequestLine& request) {
+    for (const std::string& text : request.functions) {
+      const auto function = parse_function(text);
+      const auto points = function ? target_->resolve(*function, how_) : fail(function.error());
+      if (points)
+        show(*points);
+      else
+        console_.fail(points.error(), request.target, text);
     }
-    resolve_all(request, *target, options, console);
+    console_.report(*target_);
   }
-}
+
+  void ask_several(const RequestLine& request, const Targets& targets) {
+    const auto answers = ask_all(targets, request.functions, where_, how_);
+    if (!answers) {
+      console_.fail(answers.error(), request.target);
+      return;
+    }
+    console_.warn(answers->warnings);
+    for (const std::string& detail : answers->details) console_.reporter().detail(detail);
+    for (const SharedAnswer& answer : answers->functions) {
+      for (const Error& error : answer.errors) console_.fail(error, request.target, answer.request);
+      if (answer.files != 0)
+        console_.reporter().detail(request.target + ": '" + answer.request + "' is in " +
+                                   std::to_string(answer.files) + " of " +
+                                   std::to_string(answers->asked) + " files");
+      show(answer.points);
+    }
+  }
+
+  void describe(const RequestLine& request) {
+    if (const elf::Image* image = target_->image())
+      console_.reporter().detail(request.target + ": " + to_string(target_->path()) + ", " +
+                                 elf::to_string(image->machine()) + ", build id " +
+                                 image->build_id().value_or("none"));
+  }
+
+  const TargetOptions& where_;
+  const ResolveOptions& how_;
+  Console& console_;
+  std::optional<Target> target_; // kept while requests ask the same file
+};
 
 } // namespace
 
@@ -113,7 +152,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   const auto console = Console::open(options, style);
   if (!console) return finish_with(console.error(), options);
   if (verify.record) return run_verify(verify, *parsed, target_options, **console);
-  resolve_all(requests, target_options, how, **console);
+  Resolving resolving(target_options, how, **console);
+  for (const RequestLine& request : requests) resolving.resolve(request);
   return (*console)->finish();
 }
 
