@@ -92,7 +92,8 @@ struct ArchiveLibrary {
 
 // What a person said besides TARGET and FUNCTIONs.
 struct TargetOptions {
-  std::vector<pid_t> pids; // -p: whose mappings and mount namespaces come first
+  std::vector<pid_t> pids;        // -p: whose mappings and mount namespaces come first
+  std::optional<std::string> app; // --app: an Android package, whose files come first; without pids
   // --debug-dir: folders, symbol files and ZIP archives that may have the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
@@ -114,15 +115,18 @@ struct TargetFile {
 
 // All files that a TARGET means: mostly one. An entry pattern (ARCHIVE!/lib/*/libfoo.so, where no
 // entry has exactly that name) means every library entry it matches, in the order of the archive's
-// directory, and `*` every file that the processes map executable.
+// directory; `*` every file that the processes map executable, in the order of their mappings, or
+// every ELF file of the app for this device.
 struct Targets {
-  std::string text;              // as typed
-  bool several = false;          // the text can mean several, also where it is only one now
-  std::vector<TargetFile> files; // never empty
+  std::string text;                  // as typed
+  bool several = false;              // the text can mean several, also where it is only one now
+  std::vector<TargetFile> files;     // never empty
+  std::vector<std::string> warnings; // about all of them
 };
 
-// usage for a `*` without processes, not_found (with the nearest names) where nothing is meant,
-// ambiguous (with the candidates) where a name that means one file is that of several.
+// usage for a `*` without processes or app, not_found (with the nearest names) where nothing is
+// meant, ambiguous (with the candidates) where a name that means one file is that of several.
+// With an app, Android's own commands pm and getprop are run.
 Result<Targets> find_targets(std::string_view text, const TargetOptions& options = {});
 
 // A TARGET that has been found and opened: a plain ELF file, an entry of an archive, or an archive
@@ -147,6 +151,8 @@ public:
   const elf::Image* image() const; // null for an archive as a whole
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // what a person should know about the choice
+  // wrong_machine where none of the processes of the options can ever run this file.
+  const std::optional<Error>& foreign() const;
 
   // The places the FUNCTION denotes, by offset, an offset once. Several places for one exact name
   // are an error that lists them, unless all are asked for. In an archive as a whole only
@@ -173,10 +179,11 @@ private:
 // A walk over the files of a TARGET.
 struct Visited {
   std::size_t files = 0;             // that could be opened
-  std::vector<std::string> warnings; // about those that could not (compressed ones are counted)
+  std::vector<std::string> warnings; // about all, and those left out (compressed ones are counted)
 };
 
-// Opens one file after the other; none stays open longer than its visit, but for what the visitor
+// Opens one file after the other; of several those that the processes cannot run are left out, too.
+// None stays open longer than its visit, but for what the visitor
 // keeps. An error where none can be opened: of a single file its own.
 Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
                           const std::function<void(Target&)>& visit);

@@ -1,4 +1,7 @@
+#include "resolve/app.hpp"
+#include "resolve/duplicates.hpp"
 #include "resolve/find_file.hpp"
+#include "resolve/in_process.hpp"
 #include "resolve/library_name.hpp"
 #include "resolve/quote.hpp"
 #include "uprobectl/archive.hpp"
@@ -46,9 +49,15 @@ Error nothing_matches(const TargetFile& archive, const std::vector<std::string>&
 // The library entries that match, each name once; the file itself where an entry has exactly the
 // pattern's name.
 Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
-  auto mapped = MappedFile::open(archive_file.path.file);
-  if (!mapped) return fail(std::move(mapped).error());
-  archive_file.opened = std::make_shared<const MappedFile>(std::move(*mapped));
+  Targets targets{.text = std::string(text), .several = true, .files = {}, .warnings = {}};
+  std::swap(targets.warnings, archive_file.warnings);
+  if (!archive_file.opened) {
+    auto mapped = MappedFile::open(archive_file.path.file);
+    if (!mapped) return fail(std::move(mapped).error());
+    archive_file.opened = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (auto warning = duplicate_warning(*archive_file.opened, archive_file.shown.file))
+      targets.warnings.push_back(std::move(*warning));
+  }
   const auto archive = Archive::parse(archive_file.opened->bytes());
   if (!archive) return fail(Error(archive.error()).within(archive_file.shown.file));
 
@@ -61,8 +70,8 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     return !exact;
   });
   if (!read) return fail(Error(read.error()).within(archive_file.shown.file));
-  Targets targets{.text = std::string(text), .several = !exact, .files = {}};
   if (exact) {
+    targets.several = false;
     targets.files.push_back(std::move(archive_file));
     return targets;
   }
@@ -80,6 +89,32 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
   return targets;
 }
 
+TargetFile as_the_process_knows_it(FileOfProcess file) {
+  return {.path = {.file = std::move(file.open_path), .entry = file.shown.entry},
+          .shown = std::move(file.shown),
+          .opened = nullptr,
+          .warnings = std::move(file.warnings)};
+}
+
+// `*`
+Result<Targets> everything(const TargetOptions& options) {
+  if (options.app) {
+    const auto app = AppFiles::of(*options.app);
+    return app ? app->all() : fail(app.error());
+  }
+  if (options.pids.empty())
+    return fail(Error{ErrorKind::usage, "the TARGET '*' needs processes whose files it means"}.hint(
+        "name them with -p PID, or an Android package with --app PKG"));
+  auto files = find_all_in_processes(options.pids);
+  if (!files) return fail(std::move(files).error());
+  Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
+  for (FileOfProcess& file : *files)
+    targets.files.push_back(as_the_process_knows_it(std::move(file)));
+  if (targets.files.empty())
+    return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");
+  return targets;
+}
+
 } // namespace
 
 Result<Targets> find_targets(std::string_view text, const TargetOptions& options) {
@@ -88,11 +123,12 @@ Result<Targets> find_targets(std::string_view text, const TargetOptions& options
     if (::stat(place.c_str(), &status) != 0)
       return fail(system_error(errno, place).within("--debug-dir"));
   }
+  if (text == "*") return everything(options);
   auto found = find_file(text, options);
   if (!found) return fail(std::move(found).error());
   if (found->path.entry && is_pattern(*found->path.entry))
     return expand_entries(std::move(*found), text);
-  Targets targets{.text = std::string(text), .several = false, .files = {}};
+  Targets targets{.text = std::string(text), .several = false, .files = {}, .warnings = {}};
   targets.files.push_back(std::move(*found));
   return targets;
 }

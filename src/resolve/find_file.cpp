@@ -1,5 +1,6 @@
 #include "resolve/find_file.hpp"
 
+#include "resolve/app.hpp"
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "resolve/quote.hpp"
@@ -31,17 +32,6 @@ std::optional<BinaryPath> first_existing(std::string_view text) {
     if (!is_bare(text) && !folder) folder = std::move(reading);
   }
   return folder;
-}
-
-Error ambiguous_target(std::string_view text, const std::vector<Candidate>& candidates) {
-  constexpr std::size_t most = 10;
-  Error error{ErrorKind::ambiguous, std::string(text) + ": " + std::to_string(candidates.size()) +
-                                        " different files have this name"};
-  for (std::size_t i = 0; i < candidates.size() && i < most; ++i)
-    error = std::move(error).hint("candidate: " + candidates[i].path);
-  if (candidates.size() > most)
-    error = std::move(error).hint("and " + std::to_string(candidates.size() - most) + " more");
-  return error;
 }
 
 Error missing_target(std::string_view text) {
@@ -94,7 +84,11 @@ Result<TargetFile> find(std::string_view text) {
   }
   const auto candidates = locate(text, search_places_of_this_machine());
   if (candidates.empty()) return fail(missing_target(text));
-  if (candidates.size() > 1) return fail(ambiguous_target(text, candidates));
+  if (candidates.size() > 1) {
+    std::vector<std::string> paths;
+    for (const Candidate& candidate : candidates) paths.push_back(candidate.path);
+    return fail(ambiguous_target(text, paths));
+  }
   return as_typed({candidates[0].path, std::nullopt}, text);
 }
 
@@ -103,9 +97,8 @@ Result<std::optional<TargetFile>> find_in(std::string_view text, std::span<const
   if (!files) return fail(std::move(files).error());
   if (files->empty()) return std::nullopt;
   if (files->size() > 1) {
-    std::vector<Candidate> candidates;
-    for (const FileOfProcess& file : *files)
-      candidates.push_back({to_string(file.shown), file.identity});
+    std::vector<std::string> candidates;
+    for (const FileOfProcess& file : *files) candidates.push_back(to_string(file.shown));
     return fail(ambiguous_target(text, candidates));
   }
   FileOfProcess& file = files->front();
@@ -115,9 +108,36 @@ Result<std::optional<TargetFile>> find_in(std::string_view text, std::span<const
   return found;
 }
 
+// The package first; a library that it does not bring along is the system's.
+Result<TargetFile> find_in_app(std::string_view text, const std::string& package) {
+  const auto app = AppFiles::of(package);
+  if (!app) return fail(app.error());
+  auto known = app->find(text);
+  if (!known) return fail(std::move(known).error());
+  if (*known) return std::move(**known);
+  auto found = find(text);
+  if (!is_bare(text)) return found;
+  if (!found) return fail(app->no_library(text));
+  found->warnings.push_back(std::string(text) + ": not among the files of " + package +
+                            "; taken: " + to_string(found->path));
+  return found;
+}
+
 } // namespace
 
+Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates) {
+  constexpr std::size_t most = 10;
+  Error error{ErrorKind::ambiguous, std::string(text) + ": " + std::to_string(candidates.size()) +
+                                        " different files have this name"};
+  for (std::size_t i = 0; i < candidates.size() && i < most; ++i)
+    error = std::move(error).hint("candidate: " + candidates[i]);
+  if (candidates.size() > most)
+    error = std::move(error).hint("and " + std::to_string(candidates.size() - most) + " more");
+  return error;
+}
+
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
+  if (options.app) return find_in_app(text, *options.app);
   if (options.pids.empty()) return find(text);
   auto known = find_in(text, options.pids);
   if (!known) return fail(std::move(known).error());

@@ -9,4 +9,7 @@ namespace uprobectl {
 // The one file that the text means; its entry may still be a pattern.
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options);
 
+// A name that means one file is that of several: lists ten of them at the most.
+Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates);
+
 } // namespace uprobectl

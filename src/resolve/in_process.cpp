@@ -1,5 +1,7 @@
 #include "resolve/in_process.hpp"
 
+#include "resolve/elf_file.hpp"
+#include "resolve/library_name.hpp"
 #include "uprobectl/archive.hpp"
 
 #include <algorithm>
@@ -10,13 +12,6 @@
 namespace uprobectl {
 
 namespace {
-
-// "libfoo.so", or "foo" for libfoo.so and libfoo.so.1.
-bool is_meant(std::string_view file, std::string_view name) {
-  if (file == name) return true;
-  const std::string stem = "lib" + std::string(name) + ".so";
-  return file.starts_with(stem) && (file.size() == stem.size() || file[stem.size()] == '.');
-}
 
 std::optional<FileIdentity> identity_of(const std::string& path) {
   struct stat status{};
@@ -47,11 +42,25 @@ public:
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
-      if (is_meant(file_name_of(mapping.path), text_))
+      if (is_called(file_name_of(mapping.path), text_))
         add(pid, mapping, std::nullopt);
       else if (const auto entry = entry_at(pid, mapping);
-               entry && is_meant(file_name_of(*entry), text_))
+               entry && is_called(file_name_of(*entry), text_))
         add(pid, mapping, entry);
+    }
+    return {};
+  }
+
+  // Every executable mapping of an ELF file.
+  Result<void> all_mappings(pid_t pid) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) return fail(mappings.error());
+    for (const Mapping& mapping : *mappings) {
+      if (!mapping.executable) continue;
+      const std::string path = reach(pid, mapping).path;
+      if (!identity_of(path)) continue; // a device, or gone for whoever may not see map_files
+      const auto entry = entry_at(pid, mapping);
+      if (entry || is_elf_file(path)) add(pid, mapping, entry);
     }
     return {};
   }
@@ -127,6 +136,13 @@ private:
 };
 
 } // namespace
+
+Result<std::vector<FileOfProcess>> find_all_in_processes(std::span<const pid_t> pids) {
+  Search search("*");
+  for (const pid_t pid : pids)
+    if (auto done = search.all_mappings(pid); !done) return fail(std::move(done).error());
+  return search.take();
+}
 
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids) {

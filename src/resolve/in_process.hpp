@@ -20,4 +20,9 @@ struct FileOfProcess {
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids);
 
+// Every different ELF file, plain or an entry of a mapped archive, that one of the processes maps
+// executable, in the order of the processes and their mappings. What is no ELF file (memory of a
+// just-in-time compiler, say) is left out.
+Result<std::vector<FileOfProcess>> find_all_in_processes(std::span<const pid_t> pids);
+
 } // namespace uprobectl

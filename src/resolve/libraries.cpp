@@ -46,10 +46,6 @@ void examine(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& 
 
 } // namespace
 
-bool is_library_name(std::string_view name) {
-  return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
-}
-
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {
   const std::string subject = to_string(state_->shown);
   const auto archive = Archive::parse(state_->file->bytes());

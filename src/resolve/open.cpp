@@ -1,4 +1,6 @@
+#include "resolve/duplicates.hpp"
 #include "resolve/find_file.hpp"
+#include "resolve/process_machine.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
@@ -36,6 +38,7 @@ const BinaryPath& Target::shown() const { return state_->shown; }
 const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
 const std::shared_ptr<const MappedFile>& Target::file() const { return state_->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
+const std::optional<Error>& Target::foreign() const { return state_->foreign; }
 
 Result<Target> Target::open(std::string_view text, const TargetOptions& options) {
   auto found = find_file(text, options);
@@ -56,6 +59,8 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
     auto mapped = MappedFile::open(file.path.file);
     if (!mapped) return fail(std::move(mapped).error());
     state->file = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (auto warning = duplicate_warning(*state->file, state->shown.file))
+      state->warnings.push_back(std::move(*warning));
   }
   auto real_path = state->file->real_path();
   if (!real_path) return fail(std::move(real_path).error());
@@ -74,6 +79,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
       return fail(std::move(error));
     }
     if (image->is_debug_file()) return fail(debug_file(to_string(state->shown), *image));
+    state->foreign = foreign_to(options.pids, image->machine(), to_string(state->shown));
     state->image.emplace(std::move(*image));
   }
   return Target(std::move(state));

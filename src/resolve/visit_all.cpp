@@ -28,11 +28,12 @@ Error none_usable(const Targets& targets, Error first) {
 
 Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
                           const std::function<void(Target&)>& visit) {
-  Visited visited;
+  Visited visited{.files = 0, .warnings = targets.warnings};
   std::optional<Error> first_refusal;
   std::vector<std::string> compressed;
   for (const TargetFile& file : targets.files) {
     auto target = Target::open(file, targets.text, options);
+    if (target && targets.several && target->foreign()) target = fail(*target->foreign());
     if (target) {
       ++visited.files;
       visit(*target);
