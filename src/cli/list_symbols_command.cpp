@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "listing.hpp"
-#include "numbers.hpp"
+#include "target_options.hpp"
 
 namespace uprobectl::cli {
 
@@ -24,6 +24,8 @@ ExitCode run_list_symbols(const std::vector<std::string>& arguments) {
        .description = "Prints OFFSET ADDRESS SIZE BIND KIND NAME of every function, or OFFSET SIZE "
                       "COMPRESSION\nALIGNMENT MACHINE PROBEABLE ENTRY [REASON] of every library of "
                       "an archive.\n"
+                      "TARGET: FILE, ARCHIVE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
+                      "name of a library\nor program.\n"
                       "PATTERN: *, ?, [ab] on raw and demangled names.",
        .examples = "  uprobectl list-symbols libc.so.6 '*alloc*'\n"
                    "  uprobectl list-symbols --json libc.so.6 'pthread_*' 'mem*'\n"});
@@ -31,24 +33,22 @@ ExitCode run_list_symbols(const std::vector<std::string>& arguments) {
   add_common_options(parser, options);
   ListOptions listing;
   add_list_options(parser, listing);
-  TargetOptions target_options;
-  add_debug_options(parser, target_options.debug_places);
-  std::vector<std::string> pid_lists;
-  add_pid_option(parser, pid_lists);
+  TargetWords where;
+  add_target_options(parser, where);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   auto request = make_list_request(parser, *parsed);
   if (!request) return finish_with(request.error(), options);
-  auto pids = parse_pids(pid_lists);
-  if (!pids) return finish_with(parser.usage_error(pids.error().message), options);
+  auto target_options = make_target_options(parser, std::move(where));
+  if (!target_options) return finish_with(target_options.error(), options);
+  if (const auto checked = check_target(parser, request->target, *target_options); !checked)
+    return finish_with(checked.error(), options);
+  request->options = std::move(*target_options);
   auto filter = make_filter(parser, listing);
   if (!filter) return finish_with(filter.error(), options);
   request->filter = std::move(*filter);
   const auto console = Console::open(options);
   if (!console) return finish_with(console.error(), options);
-
-  target_options.pids = std::move(*pids);
-  request->options = std::move(target_options);
   list(*request, **console);
   return (*console)->finish();
 }

@@ -160,6 +160,7 @@ void list(const ListRequest& request, Console& console) {
   SymbolListing listing(request, *targets, console);
   const auto visited = visit_all(*targets, request.options, [&](Target& target) {
     console.warn(target.warnings());
+    if (target.foreign()) console.warn({target.foreign()->message});
     target.complete_symbols();
     console.report(target);
     if (target.image() != nullptr)

@@ -1,8 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "numbers.hpp"
 #include "record_file.hpp"
-#include "uprobectl/resolve.hpp"
+#include "target_options.hpp"
 #include "verify_mode.hpp"
 
 namespace uprobectl::cli {
@@ -39,6 +38,7 @@ public:
       ask_several(request, *targets);
       return;
     }
+    console_.warn(targets->warnings);
     auto opened = Target::open(targets->files.front(), request.target, where_);
     if (!opened) {
       console_.fail(opened.error(), request.target);
@@ -46,6 +46,7 @@ public:
     }
     target_ = std::move(*opened);
     console_.warn(target_->warnings());
+    if (target_->foreign()) console_.warn({target_->foreign()->message});
     describe(request);
     ask(request);
   }
@@ -109,18 +110,18 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
                        .description =
                            "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
                            "uprobes need.\n"
-                           "TARGET: FILE, ARCHIVE!/ENTRY, or the name of a library or program.\n"
+                           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
+                           "name of a library or program.\n"
                            "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
                            "vaddr:0x…, offset:0x…,\nfile-offset:0x…",
                        .examples = "  uprobectl resolve libc.so.6 malloc\n"
                                    "  uprobectl resolve --json libc.so.6 'mem*' free+0x4\n"});
   CommonOptions options;
   add_common_options(parser, options);
-  TargetOptions target_options;
-  add_debug_options(parser, target_options.debug_places);
+  TargetWords where;
+  add_target_options(parser, where);
   TextStyle style;
   std::optional<std::string> file;
-  std::vector<std::string> pid_lists;
   VerifyOptions verify;
   parser.flag("--offset-only", style.offset_only, "print the number alone");
   ResolveOptions how;
@@ -130,15 +131,13 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   parser.flag("--unsafe", how.unsafe,
               "allow +N beyond a function and places where no instruction begins");
   parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
-  add_pid_option(parser, pid_lists);
   add_verify_options(parser, verify);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)
     return finish_with(checked.error(), options);
-  auto pids = parse_pids(pid_lists);
-  if (!pids) return finish_with(parser.usage_error(pids.error().message), options);
-  target_options.pids = std::move(*pids);
+  const auto target_options = make_target_options(parser, std::move(where));
+  if (!target_options) return finish_with(target_options.error(), options);
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
@@ -148,11 +147,15 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
     auto read = read_all(parser, *parsed, file);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
+    if (!file)
+      if (const auto checked = check_target(parser, requests.front().target, *target_options);
+          !checked)
+        return finish_with(checked.error(), options);
   }
   const auto console = Console::open(options, style);
   if (!console) return finish_with(console.error(), options);
-  if (verify.record) return run_verify(verify, *parsed, target_options, **console);
-  Resolving resolving(target_options, how, **console);
+  if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
+  Resolving resolving(*target_options, how, **console);
   for (const RequestLine& request : requests) resolving.resolve(request);
   return (*console)->finish();
 }

@@ -103,8 +103,9 @@ Result<Targets> everything(const TargetOptions& options) {
     return app ? app->all() : fail(app.error());
   }
   if (options.pids.empty())
-    return fail(Error{ErrorKind::usage, "the TARGET '*' needs processes whose files it means"}.hint(
-        "name them with -p PID, or an Android package with --app PKG"));
+    return fail(
+        Error{ErrorKind::usage, "the TARGET '*' means the files of processes or of an app"}.hint(
+            "name them with -p PID, or --app PKG on Android"));
   auto files = find_all_in_processes(options.pids);
   if (!files) return fail(std::move(files).error());
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
