@@ -40,7 +40,7 @@ private:
     bool stored = true;                        // so that the loader can map it
   };
 
-  Result<void> read_archives(std::string_view listing);
+  Result<void> read_archive(const std::string& path);
   void read_extracted();
   void read_compiled();
   std::vector<std::string> folders() const; // that APKs lie in

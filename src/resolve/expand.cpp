@@ -106,10 +106,11 @@ Result<Targets> everything(const TargetOptions& options) {
     return fail(
         Error{ErrorKind::usage, "the TARGET '*' means the files of processes or of an app"}.hint(
             "name them with -p PID, or --app PKG on Android"));
-  auto files = find_all_in_processes(options.pids);
-  if (!files) return fail(std::move(files).error());
+  auto mapped = find_all_in_processes(options.pids);
+  if (!mapped) return fail(std::move(mapped).error());
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
-  for (FileOfProcess& file : *files)
+  targets.warnings = std::move(mapped->warnings);
+  for (FileOfProcess& file : mapped->files)
     targets.files.push_back(as_the_process_knows_it(std::move(file)));
   if (targets.files.empty())
     return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");

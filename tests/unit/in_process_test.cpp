@@ -118,7 +118,7 @@ TEST_CASE("of all mapped files those that are ELF are found, each once") {
   const auto found = find_all_in_processes(self);
   REQUIRE(found);
   const auto count = [&](const BinaryPath& path) {
-    return std::ranges::count(*found, path, &FileOfProcess::shown);
+    return std::ranges::count(found->files, path, &FileOfProcess::shown);
   };
   CHECK(count({library.path, std::nullopt}) == 1);
   CHECK(count({text.path, std::nullopt}) == 0);
