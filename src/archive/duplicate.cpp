@@ -1,5 +1,7 @@
 #include "archive/directory.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -27,54 +29,39 @@ std::uint64_t hash_of(std::string_view name) {
   std::uint64_t rest = 0;
   if (!name.empty()) std::memcpy(&rest, name.data(), name.size());
   mix(rest);
-  return hash | 1; // 0 marks a free slot
+  return hash;
 }
 
-// Open addressing, half full at the most.
+// Open addressing, two thirds full at the most. Keeps half of each hash, the other half says where
+// it is looked for: names that only seem equal are as good as never met, and a page of the table
+// holds a thousand of them.
 class HashSet {
 public:
-  HashSet() : slots_(1024) {}
+  explicit HashSet(std::size_t most) : slots_(std::bit_ceil(most + most / 2 + 1)) {}
 
   // False if it was there.
   bool insert(std::uint64_t hash) {
-    if (2 * size_ >= slots_.size()) grow();
-    std::uint64_t& slot = slot_of(hash);
-    if (slot == hash) return false;
-    slot = hash;
-    ++size_;
-    return true;
+    const auto tag = std::max(static_cast<std::uint32_t>(hash >> 32), 1U); // 0 marks a free slot
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = hash & mask;
+    while (slots_[at] != 0 && slots_[at] != tag) at = (at + 1) & mask;
+    return std::exchange(slots_[at], tag) != tag;
   }
-  std::size_t size() const { return size_; }
 
 private:
-  std::uint64_t& slot_of(std::uint64_t hash) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = (hash >> 1) & mask;
-    while (slots_[at] != 0 && slots_[at] != hash) at = (at + 1) & mask;
-    return slots_[at];
-  }
-
-  void grow() {
-    const auto old = std::exchange(slots_, std::vector<std::uint64_t>(4 * slots_.size()));
-    for (const std::uint64_t hash : old)
-      if (hash != 0) slot_of(hash) = hash;
-  }
-
-  std::vector<std::uint64_t> slots_;
-  std::size_t size_ = 0;
+  std::vector<std::uint32_t> slots_;
 };
 
 } // namespace
 
 std::optional<Archive::Duplicate> Archive::duplicate() const {
-  HashSet seen;
+  HashSet seen(std::min(directory_.size() / archive::record_fixed_size, most_entries));
+  std::size_t looked_at = 0;
   int suspects = 0;
   archive::DirectoryWalk walk(directory_, entry_count_);
   while (const auto record = walk.next()) {
-    if (seen.insert(hash_of(record->name))) {
-      if (seen.size() == most_entries) return std::nullopt;
-      continue;
-    }
+    if (++looked_at > most_entries) return std::nullopt;
+    if (seen.insert(hash_of(record->name))) continue;
     if (++suspects > most_suspects) return std::nullopt;
     archive::DirectoryWalk again(directory_, entry_count_);
     while (const auto earlier = again.next()) {

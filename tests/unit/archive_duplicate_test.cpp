@@ -44,7 +44,8 @@ TEST_CASE("a duplicate among many entries is found") {
   for (int i = 0; i < 5000; ++i) zip.entries.push_back({.name = "res/" + std::to_string(i)});
   CHECK_FALSE(duplicate_in(zip.bytes()));
   zip.entries.push_back({.name = "res/17"});
-  const auto twice = duplicate_in(zip.bytes());
+  const std::string bytes = zip.bytes();
+  const auto twice = duplicate_in(bytes);
   REQUIRE(twice);
   CHECK(twice->name == "res/17");
 }
