@@ -34,6 +34,7 @@ enum class ErrorKind {
   encrypted,     // an archive entry that is encrypted
   misaligned,    // stored where the loader or the kernel cannot use it
   duplicated,    // an archive entry whose name occurs more than once
+  wrong_machine, // a file that a probed process can never run
   not_elf,       // the bytes are not an ELF image
   not_archive,   // the bytes are not a ZIP archive
   corrupt,       // bytes that contradict their own format, truncation included

@@ -5,6 +5,7 @@
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbols.hpp"
 
+#include <functional>
 #include <memory>
 #include <sys/types.h>
 
@@ -36,6 +37,7 @@ struct ResolveOptions {
   // Look for clones and folded functions to warn of even where the name came through the hash
   // table, for which everything else would not be read. Names from other tables get this anyway.
   bool thorough = false;
+  bool suggest = true; // look for names like one that is not there; slow over many files
 };
 
 // "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is shown), "vaddr:0x…",
@@ -100,7 +102,8 @@ struct ArchiveLibrary {
 
 // What a person said besides TARGET and FUNCTIONs.
 struct TargetOptions {
-  std::vector<pid_t> pids; // -p: whose mappings and mount namespaces come first
+  std::vector<pid_t> pids;        // -p: whose mappings and mount namespaces come first
+  std::optional<std::string> app; // --app: an Android package, whose files come first; without pids
   // --debug-dir: folders, symbol files and ZIP archives that may have the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
@@ -118,6 +121,30 @@ struct DebugNotes {
   std::vector<std::string> warnings; // symbol files that are there but could not be used
 };
 
+// A file that a TARGET means, found but not looked into.
+struct TargetFile {
+  BinaryPath path;                          // as it is to be opened from here
+  BinaryPath shown;                         // as people know it: FILE of the output
+  std::shared_ptr<const MappedFile> opened; // null: Target::open does it
+  std::vector<std::string> warnings;        // what a person should know about the choice
+};
+
+// All files that a TARGET means: mostly one. An entry pattern (ARCHIVE!/lib/*/libfoo.so, where no
+// entry has exactly that name) means every library entry it matches, in the order of the archive's
+// directory; `*` every file that the processes map executable, in the order of their mappings, or
+// every ELF file of the app for this device.
+struct Targets {
+  std::string text;                  // as typed
+  bool several = false;              // the text can mean several, also where it is only one now
+  std::vector<TargetFile> files;     // never empty
+  std::vector<std::string> warnings; // about all of them
+};
+
+// usage for a `*` without processes or app, not_found (with the nearest names) where nothing is
+// meant, ambiguous (with the candidates) where a name that means one file is that of several.
+// With an app, Android's own commands pm and getprop are run.
+Result<Targets> find_targets(std::string_view text, const TargetOptions& options = {});
+
 // A TARGET that has been found and opened: a plain ELF file, an entry of an archive, or an archive
 // as a whole. Owns the mapping; the unit of caching for many questions about one file.
 class Target {
@@ -126,6 +153,9 @@ public:
   // is looked up as a library or a program. With pids, what those processes map and their mount
   // namespaces come first: so a library inside an archive is found by its bare name.
   static Result<Target> open(std::string_view text, const TargetOptions& options = {});
+  // One of the files that the text means. Errors name the file.
+  static Result<Target> open(const TargetFile& file, std::string_view text,
+                             const TargetOptions& options = {});
 
   Target(Target&&) noexcept;
   Target& operator=(Target&&) noexcept;
@@ -133,9 +163,12 @@ public:
 
   const std::string& text() const; // as typed
   const BinaryPath& path() const;  // as found
+  const BinaryPath& shown() const; // as people know it: FILE of the output
   const elf::Image* image() const; // null for an archive as a whole
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // what a person should know about the choice
+  // wrong_machine where none of the processes of the options can ever run this file.
+  const std::optional<Error>& foreign() const;
 
   // The places the FUNCTION denotes, by offset, an offset once. Several places for one exact name
   // are an error that lists them, unless all are asked for. In an archive as a whole only
@@ -158,5 +191,36 @@ private:
   explicit Target(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// A walk over the files of a TARGET.
+struct Visited {
+  std::size_t files = 0;             // that could be opened
+  std::vector<std::string> warnings; // about all, and those left out (compressed ones are counted)
+};
+
+// Opens one file after the other; of several those that the processes cannot run are left out, too.
+// None stays open longer than its visit, but for what the visitor
+// keeps. An error where none can be opened: of a single file its own.
+Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
+                          const std::function<void(Target&)>& visit);
+
+// What several files have to say to one FUNCTION.
+struct SharedAnswer {
+  std::string request;            // FUNCTION as typed
+  std::vector<ProbePoint> points; // in the order of the files, then by offset
+  std::size_t files = 0;          // that have it
+  std::vector<Error> errors;      // of single files (ambiguous there, ...), or that none has it
+};
+struct SharedAnswers {
+  std::vector<SharedAnswer> functions;
+  std::size_t asked = 0;             // files that could be asked
+  std::vector<std::string> warnings; // files that could not, and about those that could
+  std::vector<std::string> details;  // where symbols came from
+};
+
+// Asks every file for each FUNCTION; one that some file has is no failure of the others. Files that
+// cannot be opened are left out as visit_all does.
+Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
+                              const TargetOptions& where, const ResolveOptions& how);
 
 } // namespace uprobectl

@@ -11,7 +11,8 @@
 namespace uprobectl::archive {
 
 inline constexpr std::uint32_t directory_signature = 0x02014b50;
-inline constexpr std::uint16_t saturated16 = 0xffff; // the value is in a ZIP64 field
+inline constexpr std::uint64_t record_fixed_size = 46; // before name, extra field and comment
+inline constexpr std::uint16_t saturated16 = 0xffff;   // the value is in a ZIP64 field
 inline constexpr std::uint32_t saturated32 = 0xffffffff;
 
 // One record as it lies there, its parts known to be inside the directory.

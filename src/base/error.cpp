@@ -25,6 +25,8 @@ std::string_view code(ErrorKind kind) {
     return "misaligned";
   case ErrorKind::duplicated:
     return "duplicated";
+  case ErrorKind::wrong_machine:
+    return "wrong_machine";
   case ErrorKind::not_elf:
     return "not_elf";
   case ErrorKind::not_archive:

@@ -140,9 +140,8 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
     std::string known;
     for (const Global& global : globals) known += (known.empty() ? "" : ", ") + global.name;
     Error error{ErrorKind::not_found, subject + " is no global variable of it"};
-    return fail(std::move(error).hint(known.empty()
-                                          ? "there is none, or it was compiled without -g"
-                                          : "there are: " + known));
+    return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
+                                                    : "there are: " + known));
   }
   const btf_type* const type = found->type;
   const bool text = type != nullptr && is_text(bpf_object__btf(object), type);

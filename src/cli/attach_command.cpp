@@ -21,6 +21,7 @@ struct AttachOptions {
   ResolveOptions resolve = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
+  std::optional<std::string> app;
   std::optional<std::string> command_line;
   bool forward_exit = false;
 };
@@ -48,6 +49,12 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
                                    const Arguments& arguments) {
   auto line = request_of(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
+  if (options.app)
+    return fail(Error{ErrorKind::unsupported, "attach cannot restrict its probes to an app"}
+                    .hint("restrict them to its processes with -p, as `pidof " + *options.app +
+                          "` prints them")
+                    .hint("or see where it would probe: uprobectl resolve --app " + *options.app +
+                          " TARGET FUNCTION…"));
   AttachRequest request;
   request.target = std::move(line->target);
   request.functions = std::move(line->functions);
@@ -68,6 +75,12 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
     return fail(parser.usage_error("-p and a command exclude each other"));
   if (request.command.empty() && options.forward_exit)
     return fail(parser.usage_error("--forward-exit needs a command"));
+
+  if (request.target == "*" && request.pids.empty()) {
+    Error error = parser.usage_error("the TARGET '*' means the files of processes");
+    error.hints.insert(error.hints.begin(), "name them with -p PID");
+    return fail(std::move(error));
+  }
 
   // A command without a duration is watched to its end.
   const std::string duration =
@@ -111,6 +124,7 @@ void add_options(OptionParser& parser, AttachOptions& options) {
   add_instruction_option(parser, options.instruction);
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
   add_debug_options(parser, options.debug_places);
+  parser.hidden_text("--app", options.app);
 }
 
 } // namespace

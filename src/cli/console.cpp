@@ -127,14 +127,14 @@ void Console::warn(const std::vector<std::string>& warnings) {
 }
 
 void Console::report(const Target& target) {
+  const std::string subject = to_string(target.shown());
   for (const std::string& source : target.debug_notes().used) {
-    const std::string text = target.text() + ": symbols from " + source;
+    const std::string text = subject + ": symbols from " + source;
     if (std::ranges::find(warned_, text) != warned_.end()) continue;
     reporter_.detail(text);
     warned_.push_back(text);
   }
-  for (const std::string& warning : target.debug_notes().warnings)
-    warn({target.text() + ": " + warning});
+  for (const std::string& warning : target.debug_notes().warnings) warn({subject + ": " + warning});
 }
 
 ExitCode Console::finish() {

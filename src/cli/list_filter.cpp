@@ -144,13 +144,14 @@ Result<ListFilter> make_filter(const OptionParser& parser, const ListOptions& op
   return filter;
 }
 
-void for_each_record(const elf::Image& image, std::string_view real_path,
+void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
                      const std::vector<elf::Symbol>& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit) {
   const bool as_they_come = !filter.fold && !filter.aliases && filter.order == ListOrder::offset;
   std::vector<SymbolRecord> records;
   if (!as_they_come) {
-    for (const elf::Symbol& symbol : symbols) records.push_back({&image, {}, real_path, symbol});
+    for (const elf::Symbol& symbol : symbols)
+      records.push_back({&image, target, real_path, symbol});
     if (filter.fold) records = one_a_place(std::move(records));
     if (filter.fold || filter.aliases) add_aliases(records, image, filter.symbols);
     sort(records, filter.order);
@@ -160,7 +161,7 @@ void for_each_record(const elf::Image& image, std::string_view real_path,
   DemangledNames demangled(raw);
   for (std::size_t i = 0; i < raw.size(); ++i) {
     SymbolRecord record =
-        as_they_come ? SymbolRecord{&image, {}, real_path, symbols[i]} : std::move(records[i]);
+        as_they_come ? SymbolRecord{&image, target, real_path, symbols[i]} : std::move(records[i]);
     record.demangled = demangled.next();
     visit(record);
   }

@@ -21,11 +21,6 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
   return parse_positive<std::uint64_t>(text);
 }
 
-void add_pid_option(OptionParser& parser, std::vector<std::string>& lists) {
-  parser.texts("-p,--pid", lists, "PID",
-               "TARGET as this process maps it and its mount namespace reads it; repeatable");
-}
-
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
   std::vector<pid_t> pids;
   for (const std::string& list : lists) {

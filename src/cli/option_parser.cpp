@@ -50,6 +50,11 @@ void OptionParser::text(const std::string& names, std::optional<std::string>& ta
       ->type_name(placeholder);
 }
 
+void OptionParser::hidden_text(const std::string& names, std::optional<std::string>& target) {
+  text(names, target, "TEXT", "");
+  impl_->app.get_option("--" + names.substr(names.rfind('-') + 1))->group("");
+}
+
 void OptionParser::texts(const std::string& names, std::vector<std::string>& target,
                          const std::string& placeholder, const std::string& help) {
   impl_->app.add_option(names, target, help)->allow_extra_args(false)->type_name(placeholder);
@@ -80,7 +85,8 @@ Iterator only_positionals(Iterator begin, Iterator end) {
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames())
+      if (!option->get_group().empty()) names.push_back("--" + name);
   return names;
 }
 
@@ -135,6 +141,7 @@ std::string OptionParser::help() const {
   std::string help =
       "usage: uprobectl " + text.usage + "\n\n" + text.description + "\n\noptions:\n";
   for (const CLI::Option* option : impl_->app.get_options()) {
+    if (option->get_group().empty()) continue; // hidden
     std::string line = "  ";
     for (const std::string& name : option->get_snames()) line += "-" + name + ", ";
     for (const std::string& name : option->get_lnames())

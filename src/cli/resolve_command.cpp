@@ -1,9 +1,8 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "emit_option.hpp"
-#include "numbers.hpp"
 #include "record_file.hpp"
-#include "uprobectl/resolve.hpp"
+#include "target_options.hpp"
 #include "verify_mode.hpp"
 
 namespace uprobectl::cli {
@@ -21,47 +20,88 @@ Result<std::vector<RequestLine>> read_all(const OptionParser& parser, const Argu
   return std::vector{std::move(*request)};
 }
 
-void resolve_all(const RequestLine& request, const Target& target, const ResolveOptions& options,
-                 Console& console) {
-  for (const std::string& text : request.functions) {
-    const auto function = parse_function(text);
-    const auto points = function ? target.resolve(*function, options) : fail(function.error());
-    if (!points) {
-      console.fail(points.error(), request.target, text);
-      continue;
+class Resolving {
+public:
+  Resolving(const TargetOptions& where, const ResolveOptions& how, Console& console)
+      : where_(where), how_(how), console_(console) {}
+
+  void resolve(const RequestLine& request) {
+    if (target_ && target_->text() == request.target) {
+      ask(request);
+      return;
     }
-    for (const ProbePoint& point : *points) {
-      console.warn(point.warnings);
-      console.sink().match(point);
+    const auto targets = find_targets(request.target, where_);
+    if (!targets) {
+      console_.fail(targets.error(), request.target);
+      return;
+    }
+    if (targets->several) {
+      ask_several(request, *targets);
+      return;
+    }
+    console_.warn(targets->warnings);
+    auto opened = Target::open(targets->files.front(), request.target, where_);
+    if (!opened) {
+      console_.fail(opened.error(), request.target);
+      return;
+    }
+    target_ = std::move(*opened);
+    console_.warn(target_->warnings());
+    if (target_->foreign()) console_.warn({target_->foreign()->message});
+    describe(request);
+    ask(request);
+  }
+
+private:
+  void show(const std::vector<ProbePoint>& points) {
+    for (const ProbePoint& point : points) {
+      console_.warn(point.warnings);
+      console_.sink().match(point);
     }
   }
-  console.report(target);
-}
 
-void describe(const RequestLine& request, const Target& target, const Reporter& reporter) {
-  if (const elf::Image* image = target.image())
-    reporter.detail(request.target + ": " + to_string(target.path()) + ", " +
-                    elf::to_string(image->machine()) + ", build id " +
-                    image->build_id().value_or("none"));
-}
-
-void resolve_all(const std::vector<RequestLine>& requests, const TargetOptions& where,
-                 const ResolveOptions& options, Console& console) {
-  std::optional<Target> target; // kept while requests ask the same file
-  for (const RequestLine& request : requests) {
-    if (!target || target->text() != request.target) {
-      auto opened = Target::open(request.target, where);
-      if (!opened) {
-        console.fail(opened.error(), request.target);
-        continue;
-      }
-      target = std::move(*opened);
-      console.warn(target->warnings());
-      describe(request, *target, console.reporter());
+  void ask(const RequestLine& request) {
+    for (const std::string& text : request.functions) {
+      const auto function = parse_function(text);
+      const auto points = function ? target_->resolve(*function, how_) : fail(function.error());
+      if (points)
+        show(*points);
+      else
+        console_.fail(points.error(), request.target, text);
     }
-    resolve_all(request, *target, options, console);
+    console_.report(*target_);
   }
-}
+
+  void ask_several(const RequestLine& request, const Targets& targets) {
+    const auto answers = ask_all(targets, request.functions, where_, how_);
+    if (!answers) {
+      console_.fail(answers.error(), request.target);
+      return;
+    }
+    console_.warn(answers->warnings);
+    for (const std::string& detail : answers->details) console_.reporter().detail(detail);
+    for (const SharedAnswer& answer : answers->functions) {
+      for (const Error& error : answer.errors) console_.fail(error, request.target, answer.request);
+      if (answer.files != 0)
+        console_.reporter().detail(request.target + ": '" + answer.request + "' is in " +
+                                   std::to_string(answer.files) + " of " +
+                                   std::to_string(answers->asked) + " files");
+      show(answer.points);
+    }
+  }
+
+  void describe(const RequestLine& request) {
+    if (const elf::Image* image = target_->image())
+      console_.reporter().detail(request.target + ": " + to_string(target_->path()) + ", " +
+                                 elf::to_string(image->machine()) + ", build id " +
+                                 image->build_id().value_or("none"));
+  }
+
+  const TargetOptions& where_;
+  const ResolveOptions& how_;
+  Console& console_;
+  std::optional<Target> target_; // kept while requests ask the same file
+};
 
 } // namespace
 
@@ -71,7 +111,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
                        .description =
                            "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
                            "uprobes need.\n"
-                           "TARGET: FILE, ARCHIVE!/ENTRY, or the name of a library or program.\n"
+                           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
+                           "name of a library or program.\n"
                            "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
                            "vaddr:0x…, offset:0x…,\nfile-offset:0x…",
                        .examples = "  uprobectl resolve libc.so.6 malloc\n"
@@ -79,12 +120,10 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
                                    "  uprobectl resolve --instruction libc.so.6 malloc\n"});
   CommonOptions options;
   add_common_options(parser, options);
-  TargetOptions target_options;
-  add_debug_options(parser, target_options.debug_places);
-  add_extracted_option(parser, target_options.extracted);
+  TargetWords where;
+  add_target_options(parser, where);
   TextStyle style;
   std::optional<std::string> file;
-  std::vector<std::string> pid_lists;
   VerifyOptions verify;
   parser.flag("--offset-only", style.offset_only, "print the number alone");
   ResolveOptions how;
@@ -94,7 +133,6 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   parser.flag("--clones", how.clones, "take the compiler's clones of a function, too");
   parser.flag("--unsafe", how.unsafe, "allow +N beyond a function and inside an instruction");
   parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
-  add_pid_option(parser, pid_lists);
   add_verify_options(parser, verify);
   std::optional<std::string> emit;
   add_emit_option(parser, emit);
@@ -104,9 +142,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
     return finish_with(checked.error(), options);
   const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
-  auto pids = parse_pids(pid_lists);
-  if (!pids) return finish_with(parser.usage_error(pids.error().message), options);
-  target_options.pids = std::move(*pids);
+  const auto target_options = make_target_options(parser, std::move(where));
+  if (!target_options) return finish_with(target_options.error(), options);
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
@@ -118,11 +155,16 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
     auto read = read_all(parser, *parsed, file);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
+    if (!file)
+      if (const auto checked = check_target(parser, requests.front().target, *target_options);
+          !checked)
+        return finish_with(checked.error(), options);
   }
   const auto console = Console::open(options, style, *tool);
   if (!console) return finish_with(console.error(), options);
-  if (verify.record) return run_verify(verify, *parsed, target_options, **console);
-  resolve_all(requests, target_options, how, **console);
+  if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
+  Resolving resolving(*target_options, how, **console);
+  for (const RequestLine& request : requests) resolving.resolve(request);
   return (*console)->finish();
 }
 

@@ -78,6 +78,7 @@ Error no_function(const Question& question, std::string_view what) {
                                         versions.begin() + std::min(most, versions.size()));
     return std::move(error).hint("it is there as: " + joined(shown));
   }
+  if (!question.options.suggest) return error;
   std::string plain = name;
   std::erase_if(plain, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
   const auto near = nearest_names(question.image, plain);

@@ -1,5 +1,7 @@
 #include "resolve/in_process.hpp"
 
+#include "resolve/elf_file.hpp"
+#include "resolve/library_name.hpp"
 #include "uprobectl/archive.hpp"
 
 #include <algorithm>
@@ -10,13 +12,6 @@
 namespace uprobectl {
 
 namespace {
-
-// "libfoo.so", or "foo" for libfoo.so and libfoo.so.1.
-bool is_meant(std::string_view file, std::string_view name) {
-  if (file == name) return true;
-  const std::string stem = "lib" + std::string(name) + ".so";
-  return file.starts_with(stem) && (file.size() == stem.size() || file[stem.size()] == '.');
-}
 
 std::optional<FileIdentity> identity_of(const std::string& path) {
   struct stat status{};
@@ -39,6 +34,14 @@ Reach reach(pid_t pid, const Mapping& mapping) {
           .replaced = true};
 }
 
+// A file that could be opened by a path, were it still there: no device, no anonymous file.
+bool is_on_disk(const Mapping& mapping) {
+  constexpr std::string_view elsewhere[] = {"/dev/", "/memfd:", "/SYSV", "anon_inode:"};
+  return mapping.path.starts_with('/') &&
+         std::ranges::none_of(
+             elsewhere, [&](std::string_view start) { return mapping.path.starts_with(start); });
+}
+
 class Search {
 public:
   explicit Search(std::string_view text) : text_(text) {}
@@ -47,11 +50,28 @@ public:
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
-      if (is_meant(file_name_of(mapping.path), text_))
+      if (is_called(file_name_of(mapping.path), text_))
         add(pid, mapping, std::nullopt);
       else if (const auto entry = entry_at(pid, mapping);
-               entry && is_meant(file_name_of(*entry), text_))
+               entry && is_called(file_name_of(*entry), text_))
         add(pid, mapping, entry);
+    }
+    return {};
+  }
+
+  // Every executable mapping of an ELF file.
+  Result<void> all_mappings(pid_t pid) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) return fail(mappings.error());
+    for (const Mapping& mapping : *mappings) {
+      if (!mapping.executable) continue;
+      const std::string path = reach(pid, mapping).path;
+      if (!identity_of(path)) {
+        if (is_on_disk(mapping)) add_unreachable(pid, mapping);
+        continue;
+      }
+      const auto entry = entry_at(pid, mapping);
+      if (entry || is_elf_file(path)) add(pid, mapping, entry);
     }
     return {};
   }
@@ -78,8 +98,16 @@ public:
   }
 
   std::vector<FileOfProcess> take() { return std::move(found_); }
+  std::vector<std::string> take_warnings() { return std::move(warnings_); }
 
 private:
+  void add_unreachable(pid_t pid, const Mapping& mapping) {
+    auto text = fmt::format("left out: {}: process {} maps a file that is no longer at this path, "
+                            "and only root can reach it",
+                            mapping.path, pid);
+    if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
+  }
+
   void add(pid_t pid, const Mapping& mapping, std::optional<std::string> entry) {
     const Reach way = reach(pid, mapping);
     const auto identity = identity_of(way.path);
@@ -123,10 +151,18 @@ private:
 
   std::string_view text_;
   std::vector<FileOfProcess> found_;
+  std::vector<std::string> warnings_;
   std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: no archive
 };
 
 } // namespace
+
+Result<FilesOfProcesses> find_all_in_processes(std::span<const pid_t> pids) {
+  Search search("*");
+  for (const pid_t pid : pids)
+    if (auto done = search.all_mappings(pid); !done) return fail(std::move(done).error());
+  return FilesOfProcesses{.files = search.take(), .warnings = search.take_warnings()};
+}
 
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids) {

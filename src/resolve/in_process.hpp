@@ -20,4 +20,14 @@ struct FileOfProcess {
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids);
 
+struct FilesOfProcesses {
+  std::vector<FileOfProcess> files;
+  std::vector<std::string> warnings; // files that are mapped but out of reach
+};
+
+// Every different ELF file, plain or an entry of a mapped archive, that one of the processes maps
+// executable, in the order of the processes and their mappings. What is no file of a file system
+// (memory of a just-in-time compiler, devices) and no ELF file is left out.
+Result<FilesOfProcesses> find_all_in_processes(std::span<const pid_t> pids);
+
 } // namespace uprobectl

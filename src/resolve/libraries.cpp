@@ -1,3 +1,4 @@
+#include "resolve/library_name.hpp"
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
 
@@ -9,10 +10,6 @@ namespace {
 
 constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
-
-bool is_library_name(std::string_view name) {
-  return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
-}
 
 // Fills in what the entry's own bytes say: whether it can be probed, and why not.
 void examine(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {

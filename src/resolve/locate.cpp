@@ -1,5 +1,6 @@
 #include "resolve/locate.hpp"
 
+#include "resolve/elf_file.hpp"
 #include "resolve/loader_cache.hpp"
 #include "uprobectl/spelling.hpp"
 
@@ -24,31 +25,14 @@ constexpr std::string_view multiarch = "arm-linux-gnueabihf";
 constexpr std::string_view multiarch = "i386-linux-gnu";
 #endif
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
-  if (!stream) return names;
-  while (const dirent* found = readdir(stream.get())) names.emplace_back(found->d_name);
-  std::ranges::sort(names); // the order of a directory says nothing
-  return names;
-}
-
-// Linker scripts share the folders and the names of libraries (libc.so is text).
-bool is_elf(const std::string& path) {
-  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  char magic[4] = {};
-  return fd && ::read(fd.get(), magic, 4) == 4 &&
-         std::string_view(magic, 4) == "\x7f"
-                                       "ELF";
-}
-
 // Adds the path if it is a regular ELF file that is not there yet under another name.
 void add(std::vector<Candidate>& candidates, const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   const FileIdentity identity{status.st_dev, status.st_ino};
   const auto same = [&](const Candidate& known) { return known.identity == identity; };
-  if (std::ranges::any_of(candidates, same) || !is_elf(path)) return;
+  // Linker scripts share the folders and the names of libraries (libc.so is text).
+  if (std::ranges::any_of(candidates, same) || !is_elf_file(path)) return;
   candidates.push_back({path, identity});
 }
 
@@ -114,6 +98,23 @@ std::vector<std::string> split_path_variable(std::string_view text) {
 }
 
 } // namespace
+
+bool is_elf_file(const std::string& path) {
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  char magic[4] = {};
+  return fd && ::read(fd.get(), magic, 4) == 4 &&
+         std::string_view(magic, 4) == "\x7f"
+                                       "ELF";
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
+  if (!stream) return names;
+  while (const dirent* found = readdir(stream.get())) names.emplace_back(found->d_name);
+  std::ranges::sort(names);
+  return names;
+}
 
 SearchPlaces search_places_of_this_machine() {
   SearchPlaces places;

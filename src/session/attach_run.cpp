@@ -39,14 +39,9 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
   TargetOptions options = request.target_options;
   if (command == nullptr) options.pids = request.pids; // a command maps nothing of its own yet
-  const auto target = Target::open(request.target, options);
-  if (!target) return fail(target.error());
-  for (const std::string& warning : target->warnings()) reporter.warning(warning);
-  Resolved resolved = resolve_functions(request, *target, reporter);
-  for (const std::string& source : target->debug_notes().used)
-    reporter.detail(request.target + ": symbols from " + source);
-  for (const std::string& warning : target->debug_notes().warnings)
-    reporter.warning(request.target + ": " + warning);
+  auto found = resolve_functions(request, options, reporter);
+  if (!found) return fail(std::move(found).error());
+  Resolved& resolved = *found;
   if (auto judged = judge_failures(request, resolved, sink, reporter); !judged)
     return fail(std::move(judged).error());
   AttachOutcome outcome;

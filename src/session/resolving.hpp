@@ -15,9 +15,11 @@ struct Resolved {
   std::vector<Failure> failures;
 };
 
-// Every FUNCTION for itself. Warnings are said, each once; failures are left to the caller.
-Resolved resolve_functions(const AttachRequest& request, const Target& target,
-                           const Reporter& reporter);
+// Every FUNCTION for itself, in every file that the TARGET means. Warnings are said, each once;
+// failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
+// where none of the processes can run what is in it.
+Result<Resolved> resolve_functions(const AttachRequest& request, const TargetOptions& options,
+                                   const Reporter& reporter);
 
 // What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
 // failures that are not what is returned are reported.

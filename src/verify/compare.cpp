@@ -17,9 +17,14 @@ std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
 } // namespace
 
+bool are_paired(const RecordedMatch& then, const ProbePoint& now, Pairing pairing) {
+  if (pairing == Pairing::in_one_file) return true;
+  return then.entry == now.path.entry && (then.entry || then.file == now.real_path);
+}
+
 std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
-                                         std::span<const ProbePoint> now,
-                                         const std::string& target) {
+                                         std::span<const ProbePoint> now, const std::string& target,
+                                         Pairing pairing) {
   std::vector<DriftRecord> drifts;
   std::vector<bool> paired(now.size(), false);
   for (const RecordedMatch& old : then) {
@@ -31,7 +36,9 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .found = std::nullopt};
     // Of several places with one name the first that is left: both lists are in order of offset.
     std::size_t at = 0;
-    while (at < now.size() && (paired[at] || !same_name(old, now[at]))) ++at;
+    while (at < now.size() &&
+           (paired[at] || !are_paired(old, now[at], pairing) || !same_name(old, now[at])))
+      ++at;
     if (at == now.size()) {
       drifts.push_back(std::move(drift));
       continue;

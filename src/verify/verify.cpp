@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
 namespace {
 
-// Where a recorded match is asked again: in the given file, at the entry the record names.
+// Where a recorded match is asked again: in the given file, at the entry the record names or with
+// the pattern that found it.
 std::string place_of(const RecordedMatch& match, const std::optional<std::string>& given) {
   if (!given) return match.target;
   if (match.entry && match.target.ends_with("!/" + *match.entry))
     return *given + "!/" + *match.entry;
+  for (const BinaryPath& reading : readings(match.target))
+    if (match.entry && reading.entry && matches_pattern(*reading.entry, *match.entry))
+      return *given + "!/" + *reading.entry;
   return *given;
 }
 
@@ -28,7 +33,10 @@ bool means_gone(const Error& error) {
 ResolveOptions options_of(std::span<const RecordedMatch> then, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
-  options.all = then.size() > 1;
+  // Several places of a name in one file; one in each of several files is no more than asked for.
+  std::set<std::pair<std::string, std::optional<std::string>>> files;
+  for (const RecordedMatch& match : then)
+    options.all = options.all || !files.emplace(match.file, match.entry).second;
   options.clones = std::ranges::any_of(then, [](const RecordedMatch& match) {
     return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
   });
@@ -43,36 +51,69 @@ public:
 
   void verify(const std::string& place, std::span<const RecordedMatch> then) {
     const std::string& request = then.front().request;
+    const Result<Targets>& targets = find(place);
+    if (!targets) return; // reported once, when they were looked for
     // What was recorded of a compressed library is asked of it as it was then.
-    const bool extracted = std::ranges::any_of(
-        then, [](const RecordedMatch& match) { return !match.offset.has_value(); });
-    const Result<Target>& target = open(place, options_.extracted || extracted);
-    if (!target) return; // reported once, when it was opened
-    const auto function = parse_function(request);
+    TargetOptions where = options_;
+    where.extracted = where.extracted || std::ranges::any_of(then, [](const RecordedMatch& match) {
+                        return !match.offset.has_value();
+                      });
+    const ResolveOptions how = options_of(then, unsafe_);
+    const Result<Target>* one = targets->several ? nullptr : &open(place, *targets, where);
+    if (one != nullptr && !*one) return;
     auto now =
-        function ? target->resolve(*function, options_of(then, unsafe_)) : fail(function.error());
+        one == nullptr ? ask_several(*targets, request, where, how) : ask_one(**one, request, how);
     if (!now && !means_gone(now.error())) {
       report(place, request, now.error());
       return;
     }
     if (!now) now.emplace();
-    compare_build_ids(place, then, *now);
-    for (DriftRecord& drift : compare_matches(then, *now, place)) tell(drift);
+    const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
+    compare_build_ids(place, then, *now, pairing);
+    for (DriftRecord& drift : compare_matches(then, *now, place, pairing)) tell(drift);
     for (ProbePoint& point : *now) outcome_.points.push_back(std::move(point));
   }
 
   VerifyOutcome take() { return std::move(outcome_); }
 
 private:
-  const Result<Target>& open(const std::string& place, bool extracted) {
-    const std::pair key(place, extracted);
-    const auto known = targets_.find(key);
-    if (known != targets_.end()) return known->second;
-    TargetOptions options = options_;
-    options.extracted = extracted;
-    const auto& target = targets_.emplace(key, Target::open(place, options)).first->second;
+  const Result<Targets>& find(const std::string& place) {
+    const auto known = found_.find(place);
+    if (known != found_.end()) return known->second;
+    const auto& targets = found_.emplace(place, find_targets(place, options_)).first->second;
+    if (!targets) report(place, std::nullopt, targets.error());
+    return targets;
+  }
+
+  const Result<Target>& open(const std::string& place, const Targets& targets,
+                             const TargetOptions& where) {
+    const std::pair key(place, where.extracted);
+    const auto known = opened_.find(key);
+    if (known != opened_.end()) return known->second;
+    const auto& target =
+        opened_.emplace(key, Target::open(targets.files.front(), place, where)).first->second;
     if (!target) report(place, std::nullopt, target.error());
     return target;
+  }
+
+  static Result<std::vector<ProbePoint>> ask_one(const Target& target, const std::string& request,
+                                                 const ResolveOptions& how) {
+    const auto function = parse_function(request);
+    return function ? target.resolve(*function, how) : fail(function.error());
+  }
+
+  Result<std::vector<ProbePoint>> ask_several(const Targets& targets, const std::string& request,
+                                              const TargetOptions& where,
+                                              const ResolveOptions& how) {
+    auto answers = ask_all(targets, {&request, 1}, where, how);
+    if (!answers) return fail(std::move(answers).error());
+    for (const std::string& warning : answers->warnings)
+      if (said_.insert(warning).second) reporter_.warning(warning);
+    SharedAnswer& answer = answers->functions.front();
+    if (answer.points.empty() && !answer.errors.empty())
+      return fail(std::move(answer.errors.front()));
+    for (const Error& error : answer.errors) report(targets.text, request, error);
+    return std::move(answer.points);
   }
 
   void report(const std::string& place, std::optional<std::string> request, const Error& error) {
@@ -83,16 +124,20 @@ private:
 
   // Once for each image, however many of its functions were recorded.
   void compare_build_ids(const std::string& place, std::span<const RecordedMatch> then,
-                         std::span<const ProbePoint> now) {
-    if (now.empty() || then.front().build_id == now.front().build_id) return;
-    if (std::ranges::find(other_builds_, place) != other_builds_.end()) return;
-    other_builds_.push_back(place);
-    tell({.change = DriftRecord::Change::build_id,
-          .target = place,
-          .request = std::nullopt,
-          .symbol = std::nullopt,
-          .recorded = then.front().build_id,
-          .found = now.front().build_id});
+                         std::span<const ProbePoint> now, Pairing pairing) {
+    for (const ProbePoint& point : now) {
+      const auto old = std::ranges::find_if(
+          then, [&](const RecordedMatch& match) { return are_paired(match, point, pairing); });
+      if (old == then.end() || old->build_id == point.build_id) continue;
+      const std::string image = pairing == Pairing::in_one_file ? place : to_string(point.path);
+      if (!other_builds_.insert(image).second) continue;
+      tell({.change = DriftRecord::Change::build_id,
+            .target = image,
+            .request = std::nullopt,
+            .symbol = std::nullopt,
+            .recorded = old->build_id,
+            .found = point.build_id});
+    }
   }
 
   void tell(const DriftRecord& drift) {
@@ -104,8 +149,11 @@ private:
   const Reporter& reporter_;
   const TargetOptions& options_;
   bool unsafe_;
-  std::map<std::pair<std::string, bool>, Result<Target>> targets_; // by place and --extracted
-  std::vector<std::string> other_builds_;
+  std::map<std::string, Result<Targets>> found_;
+  // Those that are one file, by place and --extracted.
+  std::map<std::pair<std::string, bool>, Result<Target>> opened_;
+  std::set<std::string> other_builds_;
+  std::set<std::string> said_; // warnings
   VerifyOutcome outcome_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "zip_builder.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <filesystem>
@@ -101,6 +102,29 @@ TEST_CASE("an absolute path is read in the process's root folder, a replaced one
   CHECK(after[0].identity != before[0].identity);
   CHECK(after[0].warnings == std::vector{library.path + ": process " + std::to_string(getpid()) +
                                          " maps an older file that had this path"});
+}
+
+TEST_CASE("of all mapped files those that are ELF are found, each once") {
+  const std::string elf = "\x7f"
+                          "ELF" +
+                          std::string(page, 'e');
+  const MappedHere library("libelf.so", elf, 0);
+  const MappedHere text("libtext.so", std::string(page, 't'), 0);
+  test::ZipFile zip;
+  zip.entries = {{.name = "padding", .data = std::string(page, 'p')},
+                 {.name = "lib/x86_64/libinside.so", .data = std::string(4 * page, 'l')}};
+  const MappedHere archive("app.apk", zip.bytes(), 2 * page);
+  const pid_t self[] = {getpid(), getpid()};
+  const auto found = find_all_in_processes(self);
+  REQUIRE(found);
+  const auto count = [&](const BinaryPath& path) {
+    return std::ranges::count(found->files, path, &FileOfProcess::shown);
+  };
+  CHECK(count({library.path, std::nullopt}) == 1);
+  CHECK(count({text.path, std::nullopt}) == 0);
+  CHECK(count({archive.path, std::nullopt}) == 0);
+  CHECK(count({archive.path, "lib/x86_64/libinside.so"}) == 1);
+  CHECK(count({std::filesystem::read_symlink("/proc/self/exe"), std::nullopt}) == 1);
 }
 
 TEST_CASE("a process that does not exist is an error, and a relative path is not looked at") {

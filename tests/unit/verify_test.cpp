@@ -26,7 +26,7 @@ ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t o
 }
 
 std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<ProbePoint> now) {
-  return compare_matches(then, now, "x.so");
+  return compare_matches(then, now, "x.so", Pairing::in_one_file);
 }
 
 } // namespace
@@ -34,7 +34,8 @@ std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<Pr
 TEST_CASE("what lies where it lay has not drifted") {
   std::vector<ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x1010);
-  CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so").empty());
+  CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so", Pairing::in_one_file)
+            .empty());
 }
 
 TEST_CASE("a function that lies elsewhere in its image has moved, with its archive or not") {

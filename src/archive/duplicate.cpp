@@ -1,0 +1,78 @@
+#include "archive/directory.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t most_entries = 1U << 20;
+constexpr int most_suspects = 16; // names of one hash: hardly ever chance
+
+// Eight bytes at a time: the directory of a large archive has megabytes of names.
+std::uint64_t hash_of(std::string_view name) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15; // 2^64 / golden ratio
+  std::uint64_t hash = name.size() * odd;
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * odd;
+    hash ^= hash >> 32;
+  };
+  while (name.size() >= sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, name.data(), sizeof(word));
+    mix(word);
+    name.remove_prefix(sizeof(word));
+  }
+  std::uint64_t rest = 0;
+  if (!name.empty()) std::memcpy(&rest, name.data(), name.size());
+  mix(rest);
+  return hash;
+}
+
+// Open addressing, two thirds full at the most. Keeps half of each hash, the other half says where
+// it is looked for: names that only seem equal are as good as never met, and a page of the table
+// holds a thousand of them.
+class HashSet {
+public:
+  explicit HashSet(std::size_t most) : slots_(std::bit_ceil(most + most / 2 + 1)) {}
+
+  // False if it was there.
+  bool insert(std::uint64_t hash) {
+    const auto tag = std::max(static_cast<std::uint32_t>(hash >> 32), 1U); // 0 marks a free slot
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = hash & mask;
+    while (slots_[at] != 0 && slots_[at] != tag) at = (at + 1) & mask;
+    return std::exchange(slots_[at], tag) != tag;
+  }
+
+private:
+  std::vector<std::uint32_t> slots_;
+};
+
+} // namespace
+
+std::optional<Archive::Duplicate> Archive::duplicate() const {
+  HashSet seen(std::min(directory_.size() / archive::record_fixed_size, most_entries));
+  std::size_t looked_at = 0;
+  int suspects = 0;
+  archive::DirectoryWalk walk(directory_, entry_count_);
+  while (const auto record = walk.next()) {
+    if (++looked_at > most_entries) return std::nullopt;
+    if (seen.insert(hash_of(record->name))) continue;
+    if (++suspects > most_suspects) return std::nullopt;
+    archive::DirectoryWalk again(directory_, entry_count_);
+    while (const auto earlier = again.next()) {
+      if (earlier->fixed.data() == record->fixed.data()) break;
+      if (earlier->name == record->name)
+        return Duplicate{.name = record->name,
+                         .first = archive::decode(*earlier, prefix_).local_header,
+                         .second = archive::decode(*record, prefix_).local_header};
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,39 @@
+#include "target_options.hpp"
+
+#include "console.hpp"
+#include "numbers.hpp"
+
+namespace uprobectl::cli {
+
+void add_target_options(OptionParser& parser, TargetWords& words) {
+  add_debug_options(parser, words.debug_places);
+  add_extracted_option(parser, words.extracted);
+  parser.texts("-p,--pid", words.pid_lists, "PID",
+               "TARGET as this process maps it and its mount namespace reads it, * is all that it "
+               "maps; repeatable");
+  parser.text("--app", words.app, "PKG",
+              "TARGET among the files of this Android package, * is all of them");
+}
+
+Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words) {
+  TargetOptions options;
+  options.debug_places = std::move(words.debug_places);
+  options.extracted = words.extracted;
+  auto pids = parse_pids(words.pid_lists);
+  if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
+  options.pids = std::move(*pids);
+  options.app = std::move(words.app);
+  if (options.app && !options.pids.empty())
+    return fail(parser.usage_error("-p and --app exclude each other"));
+  return options;
+}
+
+Result<void> check_target(const OptionParser& parser, std::string_view target,
+                          const TargetOptions& options) {
+  if (target != "*" || options.app || !options.pids.empty()) return {};
+  Error error = parser.usage_error("the TARGET '*' means the files of processes or of an app");
+  error.hints.insert(error.hints.begin(), "name them with -p PID, or --app PKG on Android");
+  return fail(std::move(error));
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,86 @@
+#include "resolve/android.hpp"
+
+#include "process/command.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// pm starts a Java program on old versions of Android.
+constexpr std::chrono::seconds patience{20};
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+// What one of Android's own commands prints.
+Result<std::string> ask_android(const std::vector<std::string>& words) {
+  auto result = run_command(words, patience);
+  if (!result && result.error().kind == ErrorKind::not_found)
+    return fail(Error{ErrorKind::unsupported,
+                      fmt::format("this is not Android: no `{}` in PATH", words.front())}
+                    .hint("--app asks Android which files a package has"));
+  if (!result) return fail(std::move(result).error());
+  if (result->exit_code == 0) return std::move(result->output);
+  const std::string_view said =
+      first_line(result->errors.empty() ? result->output : result->errors);
+  return fail(said.empty() ? ErrorKind::not_found : ErrorKind::io,
+              fmt::format("`{}` ended with {}{}{}", fmt::join(words, " "), result->exit_code,
+                          said.empty() ? "" : ": ", said));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    if (end != 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+// Letters, digits, '_' and '.', and no option: what pm is given.
+bool is_package_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
+  });
+}
+
+} // namespace
+
+// "arm64-v8a,armeabi-v7a,armeabi", or of Android before 5.0 the one ABI.
+Result<std::vector<std::string>> abis_of_device() {
+  for (const char* property : {"ro.product.cpu.abilist", "ro.product.cpu.abi"}) {
+    const auto text = ask_android({"getprop", property});
+    if (!text) return fail(text.error());
+    auto abis = split(first_line(*text), ',');
+    if (!abis.empty()) return abis;
+  }
+  return fail(ErrorKind::unsupported, "getprop does not tell which ABIs this device runs");
+}
+
+// `pm path PKG` prints "package:/data/app/~~x/pkg-y/base.apk", a line each.
+Result<std::vector<std::string>> archives_of_package(const std::string& package) {
+  if (!is_package_name(package))
+    return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));
+  const auto listing = ask_android({"pm", "path", package});
+  if (!listing && listing.error().kind == ErrorKind::not_found)
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("no package '{}' is installed", package)}.hint(
+            "list them with: pm list packages"));
+  if (!listing) return fail(listing.error());
+  constexpr std::string_view prefix = "package:/";
+  std::vector<std::string> paths;
+  for (std::string& line : split(*listing, '\n')) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.starts_with(prefix)) paths.push_back(line.substr(prefix.size() - 1));
+  }
+  if (paths.empty())
+    return fail(ErrorKind::io,
+                fmt::format("`pm path {}` names no file: '{}'", package, first_line(*listing)));
+  return paths;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,15 @@
+// What Android's own commands in PATH tell. Each is unsupported where there is no such command.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+namespace uprobectl {
+
+// The ABIs that the device runs, the preferred one first: "arm64-v8a", "armeabi-v7a", ...
+Result<std::vector<std::string>> abis_of_device();
+
+// The base APK of an installed package, then its splits: absolute paths, at least one. usage for
+// what is no name of a package, not_found if none of this name is installed.
+Result<std::vector<std::string>> archives_of_package(const std::string& package);
+
+} // namespace uprobectl

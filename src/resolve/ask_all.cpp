@@ -1,0 +1,140 @@
+#include "uprobectl/resolve.hpp"
+#include "uprobectl/spelling.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+// The file simply does not have it, as against having it in a way that is a person's business.
+bool means_lacking(const FunctionSpec& function, const Error& error) {
+  if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
+      error.kind == ErrorKind::no_code)
+    return true;
+  const bool is_name =
+      function.form == FunctionSpec::Form::name || function.form == FunctionSpec::Form::plt;
+  return !is_name && error.kind == ErrorKind::out_of_range;
+}
+
+// The entry's data lies where the kernel takes no offset of it.
+bool is_misplaced(const Target& target, const Error& error) {
+  constexpr std::uint64_t largest_alignment = 4; // arm64's
+  return error.kind == ErrorKind::misaligned && target.image() != nullptr &&
+         target.image()->entry_data().value % largest_alignment != 0;
+}
+
+class Asking {
+public:
+  Asking(const Targets& targets, std::span<const std::string> functions, const TargetOptions& where,
+         const ResolveOptions& how)
+      : targets_(targets), where_(where), how_(how), quick_(how), importing_(functions.size()) {
+    quick_.suggest = false;
+    for (const std::string& function : functions)
+      answers_.functions.push_back({.request = function, .points = {}, .files = 0, .errors = {}});
+  }
+
+  Result<SharedAnswers> ask() {
+    auto visited = visit_all(targets_, where_, [this](Target& target) { ask(target); });
+    if (!visited) return fail(std::move(visited).error());
+    answers_.asked = visited->files;
+    std::ranges::move(visited->warnings, std::back_inserter(answers_.warnings));
+    for (std::size_t i = 0; i < answers_.functions.size(); ++i) {
+      SharedAnswer& answer = answers_.functions[i];
+      if (answer.files == 0 && answer.errors.empty())
+        answer.errors.push_back(nowhere(answer.request, importing_[i]));
+    }
+    return std::move(answers_);
+  }
+
+private:
+  void ask(const Target& target) {
+    said_misplaced_ = false;
+    for (const std::string& warning : target.warnings()) answers_.warnings.push_back(warning);
+    for (std::size_t i = 0; i < answers_.functions.size(); ++i) ask(target, i);
+    const std::string subject = to_string(target.shown());
+    for (const std::string& source : target.debug_notes().used)
+      answers_.details.push_back(subject + ": symbols from " + source);
+    for (const std::string& warning : target.debug_notes().warnings)
+      answers_.warnings.push_back(subject + ": " + warning);
+  }
+
+  void ask(const Target& target, std::size_t index) {
+    SharedAnswer& answer = answers_.functions[index];
+    const auto function = parse_function(answer.request);
+    if (!function) {
+      if (answer.errors.empty()) answer.errors.push_back(function.error());
+      return;
+    }
+    auto points = target.resolve(*function, quick_);
+    if (points) {
+      ++answer.files;
+      std::ranges::move(*points, std::back_inserter(answer.points));
+    } else if (is_misplaced(target, points.error())) {
+      // Of the whole entry, not of this FUNCTION.
+      if (!std::exchange(said_misplaced_, true))
+        answers_.warnings.push_back("left out: " + points.error().message);
+    } else if (!means_lacking(*function, points.error())) {
+      answer.errors.push_back(std::move(points).error());
+    } else if (points.error().kind == ErrorKind::imported) {
+      ++importing_[index];
+    }
+  }
+
+  // A FUNCTION that no file has fails once.
+  Error nowhere(const std::string& request, std::size_t importing) const {
+    if (answers_.asked == 1)
+      if (auto own = own_error(request)) return std::move(*own);
+    Error error{
+        importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
+        fmt::format("{}: '{}' is in none of its {} files", targets_.text, request, answers_.asked)};
+    if (importing != 0) error.message += fmt::format(", {} import it", importing);
+    const auto near = names_near(request);
+    return near.empty() ? error : std::move(error).hint(did_you_mean(near));
+  }
+
+  // What the only file that could be asked says itself.
+  std::optional<Error> own_error(const std::string& request) const {
+    std::optional<Error> own;
+    const auto function = parse_function(request);
+    (void)visit_all(targets_, where_, [&](const Target& target) {
+      auto points = target.resolve(*function, how_);
+      if (!points) own = std::move(points).error();
+    });
+    return own;
+  }
+
+  // Names worth suggesting; of many files and FUNCTIONs only a few are looked at.
+  std::vector<std::string> names_near(std::string request) const {
+    constexpr std::size_t few = 8;
+    if (!how_.suggest || answers_.functions.size() > few) return {};
+    std::erase_if(request, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
+    NearestNames names;
+    for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
+      const auto target = Target::open(targets_.files[i], targets_.text, where_);
+      if (!target || target->image() == nullptr) continue;
+      for (const std::string& name : nearest_names(*target->image(), request))
+        names.offer(0, name); // nearest first in each file
+    }
+    return std::move(names).take();
+  }
+
+  const Targets& targets_;
+  const TargetOptions& where_;
+  ResolveOptions how_;
+  ResolveOptions quick_; // without suggestions
+  SharedAnswers answers_;
+  bool said_misplaced_ = false;        // of the file that is being asked
+  std::vector<std::size_t> importing_; // files, for each FUNCTION
+};
+
+} // namespace
+
+Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
+                              const TargetOptions& where, const ResolveOptions& how) {
+  return Asking(targets, functions, where, how).ask();
+}
+
+} // namespace uprobectl
