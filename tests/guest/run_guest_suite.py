@@ -46,6 +46,7 @@ def main() -> int:
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures"},
+        cpu=options.cpu,
         timeout=options.timeout,
     )
     try:
@@ -63,6 +64,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", choices=ARCHITECTURES, default="amd64")
     parser.add_argument("--series", choices=META_PACKAGES, required=True)
+    parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
     parser.add_argument("--bin", type=Path, required=True, help="the static uprobectl")
     parser.add_argument("--fixtures", type=Path, required=True)
     cache = os.environ.get("UPROBECTL_GUEST_CACHE")
