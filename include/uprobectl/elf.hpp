@@ -68,6 +68,8 @@ struct Symbol {
   bool defined = false;  // st_shndx is not SHN_UNDEF
   bool absolute = false; // SHN_ABS: address is a plain number
   bool thumb = false;    // ARM: st_value had bit 0 set
+  bool in_data = false;  // no type, and its section's header says that no code is there: a
+                         // linker's mark such as __ehdr_start, which may share a segment with code
 };
 
 // A symbol table read entry by entry, whatever the word size and byte order. A view: the bytes must
@@ -81,6 +83,7 @@ public:
     Bytes strings;
     Bytes versions; // DT_VERSYM: a half word for each entry, or empty
     std::shared_ptr<const std::vector<VersionName>> version_names; // by version index
+    Bytes sections = {}; // section headers that the entries' st_shndx refers to, or empty
   };
 
   SymbolTable() = default; // empty

@@ -3,6 +3,7 @@
 // in which form it appears.
 #pragma once
 
+#include "uprobectl/doctor.hpp"
 #include "uprobectl/events.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -114,6 +115,7 @@ public:
   virtual void symbol(const SymbolRecord& record) = 0;
   virtual void library(const LibraryRecord& record) = 0;
   virtual void drift(const DriftRecord& record) = 0;
+  virtual void check(const Check& check) = 0;
   virtual void attached(const AttachedRecord& record) = 0;
   virtual void event(const Event& event) = 0;
   virtual void probe(const ProbeRecord& record) = 0;

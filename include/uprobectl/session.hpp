@@ -16,7 +16,8 @@ struct AttachRequest {
   ResolveOptions resolve_options;     // how they are taken
   bool on_entry = true;
   bool on_return = false;
-  std::vector<pid_t> pids;                          // empty: every process
+  std::vector<pid_t> pids;          // empty: every process
+  std::vector<std::string> command; // started for the run and alone probed; then without pids
   std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
   std::optional<std::uint64_t> max_events;
   std::optional<Mechanism> mechanism; // nothing: the best there is
@@ -29,12 +30,15 @@ struct AttachOutcome {
   enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
   Ending ending = Ending::dry_run;
   bool some_failed = false; // with keep_going: a FUNCTION was left out
+  // The command's exit status, or 128 + the signal that ended it; nothing where it still runs.
+  std::optional<int> command_status;
 };
 
-// Runs to the end. SIGINT, SIGTERM and SIGHUP end a run that is under way well, and fail one that
-// has no probe in place yet with ErrorKind::interrupted. Errors of single FUNCTIONs are reported as
-// they are met; the Error returned says why the whole could not be done and is yet to be reported.
-// When this returns nothing of ours is left in the kernel.
+// Runs to the end. A command lives as long as the run: its end is the run's, and where something
+// else ends the run first the command gets SIGTERM. SIGINT, SIGTERM and SIGHUP end a run that is
+// under way well, and fail one that has no probe in place yet with ErrorKind::interrupted. Errors
+// of single FUNCTIONs are reported as they are met; the Error returned says why the whole could not
+// be done and is yet to be reported. When this returns nothing of ours is left in the kernel.
 Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
                                  const Reporter& reporter);
 

@@ -4,7 +4,11 @@
 
 #include <bpf/bpf.h>
 #include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -27,14 +31,16 @@ std::expected<UniqueFd, int> load_trivial(std::uint32_t expected_attach_type) {
 
 // Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that knows the link
 // looks at the path and refuses "/", which is no regular file, with EBADF.
-bool has_uprobe_multi(int program, std::int32_t pid, int expected_error) {
+bool has_uprobe_multi(int program, std::int32_t pid, int expected_error,
+                      std::uint32_t attach_type = attach_type_uprobe_multi) {
   const std::uint64_t offset = 0;
   const auto link = create_uprobe_multi_link(program, {.path = "/",
                                                        .offsets = &offset,
                                                        .cookies = nullptr,
                                                        .count = 1,
                                                        .on_return = false,
-                                                       .pid = pid});
+                                                       .pid = pid,
+                                                       .attach_type = attach_type});
   return !link && link.error() == expected_error;
 }
 
@@ -43,6 +49,22 @@ bool has_uprobe_multi(int program, std::int32_t pid, int expected_error) {
 bool has_perf_link(int program) {
   const auto link = create_perf_event_link(program, -1, 0);
   return !link && link.error() == EBADF;
+}
+
+// Whether this user may open a uprobe perf event: asked for one in "/", which is no regular file,
+// so that nothing is placed. The permission is looked at first (Linux commit ba677dbe77af, "perf:
+// Revert to requiring CAP_SYS_ADMIN for uprobes", July 2025).
+bool may_open_perf_uprobe() {
+  const UniqueFd file{::open("/sys/bus/event_source/devices/uprobe/type", O_RDONLY | O_CLOEXEC)};
+  char text[16] = {};
+  if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return false;
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+  attributes.config1 = reinterpret_cast<std::uintptr_t>("/");
+  const UniqueFd event{static_cast<int>(
+      ::syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC))};
+  return event || (errno != EACCES && errno != EPERM);
 }
 
 // Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.
@@ -66,9 +88,14 @@ Result<KernelFeatures> probe_kernel_features() {
     // negative pids in the same breath as it makes the filter mean the process, not one thread.
     features.multi_pid_filter = features.uprobe_multi && has_uprobe_multi(multi->get(), -1, EINVAL);
   }
+  // Linux commit d920179b3d48 ("bpf: Add support for uprobe multi session attach") in v6.13.
+  if (const auto session = load_trivial(attach_type_uprobe_session))
+    features.uprobe_session =
+        has_uprobe_multi(session->get(), 0, EBADF, attach_type_uprobe_session);
   // Linux commit e12f03d7031a ("perf/core: Implement the 'perf_kprobe' PMU") and its uprobe twin
   // 33ea4b24277b, in v4.17.
   features.perf_uprobe = ::access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
+  features.perf_permitted = features.perf_uprobe && may_open_perf_uprobe();
   features.perf_link = has_perf_link(plain->get());
   features.ring_buffer = has_ring_buffer();
   return features;

@@ -52,7 +52,7 @@ std::expected<UniqueFd, int> create_uprobe_multi_link(int program,
   LinkCreate attributes;
   std::memset(&attributes, 0, sizeof(attributes));
   attributes.program = static_cast<std::uint32_t>(program);
-  attributes.attach_type = attach_type_uprobe_multi;
+  attributes.attach_type = target.attach_type;
   attributes.uprobe_multi = {.path = address_of(target.path),
                              .offsets = address_of(target.offsets),
                              .ref_ctr_offsets = 0,

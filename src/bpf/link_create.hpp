@@ -9,6 +9,7 @@ namespace uprobectl {
 
 inline constexpr std::uint32_t attach_type_perf_event = 41;
 inline constexpr std::uint32_t attach_type_uprobe_multi = 48;
+inline constexpr std::uint32_t attach_type_uprobe_session = 57;
 inline constexpr std::uint32_t uprobe_multi_flag_return = 1;
 
 struct UprobeMultiTarget {
@@ -17,7 +18,8 @@ struct UprobeMultiTarget {
   const std::uint64_t* cookies = nullptr; // as many as offsets, or null
   std::uint32_t count = 0;
   bool on_return = false;
-  std::int32_t pid = 0; // 0: every process
+  std::int32_t pid = 0;                                 // 0: every process
+  std::uint32_t attach_type = attach_type_uprobe_multi; // what the program was loaded for
 };
 
 // A link's descriptor, or errno. Neither wraps errors: what EINVAL means depends on who asks.

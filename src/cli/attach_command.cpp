@@ -20,7 +20,21 @@ struct AttachOptions {
   bool dry_run = false;
   ResolveOptions resolve = {};
   std::vector<std::string> debug_places;
+  std::optional<std::string> command_line;
+  bool forward_exit = false;
 };
+
+// "-- COMMAND ARGS…", or -c with both in one text.
+Result<std::vector<std::string>>
+command_of(const OptionParser& parser, const AttachOptions& options, const Arguments& arguments) {
+  if (!options.command_line) return arguments.after_dashes;
+  if (!arguments.after_dashes.empty())
+    return fail(parser.usage_error("there are two commands: that of -c and that behind --"));
+  auto words = split_words(*options.command_line);
+  if (!words) return fail(parser.usage_error("-c: " + words.error().message));
+  if (words->empty()) return fail(parser.usage_error("-c: the command is empty"));
+  return words;
+}
 
 Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
   if (name == "auto") return std::nullopt;
@@ -31,7 +45,7 @@ Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
 
 Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptions& options,
                                    const Arguments& arguments) {
-  auto line = request_of(parser, arguments);
+  auto line = request_of(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
   AttachRequest request;
   request.target = std::move(line->target);
@@ -46,8 +60,17 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   auto pids = parse_pids(options.pids);
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   request.pids = std::move(*pids);
+  auto command = command_of(parser, options, arguments);
+  if (!command) return fail(std::move(command).error());
+  request.command = std::move(*command);
+  if (!request.command.empty() && !request.pids.empty())
+    return fail(parser.usage_error("-p and a command exclude each other"));
+  if (request.command.empty() && options.forward_exit)
+    return fail(parser.usage_error("--forward-exit needs a command"));
 
-  const std::string duration = options.duration.value_or("10s");
+  // A command without a duration is watched to its end.
+  const std::string duration =
+      options.duration.value_or(request.command.empty() ? "10s" : "forever");
   if (duration != "forever") {
     const auto parsed = parse_duration(duration);
     if (!parsed) return fail(parser.usage_error(parsed.error().message));
@@ -66,9 +89,12 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
 
 void add_options(OptionParser& parser, AttachOptions& options) {
   parser.text("-d,--duration", options.duration, "D",
-              "how long: 10s, 500ms, 2m or forever (default 10s)");
+              "how long: 10s, 500ms, 2m or forever (default 10s, a command's life)");
   parser.texts("-p,--pid", options.pids, "PID",
                "only this process; repeatable, or 1,2,3 (default: every process)");
+  parser.text("-c", options.command_line, "COMMAND",
+              "start the command, probe only it and end with it; or behind --");
+  parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
   parser.flag("--entry", options.entry, "probe where functions begin (the default)");
   parser.flag("-r,--return", options.on_return,
               "probe where they return; with --entry both, alone instead");
@@ -90,13 +116,14 @@ void add_options(OptionParser& parser, AttachOptions& options) {
 ExitCode run_attach(const std::vector<std::string>& arguments) {
   OptionParser parser(
       {.command = "attach",
-       .usage = "attach [options] TARGET FUNCTION…",
+       .usage = "attach [options] TARGET FUNCTION… [-- COMMAND ARGS…]",
        .description =
            "Probes each FUNCTION for a fixed time and prints one line a call:\n"
            "TIME PID TID COMM FUNCTION ARGUMENTS [= RETURN]\n"
            "TARGET and FUNCTION are those of resolve. Needs root, or CAP_BPF and CAP_PERFMON.",
        .examples = "  uprobectl attach -d 2s libc.so.6 getpid --dry-run\n"
-                   "  uprobectl attach -p $$ --entry --return -d 1s libc.so.6 read write\n"});
+                   "  uprobectl attach -p $$ --entry --return -d 1s libc.so.6 read write\n"
+                   "  uprobectl attach libc.so.6 malloc -- ls -l\n"});
   CommonOptions common;
   add_common_options(parser, common);
   AttachOptions options;
@@ -118,7 +145,9 @@ ExitCode run_attach(const std::vector<std::string>& arguments) {
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
   const ExitCode code = (*console)->finish();
-  return outcome->some_failed ? ExitCode::failed : code;
+  if (code != ExitCode::done || outcome->some_failed) return ExitCode::failed;
+  const int forwarded = options.forward_exit ? outcome->command_status.value_or(0) : 0;
+  return static_cast<ExitCode>(forwarded);
 }
 
 } // namespace uprobectl::cli

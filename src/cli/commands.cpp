@@ -17,6 +17,8 @@ constexpr std::array all_commands = {
             "what can be probed; an archive without entry: its libraries", run_list_symbols},
     Command{"attach", "attach [options] TARGET FUNCTION…", "probe for a fixed duration",
             run_attach},
+    Command{"doctor", "doctor", "what this kernel and this user can do, and what to change",
+            run_doctor},
 };
 
 // The position of the subcommand: the first argument that is neither an option nor the value of

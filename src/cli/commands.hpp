@@ -13,6 +13,7 @@ namespace uprobectl::cli {
 ExitCode run_resolve(const std::vector<std::string>& arguments);
 ExitCode run_list_symbols(const std::vector<std::string>& arguments);
 ExitCode run_attach(const std::vector<std::string>& arguments);
+ExitCode run_doctor(const std::vector<std::string>& arguments);
 
 struct Command {
   std::string_view name;

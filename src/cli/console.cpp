@@ -123,6 +123,11 @@ ExitCode Console::finish() {
 }
 
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
+  // The file of --output is not opened, and so not emptied, for a run that does not begin.
+  if (options.json && !options.output) {
+    OutputBuffer out(STDOUT_FILENO);
+    make_json_sink(out)->error({.target = {}, .request = {}, .error = error});
+  }
   make_reporter(options).error(error);
   return error.kind == ErrorKind::usage ? ExitCode::usage : ExitCode::failed;
 }

@@ -60,7 +60,7 @@ private:
   bool failed_ = false;
 };
 
-// Reports on stderr a usage error or what kept a run from beginning.
+// Reports a usage error or what kept a run from beginning: on stderr, and as an error record.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
 
 } // namespace uprobectl::cli

@@ -58,8 +58,7 @@ Result<RequestLine> request_from_words(std::vector<std::string> words) {
 
 } // namespace
 
-Result<RequestLine> request_of(const OptionParser& parser, const Arguments& arguments) {
-  auto words = arguments.words();
+Result<RequestLine> request_of(const OptionParser& parser, std::vector<std::string> words) {
   if (words.empty()) return fail(parser.usage_error("a TARGET and a FUNCTION are missing"));
   if (words.size() == 1) return fail(parser.usage_error("a FUNCTION is missing"));
   return request_from_words(std::move(words));

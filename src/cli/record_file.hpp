@@ -14,7 +14,7 @@ struct RequestLine {
 };
 
 // TARGET FUNCTION… of the command line; usage error where one is missing or malformed.
-Result<RequestLine> request_of(const OptionParser& parser, const Arguments& arguments);
+Result<RequestLine> request_of(const OptionParser& parser, std::vector<std::string> words);
 
 // One request a line; errors name the file and the line.
 Result<std::vector<RequestLine>> read_requests(const std::string& path);

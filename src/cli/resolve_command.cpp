@@ -15,7 +15,7 @@ Result<std::vector<RequestLine>> read_all(const OptionParser& parser, const Argu
   if (file && !arguments.words().empty())
     return fail(parser.usage_error("--file takes the requests from a file"));
   if (file) return read_requests(*file);
-  auto request = request_of(parser, arguments);
+  auto request = request_of(parser, arguments.words());
   if (!request) return fail(std::move(request).error());
   return std::vector{std::move(*request)};
 }

@@ -26,6 +26,8 @@ public:
     if (const auto bytes = slice(layout.bytes, header.section_headers, *size)) bytes_ = *bytes;
   }
 
+  Bytes bytes() const { return bytes_; }
+
   std::uint64_t count() const { return bytes_.size() / section_header_size(machine_); }
 
   std::optional<SectionHeader> at(std::uint64_t index) const {
@@ -75,7 +77,7 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
         ErrorKind::corrupt,
         fmt::format("the string table of {} at {}, {} bytes, lies outside the file of {} bytes",
                     name, hex(string_section->offset), string_section->size, layout.bytes.size()));
-  return SymbolTable({layout.machine, table, *entries, *strings, {}, nullptr});
+  return SymbolTable({layout.machine, table, *entries, *strings, {}, nullptr, headers.bytes()});
 }
 
 std::optional<Bytes> section_named(const Layout& layout, std::string_view name) {

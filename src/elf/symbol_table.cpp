@@ -52,6 +52,13 @@ void split_version(Symbol& symbol) {
   symbol.name = symbol.name.substr(0, at);
 }
 
+// Whether the header of a section says that it holds no code. Reserved indexes name no section.
+bool is_data_section(Bytes sections, std::uint16_t index, const Machine& machine) {
+  if (sections.empty() || index >= raw::SHN_LORESERVE) return false;
+  const auto header = read_section_header(sections, index * section_header_size(machine), machine);
+  return header && (header->flags & raw::SHF_EXECINSTR) == 0;
+}
+
 } // namespace
 
 SymbolTable::SymbolTable(Parts parts) : parts_(std::move(parts)) {
@@ -81,6 +88,8 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
     symbol.thumb = true;
     symbol.address.value &= ~std::uint64_t{1};
   }
+  if (symbol.type == SymbolType::none && symbol.defined)
+    symbol.in_data = is_data_section(parts_.sections, record->section, parts_.machine);
 
   if (parts_.table != Table::dynsym) {
     split_version(symbol);

@@ -94,6 +94,15 @@ public:
     finish(record);
   }
 
+  void check(const Check& check) override {
+    JsonRecord record(line_, "check");
+    record.field("name", check.name);
+    record.field("ok", check.ok);
+    record.field("reason", check.reason);
+    record.field("fix", check.fix);
+    finish(record);
+  }
+
   void attached(const AttachedRecord& attached) override {
     JsonRecord record(line_, "attached");
     record.field("mechanism", attached.mechanism);

@@ -78,6 +78,11 @@ public:
                 drift.target, drift.symbol.value_or(drift.request.value_or(""))});
   }
 
+  void check(const Check& check) override {
+    header({"NAME", "OK", "REASON", "FIX"});
+    table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
+  }
+
   void attached(const AttachedRecord& record) override {
     clock_ = WallClock(record.monotonic_ns, record.realtime_ns);
   }

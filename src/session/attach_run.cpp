@@ -1,3 +1,4 @@
+#include "session/held_command.hpp"
 #include "session/placing.hpp"
 #include "session/pump.hpp"
 #include "session/report.hpp"
@@ -28,17 +29,16 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes) {
           .realtime_ns = clock_ns(CLOCK_REALTIME)};
 }
 
-} // namespace
-
-Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
-                                 const Reporter& reporter) {
+// The flow but for the life of a command, which is probed as request.pids.
+Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, OutputBuffer& out,
+                          Sink& sink, const Reporter& reporter) {
   auto signals = SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
   auto processes = ProcessWatch::start(request.pids);
   if (!processes) return fail(std::move(processes).error());
 
   TargetOptions options = request.target_options;
-  options.pids = request.pids;
+  if (command == nullptr) options.pids = request.pids; // a command maps nothing of its own yet
   const auto target = Target::open(request.target, options);
   if (!target) return fail(target.error());
   for (const std::string& warning : target->warnings()) reporter.warning(warning);
@@ -75,6 +75,8 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
                               to_string(*mechanism), placed->attachment.links()));
   reporter.status(start_line(request, points.size()));
+  if (command != nullptr)
+    if (auto released = command->release(); !released) return fail(std::move(released).error());
 
   out.write_only_when_asked();
   Pump pump(placed->program, points, out, sink, request.max_events);
@@ -93,6 +95,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
                                  out.pending()));
     out.abandon();
   }
+  if (command != nullptr) outcome.command_status = command->end();
   report_end({.points = points,
               .pids = request.pids,
               .counts = placed->program.counts(),
@@ -101,6 +104,22 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
               .duration = end - start,
               .detached_cleanly = disarmed},
              sink, reporter);
+  return outcome;
+}
+
+} // namespace
+
+Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
+                                 const Reporter& reporter) {
+  if (request.command.empty() || request.dry_run) return run(request, nullptr, out, sink, reporter);
+  auto command = HeldCommand::start(request.command);
+  if (!command) return fail(std::move(command).error());
+  AttachRequest probed = request;
+  probed.pids = {command->pid()};
+  auto outcome = run(probed, &*command, out, sink, reporter);
+  if (outcome && !outcome->command_status)
+    reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
+                                 command->pid()));
   return outcome;
 }
 

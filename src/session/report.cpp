@@ -44,6 +44,8 @@ std::string format_duration(std::chrono::nanoseconds duration) {
 
 std::string start_line(const AttachRequest& request, std::size_t functions) {
   const std::string what = counted(functions, "function", "functions");
+  if (!request.command.empty() && !request.duration)
+    return fmt::format("probing {} in '{}' until it ends", what, request.command.front());
   const std::string where = request.pids.empty()
                                 ? std::string("all processes")
                                 : counted(request.pids.size(), "process", "processes");

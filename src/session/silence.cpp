@@ -50,6 +50,14 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
     return fmt::format("{} maps another file that had this path: it was replaced, restart the "
                        "process to probe it",
                        name_process(survey.other_inode.front()));
+  // What has ended maps nothing any more: it can only be said what was seen while it lived.
+  if (!pids.empty() &&
+      std::ranges::none_of(pids, [](pid_t pid) { return command_name(pid).has_value(); }))
+    return pids.size() == 1
+               ? fmt::format("process {} has ended and was not seen to map this file executable",
+                             pids.front())
+               : std::string("the processes have ended, and none was seen to map this file "
+                             "executable");
   std::string text =
       pids.size() == 1
           ? fmt::format("{} does not map this file executable", name_process(pids.front()))

@@ -29,7 +29,7 @@ bool is_code(const elf::Symbol& symbol, const elf::Image& image) {
     break;
   case elf::SymbolType::none:
     // ".L" names are the compiler's own; an assembler drops them unless told not to.
-    if (symbol.name.starts_with(".L")) return false;
+    if (symbol.name.starts_with(".L") || symbol.in_data) return false;
     break;
   case elf::SymbolType::object:
   case elf::SymbolType::section:

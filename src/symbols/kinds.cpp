@@ -57,7 +57,7 @@ SymbolKind kind_of(const elf::Symbol& symbol) {
   case elf::SymbolType::ifunc:
     return SymbolKind::ifunc;
   case elf::SymbolType::none:
-    return SymbolKind::label;
+    return symbol.in_data ? SymbolKind::object : SymbolKind::label;
   case elf::SymbolType::object:
   case elf::SymbolType::section:
   case elf::SymbolType::file:

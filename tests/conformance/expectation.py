@@ -12,6 +12,7 @@ EXCEPTIONS = {
     ".L": "NOTYPE names that begin with .L are the compiler's own",
     "absolute": "SHN_ABS: a plain number, not an address",
     "no bytes": "outside the file bytes of every executable segment: no breakpoint can be written",
+    "data section": "NOTYPE in .symtab, in a section without code that shares a segment with some",
     "repeated": "same name, address and version as a row that is listed (.dynsym before .symtab)",
     "unversioned": "the .symtab row of a .dynsym symbol whose version the linker left out",
 }
@@ -49,6 +50,9 @@ def listed(row, segments):
         return "absolute"
     if row.type == "NOTYPE" and row.name.startswith(".L"):
         return ".L"
+    if (row.type == "NOTYPE" and row.table == "symtab" and segments.is_data_section(row.section)
+            and segments.executable_offset(row.value) is not None):
+        return "data section"
     # Bit 0 of a Thumb function's value is no part of its address (ELF for the Arm Architecture, 5.5.3).
     thumb = segments.machine == EM_ARM and row.type in {"FUNC", "IFUNC"}
     address = row.value & ~1 if thumb else row.value

@@ -1,10 +1,11 @@
-"""From address to file offset by the program headers alone, read here without any ELF library:
-System V gABI, chapter 5."""
+"""From address to file offset by the program headers alone, and which sections hold code, read here
+without any ELF library: System V gABI, chapters 5 and 4."""
 
 import struct
 from dataclasses import dataclass
 
 PT_LOAD, PF_X = 1, 1
+SHF_EXECINSTR = 4
 EM_ARM, EM_AARCH64, EM_RISCV = 40, 183, 243
 
 
@@ -35,6 +36,21 @@ class Segments:
                 kind, offset, address, _, size, _, flags = struct.unpack_from(order + "7I", data, at)
             if kind == PT_LOAD:
                 self.loads.append(Load(address, offset, size, bool(flags & PF_X)))
+
+        self.code_sections = self._read_sections(data, order, wide)
+
+    @staticmethod
+    def _read_sections(data, order, wide):
+        """By section index: whether its flags say that it holds code."""
+        table, = struct.unpack_from(order + ("Q" if wide else "I"), data, 40 if wide else 32)
+        size, count = struct.unpack_from(order + "HH", data, 58 if wide else 46)
+        flags = order + ("Q" if wide else "I")
+        return [bool(struct.unpack_from(flags, data, table + size * i + 8)[0] & SHF_EXECINSTR)
+                for i in range(count)]
+
+    def is_data_section(self, text):
+        """The section as readelf writes it: an index, or a word for what is no section."""
+        return text.isdigit() and int(text) < len(self.code_sections) and not self.code_sections[int(text)]
 
     def executable_offset(self, address):
         """Where the kernel would have to write a breakpoint; None where the file has no code."""

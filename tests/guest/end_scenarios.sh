@@ -11,11 +11,46 @@ end_scenarios() {
   scenario 'SIGKILL leaves nothing in the kernel' leaves_nothing_when_killed
   scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
   scenario "the target's exit ends the run with 0" ends_with_target
+  scenario 'a command is probed from its start, and its end is the end' follows_command
+  scenario 'a command that is probed leaves with its own exit status' forwards_exit
+  scenario 'a command that is still there at the end is asked to end' ends_command
+  scenario 'a command that cannot be run leaves nothing' refuses_command
   scenario 'text output has one tab-separated line an event' writes_text
   scenario 'a probe in a file nobody maps says so' explains_unmapped
   scenario 'a probe that is mapped but not called says so' explains_uncalled
   scenario 'a probe in a file replaced on disk says so' explains_replaced
   scenario 'the three reasons are three' explains_differently
+}
+
+follows_command() {
+  "$UPROBECTL" attach -j -o events "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 25 \
+    >out 2>err || fail "exit status $?"
+  expect_match 'what the command printed' '^done 25' "$(tail -n 1 out)"
+  mv events out
+  expect_equal 'events' 25 "$(count_records event)"
+  expect_equal 'hits' 25 "$(records probe | field hits)"
+}
+
+forwards_exit() {
+  "$UPROBECTL" attach -q --forward-exit -c "sh -c '\"\$FIXTURES\"/workload; exit 7'" \
+    "$FIXTURES/workload" work_six >out 2>err
+  expect_equal 'exit status' 7 "$?"
+  "$UPROBECTL" attach -q --forward-exit "$FIXTURES/workload" work_six -- sh -c 'kill -TERM $$' >out 2>err
+  expect_equal 'exit status after SIGTERM' 143 "$?"
+  "$UPROBECTL" attach -q "$FIXTURES/workload" work_six -- false >out 2>err
+  expect_equal 'exit status without --forward-exit' 0 "$?"
+}
+
+ends_command() {
+  start_attach -d 1 "$FIXTURES/workload" work_six -- sh -c 'echo $$ >command.pid; exec sleep 1000'
+  attach_ends_with 0
+  ! kill -0 "$(cat command.pid)" 2>/dev/null || fail 'the command still runs'
+}
+
+refuses_command() {
+  "$UPROBECTL" attach -j "$FIXTURES/workload" work_six -- ./no-such-program >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'cannot run ./no-such-program: no such file' "$(cat err)"
 }
 
 ends_after_events() {

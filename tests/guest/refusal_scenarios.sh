@@ -3,6 +3,7 @@
 # What is refused: at once, with a reason, and with nothing attached.
 
 refusal_scenarios() {
+  scenario 'doctor says what this kernel can do' doctor_tells_the_truth
   scenario 'auto takes the best mechanism this kernel has' chooses_mechanism
   scenario 'a mechanism this kernel lacks is refused' refuses_missing_mechanism
   scenario 'an unknown mechanism is a usage error' refuses_unknown_mechanism
@@ -57,4 +58,20 @@ warns_of_unaligned() {
 refuses_missing_process() {
   attach_fails_with 1 -d 5 -p 4194303 "$FIXTURES/workload" work_six
   expect_match 'message' '^uprobectl: error: .*4194303' "$(cat err)"
+}
+
+# One word of the answer: "yes" or "no".
+doctor_says() { # NAME
+  "$UPROBECTL" doctor | sed -n "s/^$1	\([a-z]*\).*/\1/p"
+}
+
+doctor_tells_the_truth() {
+  kernel_has_multi && has_multi=yes || has_multi=no
+  expect_equal 'uprobe_multi' "$has_multi" "$(doctor_says uprobe_multi)"
+  expect_equal 'perf_link' yes "$(doctor_says perf_link)"
+  expect_equal 'attach' yes "$(doctor_says attach)"
+  expect_equal 'tracefs' "$(grep -q ' tracefs ' /proc/mounts && echo yes || echo no)" "$(doctor_says tracefs)"
+  expect_equal 'bpffs' "$(grep -q ' bpf ' /proc/mounts && echo yes || echo no)" "$(doctor_says bpffs)"
+  # What it says of attaching is what attaching does.
+  "$UPROBECTL" attach -q -d 10ms "$FIXTURES/workload" work_six || fail "attach: exit status $?"
 }

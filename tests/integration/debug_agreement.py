@@ -51,9 +51,14 @@ def section(data, wanted):
 def offsets(stripped, symbols):
     """{(name, offset)} of the functions and labels that nm sees in the file `symbols`."""
     found = set()
-    for line in output("nm", "--format=posix", "--defined-only", symbols).splitlines():
-        name, kind, address = line.split()[:3]
-        if kind not in "TtWwi" or MAPPING_SYMBOL.match(name):
+    for line in output("nm", "--format=sysv", "--defined-only", symbols).splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) != 7:
+            continue  # a headline
+        name, address, kind, type_name, _, _, section_name = fields
+        # nm says T, t and i of code only, but W and w of whatever is weak.
+        is_code = kind in "Tti" or type_name == "FUNC" or section_name.startswith(".text")
+        if kind not in "TtWwi" or not is_code or MAPPING_SYMBOL.match(name):
             continue
         for offset, start, size in code_segments(stripped):
             if start <= int(address, 16) < start + size:

@@ -2,6 +2,7 @@
 #include "session/silence.hpp"
 
 #include <catch2/catch.hpp>
+#include <unistd.h>
 
 using namespace uprobectl;
 using namespace std::chrono_literals;
@@ -29,6 +30,9 @@ TEST_CASE("the start line says what, where, how long and how to end it") {
   request.pids = {};
   request.duration.reset();
   CHECK(start_line(request, 1) == "probing 1 function in all processes until ctrl-c");
+  request.command = {"make", "-j"};
+  request.pids = {1};
+  CHECK(start_line(request, 1) == "probing 1 function in 'make' until it ends");
 }
 
 namespace {
@@ -38,9 +42,15 @@ constexpr pid_t nobody = 0x7ffffffe; // beyond every pid there can be
 TEST_CASE("silence is explained by the strongest fact the mappings tell") {
   CHECK(explain_silence({}, {}) == "no process maps this file executable");
   const pid_t one[] = {nobody};
-  CHECK(explain_silence({}, one) == "process 2147483646 does not map this file executable");
+  CHECK(explain_silence({}, one) ==
+        "process 2147483646 has ended and was not seen to map this file executable");
   const pid_t two[] = {nobody, nobody - 1};
-  CHECK(explain_silence({}, two) == "none of the processes maps this file executable");
+  CHECK(explain_silence({}, two) ==
+        "the processes have ended, and none was seen to map this file executable");
+  const pid_t some[] = {nobody, ::getpid()};
+  CHECK(explain_silence({}, some) == "none of the processes maps this file executable");
+  const pid_t self[] = {::getpid()};
+  CHECK_THAT(explain_silence({}, self), Catch::EndsWith(") does not map this file executable"));
   MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .unreadable = 0};
   CHECK(explain_silence(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "

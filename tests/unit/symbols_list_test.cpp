@@ -70,3 +70,29 @@ TEST_CASE("an address is named by the symbol that covers it") {
   CHECK(name_at(0x201000).empty());
   CHECK(name_at(0x403800).empty());
 }
+
+TEST_CASE("a linker's mark in data that shares a segment with code is no label") {
+  const std::string bytes = elf_from_yaml(R"yaml(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_EXEC, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [PF_R, PF_X], VAddr: 0x401000, FirstSec: .rodata, LastSec: .text }
+Sections:
+  - { Name: .rodata, Type: SHT_PROGBITS, Flags: [SHF_ALLOC], Address: 0x401000, Offset: 0x1000, Size: 0x10 }
+  - { Name: .text, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_EXECINSTR], Address: 0x401010, Size: 0x10 }
+Symbols:
+  - { Name: mark, Section: .rodata, Value: 0x401000 }
+  - { Name: beyond, Index: 0xfe00, Value: 0x401008 }
+  - { Name: label, Section: .text, Value: 0x401010 }
+...
+)yaml");
+  const auto image = parse_image(bytes);
+  const auto labels = list_symbols(image, {});
+  REQUIRE(labels);
+  REQUIRE(labels->size() == 2);
+  CHECK(labels->at(0).name == "beyond"); // an index that names no section says nothing
+  CHECK(labels->at(1).name == "label");
+  const auto mark = find_by_name(image, "mark");
+  REQUIRE(mark);
+  REQUIRE(mark->size() == 1);
+  CHECK(kind_of(mark->front()) == SymbolKind::object);
+}

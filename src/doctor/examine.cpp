@@ -1,0 +1,161 @@
+#include "uprobectl/doctor.hpp"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::string_view nothing_helps =
+    "nothing you can type: it takes another kernel or another build of it";
+
+class Examination {
+public:
+  Examination(const SystemFacts& facts, const Result<KernelFeatures>& features)
+      : facts_(facts), features_(features) {}
+
+  std::vector<Check> run() && {
+    kernel();
+    programs();
+    user();
+    mounts();
+    if (facts_.android) android(*facts_.android);
+    subcommands();
+    return std::move(checks_);
+  }
+
+private:
+  void add(std::string_view name, bool ok, std::string reason, std::string_view fix = {}) {
+    checks_.push_back(
+        {.name = std::string(name), .ok = ok, .reason = std::move(reason), .fix = {}});
+    if (!ok && !fix.empty()) checks_.back().fix = fix;
+  }
+
+  bool has(unsigned capability) const {
+    if (!facts_.capabilities) return facts_.is_root;
+    return (*facts_.capabilities >> capability & 1) != 0;
+  }
+  // CAP_SYS_ADMIN holds all that was taken out of it (capabilities(7)).
+  bool may_load() const { return has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON)); }
+
+  void kernel() {
+    const bool known = facts_.machine == "x86_64" || facts_.machine == "aarch64";
+    add("kernel", known, fmt::format("Linux {}, {}", facts_.kernel_release, facts_.machine),
+        "probes are put on x86-64 and arm64 machines only; resolve works for files of any");
+  }
+
+  void programs() {
+    if (!features_) {
+      add("bpf", false, features_.error().message,
+          features_.error().hints.empty() ? nothing_helps
+                                          : std::string_view(features_.error().hints.front()));
+      return;
+    }
+    add("bpf", true, "programs for probes can be loaded");
+    const KernelFeatures& features = *features_;
+    const auto feature = [&](std::string_view name, bool there, std::string_view what) {
+      add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), nothing_helps);
+    };
+    feature("uprobe_multi", features.uprobe_multi,
+            "one link for many probes (Linux 6.6), fast to detach");
+    feature("multi_pid_filter", features.multi_pid_filter,
+            "uprobe_multi probes of one process (Linux 6.10)");
+    feature("uprobe_session", features.uprobe_session,
+            "one program at entry and return (Linux 6.13)");
+    feature("perf_uprobe", features.perf_uprobe, "probes as perf events (Linux 4.17)");
+    feature("perf_link", features.perf_link,
+            "BPF links on perf events, with a cookie (Linux 5.15)");
+    feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
+    feature("kernel_btf", facts_.kernel_btf,
+            "types of the kernel, for programs that read its data");
+    if (features.perf_uprobe)
+      add("perf_event_open", features.perf_permitted,
+          fmt::format("this user may {}open uprobe perf events",
+                      features.perf_permitted ? "" : "not "),
+          "run as root: kernels since July 2025 ask for CAP_SYS_ADMIN (CVE-2025-38466)");
+  }
+
+  void user() {
+    add("capabilities", may_load(),
+        facts_.is_root       ? "root"
+        : has(CAP_SYS_ADMIN) ? "CAP_SYS_ADMIN"
+        : may_load()         ? "CAP_BPF and CAP_PERFMON"
+                             : "neither root nor CAP_BPF and CAP_PERFMON",
+        "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
+    if (facts_.unprivileged_bpf_disabled)
+      add("unprivileged_bpf_disabled", true,
+          fmt::format("{}: other users may {}load programs, none of them for probes",
+                      *facts_.unprivileged_bpf_disabled,
+                      *facts_.unprivileged_bpf_disabled == 0 ? "" : "not "));
+    if (facts_.perf_event_paranoid)
+      add("perf_event_paranoid", true,
+          fmt::format("{}: makes no difference to probes", *facts_.perf_event_paranoid));
+    if (facts_.lockdown)
+      add("lockdown", *facts_.lockdown != "confidentiality", *facts_.lockdown,
+          "boot without lockdown=confidentiality: it closes tracefs and hides kernel memory");
+    if (facts_.selinux_enforces)
+      add("selinux", !*facts_.selinux_enforces || features_.has_value(),
+          *facts_.selinux_enforces ? "enforcing" : "permissive",
+          "setenforce 0, where this build lets root do so");
+    add("memlock", true,
+        facts_.memlock_limit ? fmt::format("{} bytes; BPF counts against it only before Linux 5.11",
+                                           *facts_.memlock_limit)
+                             : std::string("unlimited"));
+  }
+
+  void mounts() {
+    add("bpffs", facts_.bpffs.has_value(), facts_.bpffs.value_or("no bpf file system is mounted"),
+        "mount -t bpf bpf /sys/fs/bpf");
+    add("tracefs", facts_.tracefs.has_value(), facts_.tracefs.value_or("no tracefs is mounted"),
+        "mount -t tracefs tracefs /sys/kernel/tracing");
+    if (facts_.tracefs)
+      add("uprobe_events", facts_.uprobe_events_writable,
+          facts_.uprobe_events_writable
+              ? "can be written"
+              : fmt::format("{}/uprobe_events is not there or not writable", *facts_.tracefs),
+          facts_.is_root ? nothing_helps : "run as root");
+  }
+
+  void android(const SystemFacts::Android& android) {
+    add("android_build", android.build_type != "user", android.build_type,
+        "probing needs root: a userdebug or eng build (adb root)");
+    add("perf_harden", android.perf_harden != "1",
+        android.perf_harden.empty() ? "not set" : android.perf_harden,
+        "setprop security.perf_harden 0");
+    add("uprobestats", true,
+        !android.has_uprobestats
+            ? std::string("the module is not on this device")
+            : fmt::format("the module is there, with {} pins", android.uprobestats_pins));
+  }
+
+  void subcommands() {
+    add("resolve", true, "needs nothing but the file");
+    add("list-symbols", true, "needs nothing but the file");
+    if (!features_) {
+      add("attach", false, features_.error().message,
+          may_load() ? nothing_helps : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
+      return;
+    }
+    const auto mechanism = choose_mechanism(std::nullopt, *features_, false);
+    if (!mechanism)
+      add("attach", false, mechanism.error().message, nothing_helps);
+    else if (*mechanism == Mechanism::perf && !features_->perf_permitted)
+      add("attach", false,
+          "without uprobe_multi it takes perf events, which this user may not open", "run as root");
+    else
+      add("attach", true, fmt::format("through {}", to_string(*mechanism)));
+  }
+
+  const SystemFacts& facts_;
+  const Result<KernelFeatures>& features_;
+  std::vector<Check> checks_;
+};
+
+} // namespace
+
+std::vector<Check> examine(const SystemFacts& facts, const Result<KernelFeatures>& features) {
+  return Examination(facts, features).run();
+}
+
+} // namespace uprobectl

@@ -1,0 +1,138 @@
+#include "uprobectl/doctor.hpp"
+
+#include "process/command.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Files of /proc and /sys give what fits into one read, and tell no size.
+std::optional<std::string> read_small(const std::string& path) {
+  const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
+  if (!file) return std::nullopt;
+  std::string text(64 << 10, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+template <typename T>
+std::optional<T> number_in(const std::optional<std::string>& text, int base = 10) {
+  if (!text) return std::nullopt;
+  const auto start = text->find_first_not_of(" \t");
+  if (start == std::string::npos) return std::nullopt;
+  T value = 0;
+  const auto [end, error] =
+      std::from_chars(text->data() + start, text->data() + text->size(), value, base);
+  if (error != std::errc() || (end != text->data() + text->size() && *end != '\n'))
+    return std::nullopt;
+  return value;
+}
+
+// The value of "Name:\tvalue" in /proc/self/status.
+std::optional<std::string> status_field(const std::optional<std::string>& status,
+                                        std::string_view name) {
+  if (!status) return std::nullopt;
+  const auto at = status->find("\n" + std::string(name) + ":");
+  if (at == std::string::npos) return std::nullopt;
+  const auto start = at + name.size() + 2;
+  return status->substr(start, status->find('\n', start) - start);
+}
+
+// "none [integrity] confidentiality": the one in brackets holds.
+std::optional<std::string> chosen_word(const std::optional<std::string>& text) {
+  if (!text) return std::nullopt;
+  const auto open = text->find('[');
+  const auto close = text->find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  return text->substr(open + 1, close - open - 1);
+}
+
+// The first mount point of a file system type: "DEVICE POINT TYPE OPTIONS 0 0" (proc.rst).
+std::optional<std::string> mount_of(const std::optional<std::string>& mounts,
+                                    std::string_view type) {
+  std::string_view rest = mounts ? std::string_view(*mounts) : std::string_view();
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    const auto line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const auto point = line.find(' ');
+    const auto kind = point == std::string_view::npos ? point : line.find(' ', point + 1);
+    if (kind == std::string_view::npos) continue;
+    if (line.substr(kind + 1).substr(0, line.find(' ', kind + 1) - kind - 1) == type)
+      return std::string(line.substr(point + 1, kind - point - 1));
+  }
+  return std::nullopt;
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::size_t count_entries(const std::string& folder) {
+  std::error_code failure;
+  std::size_t count = 0;
+  for (std::filesystem::directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure))
+    ++count;
+  return count;
+}
+
+// Empty where it is not set, or this is not Android.
+std::string android_property(const std::string& name) {
+  constexpr std::chrono::seconds patience{5};
+  auto result = run_command({"getprop", name}, patience);
+  if (!result || result->exit_code != 0) return {};
+  while (result->output.ends_with('\n')) result->output.pop_back();
+  return std::move(result->output);
+}
+
+} // namespace
+
+SystemFacts read_system_facts(const std::string& root) {
+  SystemFacts facts;
+  utsname names{};
+  if (::uname(&names) == 0) {
+    facts.kernel_release = names.release;
+    facts.machine = names.machine;
+  }
+  facts.is_root = ::geteuid() == 0;
+  facts.capabilities =
+      number_in<std::uint64_t>(status_field(read_small(root + "/proc/self/status"), "CapEff"), 16);
+  facts.perf_event_paranoid =
+      number_in<std::int64_t>(read_small(root + "/proc/sys/kernel/perf_event_paranoid"));
+  facts.unprivileged_bpf_disabled =
+      number_in<std::int64_t>(read_small(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
+  facts.lockdown = chosen_word(read_small(root + "/sys/kernel/security/lockdown"));
+  if (const auto enforces = number_in<int>(read_small(root + "/sys/fs/selinux/enforce")))
+    facts.selinux_enforces = *enforces != 0;
+  const auto mounts = read_small(root + "/proc/self/mounts");
+  facts.bpffs = mount_of(mounts, "bpf");
+  facts.tracefs = mount_of(mounts, "tracefs");
+  facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
+  facts.uprobe_events_writable =
+      facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
+  rlimit memlock{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)
+    facts.memlock_limit = memlock.rlim_cur;
+  if (const std::string type = android_property("ro.build.type"); !type.empty())
+    facts.android = {.build_type = type,
+                     .perf_harden = android_property("security.perf_harden"),
+                     .has_uprobestats = exists(root + "/apex/com.android.uprobestats"),
+                     .uprobestats_pins = count_entries(root + "/sys/fs/bpf/uprobestats")};
+  return facts;
+}
+
+} // namespace uprobectl

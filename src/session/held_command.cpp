@@ -1,0 +1,111 @@
+#include "session/held_command.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error(errno, "cannot make a pipe"));
+  return Pipe{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
+}
+
+// In the child, where only async-signal-safe calls are allowed until exec.
+[[noreturn]] void wait_and_exec(int go, int failure, char* const* words) {
+  constexpr int cannot_execute = 127;
+  // Whoever ignores SIGPIPE, as we do, leaves that to those it executes.
+  std::signal(SIGPIPE, SIG_DFL);
+  char byte = 0;
+  ssize_t got = 0;
+  do got = ::read(go, &byte, 1);
+  while (got < 0 && errno == EINTR);
+  if (got != 1) ::_exit(cannot_execute);
+  ::execvp(words[0], words);
+  const int errnum = errno;
+  static_cast<void>(!::write(failure, &errnum, sizeof(errnum)));
+  ::_exit(cannot_execute);
+}
+
+} // namespace
+
+Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words) {
+  auto go = make_pipe();
+  auto failure = make_pipe();
+  if (!go || !failure) return fail(go ? failure.error() : go.error());
+  std::vector<char*> arguments; // execvp does not write to them; its type is older than const
+  arguments.reserve(words.size() + 1);
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(system_error(errno, "cannot start " + words.front()));
+  if (pid == 0) {
+    go->write_end.reset(); // or its end would never come
+    wait_and_exec(go->read_end.get(), failure->write_end.get(), arguments.data());
+  }
+  return HeldCommand(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
+}
+
+HeldCommand::HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure)
+    : name_(std::move(name)), pid_(pid), go_(std::move(go)), failure_(std::move(failure)) {}
+
+HeldCommand::HeldCommand(HeldCommand&& other) noexcept
+    : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), go_(std::move(other.go_)),
+      failure_(std::move(other.failure_)) {}
+
+HeldCommand::~HeldCommand() {
+  if (pid_ < 0 || !go_) return; // it runs: end() was asked, or it outlives us
+  go_.reset();
+  reap(0);
+}
+
+Result<void> HeldCommand::release() {
+  const char byte = 1;
+  if (::write(go_.get(), &byte, 1) != 1)
+    return fail(system_error(errno, "cannot let " + name_ + " run"));
+  go_.reset();
+  int errnum = 0;
+  const ssize_t got = ::read(failure_.get(), &errnum, sizeof(errnum));
+  failure_.reset();
+  if (got != sizeof(errnum)) return {};
+  reap(0);
+  return fail(system_error(errnum, "cannot run " + name_));
+}
+
+std::optional<int> HeldCommand::reap(int flags) {
+  int status = 0;
+  pid_t ended = 0;
+  do ended = ::waitpid(pid_, &status, flags);
+  while (ended < 0 && errno == EINTR);
+  if (ended != pid_) return std::nullopt;
+  pid_ = -1;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::optional<int> HeldCommand::end() {
+  using namespace std::chrono_literals;
+  if (pid_ < 0) return std::nullopt;
+  if (const auto status = reap(WNOHANG)) return status;
+  ::kill(pid_, SIGTERM);
+  for (int i = 0; i < 200; ++i) {
+    if (const auto status = reap(WNOHANG)) return status;
+    std::this_thread::sleep_for(10ms);
+  }
+  return std::nullopt;
+}
+
+} // namespace uprobectl

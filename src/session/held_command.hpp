@@ -1,0 +1,44 @@
+// A command that a run starts itself: held back before its first instruction until the probes are
+// in place, so that not one call is missed.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+#include <sys/types.h>
+
+namespace uprobectl {
+
+// Owns the child process: what has not been let go is killed, what has ended is reaped.
+class HeldCommand {
+public:
+  // Forks. The child has the default signal dispositions of a command, whatever ours are, and ends
+  // by itself should we be killed before it is let go. Call before signals are blocked.
+  static Result<HeldCommand> start(const std::vector<std::string>& words);
+
+  HeldCommand(HeldCommand&& other) noexcept;
+  HeldCommand(const HeldCommand&) = delete;
+  HeldCommand& operator=(HeldCommand&&) = delete;
+  HeldCommand& operator=(const HeldCommand&) = delete;
+  ~HeldCommand();
+
+  pid_t pid() const { return pid_; }
+
+  // Lets it run, found through PATH: the same process, so that what is filtered by its pid stays
+  // with it. not_found, not_permitted, ... where it cannot be executed.
+  Result<void> release();
+
+  // Its exit status, or 128 + the signal that ended it, as shells have it. One that still runs is
+  // asked to end (SIGTERM); nothing if it has not within the patience.
+  std::optional<int> end();
+
+private:
+  HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
+  std::optional<int> reap(int flags);
+
+  std::string name_;
+  pid_t pid_ = -1;   // -1 once reaped
+  UniqueFd go_;      // a byte lets the child run, its end makes the child end
+  UniqueFd failure_; // the errno of execvp; closed by a successful one
+};
+
+} // namespace uprobectl

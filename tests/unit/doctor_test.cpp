@@ -1,0 +1,156 @@
+#include "uprobectl/doctor.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace uprobectl;
+
+namespace {
+
+SystemFacts root_on_linux() {
+  SystemFacts facts;
+  facts.kernel_release = "6.12.1";
+  facts.machine = "x86_64";
+  facts.is_root = true;
+  facts.capabilities = 0x1ffffffffff;
+  facts.bpffs = "/sys/fs/bpf";
+  facts.tracefs = "/sys/kernel/tracing";
+  facts.uprobe_events_writable = true;
+  return facts;
+}
+
+KernelFeatures everything() {
+  return {.uprobe_multi = true,
+          .multi_pid_filter = true,
+          .uprobe_session = true,
+          .perf_uprobe = true,
+          .perf_permitted = true,
+          .perf_link = true,
+          .ring_buffer = true};
+}
+
+Check check_of(const std::vector<Check>& checks, std::string_view name) {
+  const auto found = std::ranges::find(checks, name, &Check::name);
+  REQUIRE(found != checks.end());
+  return *found;
+}
+
+// A folder with files in it, gone at the end.
+class Tree {
+public:
+  Tree() {
+    std::string pattern = "/tmp/uprobectl-doctor-XXXXXX";
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    root_ = pattern;
+  }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+  ~Tree() { std::filesystem::remove_all(root_); }
+
+  void put(const std::string& path, std::string_view text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  const std::string& root() const { return root_; }
+
+private:
+  std::string root_;
+};
+
+} // namespace
+
+TEST_CASE("doctor: where all is there everything is fine and nothing is to be typed") {
+  for (const Check& check : examine(root_on_linux(), everything())) {
+    if (check.name == "kernel_btf") continue;
+    INFO(check.name);
+    CHECK(check.ok);
+    CHECK(!check.fix);
+  }
+}
+
+TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
+  SystemFacts facts = root_on_linux();
+  facts.is_root = false;
+  facts.capabilities = 0;
+  const auto checks =
+      examine(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint("needs CAP_BPF")));
+  CHECK(!check_of(checks, "capabilities").ok);
+  const Check attach = check_of(checks, "attach");
+  CHECK(!attach.ok);
+  CHECK(attach.fix == "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
+  CHECK(check_of(checks, "resolve").ok);
+}
+
+TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi, and only there") {
+  SystemFacts facts = root_on_linux();
+  facts.is_root = false;
+  facts.capabilities = (1ULL << 38) | (1ULL << 39); // linux/capability.h
+  KernelFeatures features = everything();
+  features.perf_permitted = false;
+  CHECK(check_of(examine(facts, features), "capabilities").reason == "CAP_BPF and CAP_PERFMON");
+  CHECK(check_of(examine(facts, features), "attach").ok);
+  features.uprobe_multi = false;
+  const Check attach = check_of(examine(facts, features), "attach");
+  CHECK(!attach.ok);
+  CHECK(attach.fix == "run as root");
+}
+
+TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
+  KernelFeatures features = everything();
+  features.ring_buffer = false;
+  const Check attach = check_of(examine(root_on_linux(), features), "attach");
+  CHECK(!attach.ok);
+  CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("nothing you can type"));
+}
+
+TEST_CASE("doctor: Android's build type and hardening are told on Android only") {
+  SystemFacts facts = root_on_linux();
+  const auto names_it = [](const Check& check) { return check.name == "android_build"; };
+  CHECK(std::ranges::none_of(examine(facts, everything()), names_it));
+  facts.android = {
+      .build_type = "user", .perf_harden = "1", .has_uprobestats = true, .uprobestats_pins = 3};
+  const auto checks = examine(facts, everything());
+  CHECK(!check_of(checks, "android_build").ok);
+  CHECK(check_of(checks, "perf_harden").fix == "setprop security.perf_harden 0");
+  CHECK(check_of(checks, "uprobestats").reason == "the module is there, with 3 pins");
+}
+
+TEST_CASE("the system's files are read as the kernel writes them") {
+  const Tree tree;
+  tree.put("/proc/self/status", "Name:\tx\nCapInh:\t0000000000000000\nCapEff:\t000000c000000000\n");
+  tree.put("/proc/sys/kernel/perf_event_paranoid", "-1\n");
+  tree.put("/proc/sys/kernel/unprivileged_bpf_disabled", "2\n");
+  tree.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+  tree.put("/sys/fs/selinux/enforce", "1");
+  tree.put("/proc/self/mounts", "proc /proc proc rw 0 0\nbpf /data/tracefs bpf rw 0 0\n"
+                                "none /sys/kernel/tracing tracefs rw,nosuid 0 0\n");
+  tree.put("/sys/kernel/tracing/uprobe_events", "");
+  const SystemFacts facts = read_system_facts(tree.root());
+  CHECK(facts.capabilities == 0xc000000000);
+  CHECK(facts.perf_event_paranoid == -1);
+  CHECK(facts.unprivileged_bpf_disabled == 2);
+  CHECK(facts.lockdown == "integrity");
+  CHECK(facts.selinux_enforces == true);
+  CHECK(facts.bpffs == "/data/tracefs");
+  CHECK(facts.tracefs == "/sys/kernel/tracing");
+  CHECK(facts.uprobe_events_writable);
+  CHECK(!facts.kernel_btf);
+}
+
+TEST_CASE("files that are missing or odd give no facts") {
+  const Tree tree;
+  tree.put("/proc/self/status", "CapEff:\n");
+  tree.put("/proc/sys/kernel/perf_event_paranoid", "two\n");
+  tree.put("/sys/kernel/security/lockdown", "] none [\n");
+  tree.put("/proc/self/mounts", "x\nbpf /a\n\n");
+  const SystemFacts facts = read_system_facts(tree.root());
+  CHECK(!facts.capabilities);
+  CHECK(!facts.perf_event_paranoid);
+  CHECK(!facts.lockdown);
+  CHECK(!facts.selinux_enforces);
+  CHECK(!facts.bpffs);
+  CHECK(!facts.tracefs);
+}
