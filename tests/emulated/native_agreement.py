@@ -1,27 +1,29 @@
 #!/usr/bin/env python3
-"""Who gives an answer must not change it: the build for another machine and the native one, asked the
-same about the same files, byte for byte. Usage:
-native_agreement.py UPROBECTL NATIVE_UPROBECTL FIXTURES LIBRARIES; prints TAP."""
+"""Who gives an answer must not change it: the build for another machine and the native one are asked the
+same about the same files, and compared byte for byte.
+
+Usage: native_agreement.py UPROBECTL NATIVE_UPROBECTL FIXTURES LIBRARIES
+Prints TAP."""
 
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
 # Of the machine itself and of the other one, with C, C++ and many versions.
-LIBRARIES = ["libc.so.6", "libstdc++.so.6", "libm.so.6"]
-HOST_FOLDERS = ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"]
+LIBRARIES = ["libc.so.6", "libstdc++.so.6"]
+HOST_FOLDER = "/usr/lib/x86_64-linux-gnu"
 
 
 def questions(file):
     """Listings, patterns, numbers, and what cannot be answered; more of an archive's entries."""
     if file.suffix == ".apk":
-        entries = subprocess.run(["unzip", "-Z1", file], capture_output=True, text=True).stdout.split()
         yield ["list-symbols", file]
         yield ["list-symbols", "--json", file]
-        targets = [f"{file}!/{entry}" for entry in entries if entry.endswith(".so")]
+        targets = [f"{file}!/{entry}" for entry in zipfile.ZipFile(file).namelist() if entry.endswith(".so")]
         yield ["resolve", "--json", file, "file-offset:0x1000", "file-offset:0x28034"]
     else:
         targets = [str(file)]
@@ -54,7 +56,7 @@ def first_difference(theirs, ours):
 def main(program, native, fixtures, libraries):
     tap = Tap()
     files = sorted([*Path(fixtures).rglob("*.so"), *Path(fixtures).rglob("*.apk")])
-    for folder in (libraries, *HOST_FOLDERS):
+    for folder in (libraries, HOST_FOLDER):
         files += [path for name in LIBRARIES if (path := Path(folder, name)).exists()]
     if not Path(native).exists() or not files:
         tap.skip("answers of both builds", f"no native build with tests: {native}")
