@@ -3,8 +3,10 @@
 // in which form it appears.
 #pragma once
 
+#include "uprobectl/bpf/object.hpp"
 #include "uprobectl/doctor.hpp"
 #include "uprobectl/events.hpp"
+#include "uprobectl/inventory.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <chrono>
@@ -115,6 +117,8 @@ public:
   virtual void symbol(const SymbolRecord& record) = 0;
   virtual void library(const LibraryRecord& record) = 0;
   virtual void drift(const DriftRecord& record) = 0;
+  virtual void installed_probe(const InstalledProbe& probe) = 0;
+  virtual void pinned(const Pin& pin) = 0;
   virtual void check(const Check& check) = 0;
   virtual void attached(const AttachedRecord& record) = 0;
   virtual void event(const Event& event) = 0;

@@ -1,6 +1,7 @@
 #include "bpf/embedded.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
+#include "bpf/verifier_log.hpp"
 #include "uprobectl/bpf.hpp"
 
 #include <algorithm>
@@ -32,15 +33,6 @@ int visit_record(void* context, void* data, std::size_t size) {
   if (drain.visit == nullptr) return 0;
   if (!(*drain.visit)({static_cast<const std::byte*>(data), size})) drain.stopped = true;
   return drain.stopped || --drain.left == 0 ? -1 : 0;
-}
-
-// The end of the verifier's log is where it says what it refused.
-std::string last_lines(std::string_view log, int count) {
-  while (log.ends_with('\n')) log.remove_suffix(1);
-  auto start = log.size();
-  while (count-- > 0 && start != std::string_view::npos && start > 0)
-    start = log.rfind('\n', start - 1);
-  return std::string(start == std::string_view::npos ? log : log.substr(start));
 }
 
 std::uint64_t sum_over_cpus(int map, std::uint32_t index) {

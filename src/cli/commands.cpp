@@ -17,6 +17,9 @@ constexpr std::array all_commands = {
             "what can be probed; an archive without entry: its libraries", run_list_symbols},
     Command{"attach", "attach [options] TARGET FUNCTION…", "probe for a fixed duration",
             run_attach},
+    Command{"load", "load OBJECT.o --pin DIR | --unpin DIR",
+            "pin a BPF object's programs and maps, take them away", run_load},
+    Command{"list-probes", "list-probes", "who probes this machine now", run_list_probes},
     Command{"doctor", "doctor", "what this kernel and this user can do, and what to change",
             run_doctor},
 };

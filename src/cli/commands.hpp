@@ -13,6 +13,8 @@ namespace uprobectl::cli {
 ExitCode run_resolve(const std::vector<std::string>& arguments);
 ExitCode run_list_symbols(const std::vector<std::string>& arguments);
 ExitCode run_attach(const std::vector<std::string>& arguments);
+ExitCode run_load(const std::vector<std::string>& arguments);
+ExitCode run_list_probes(const std::vector<std::string>& arguments);
 ExitCode run_doctor(const std::vector<std::string>& arguments);
 
 struct Command {

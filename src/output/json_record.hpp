@@ -67,7 +67,8 @@ private:
     else
       write(nullptr);
   }
-  void write(const std::vector<std::string>& values) {
+  template <typename T>
+  void write(const std::vector<T>& values) {
     out_ += '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i != 0) out_ += ',';

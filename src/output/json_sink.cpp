@@ -94,6 +94,34 @@ public:
     finish(record);
   }
 
+  void installed_probe(const InstalledProbe& probe) override {
+    JsonRecord record(line_, "installed_probe");
+    record.field("mechanism", probe.mechanism);
+    record.field("file", probe.file);
+    record.field("entry", probe.entry);
+    record.field("offset", probe.offset);
+    record.field("kind", probe.on_return ? "return" : "entry");
+    record.field("symbol", probe.symbol);
+    record.field("pid", probe.filter ? std::optional(static_cast<std::uint32_t>(*probe.filter))
+                                     : std::nullopt);
+    std::vector<std::uint32_t> holders;
+    for (const ProbeHolder& holder : probe.holders)
+      holders.push_back(static_cast<std::uint32_t>(holder.pid));
+    record.field("holders", holders);
+    record.field("program", probe.program);
+    record.field("event", probe.event);
+    record.field("leftover", probe.leftover);
+    finish(record);
+  }
+
+  void pinned(const Pin& pin) override {
+    JsonRecord record(line_, "pinned");
+    record.field("kind", pin.kind);
+    record.field("name", pin.name);
+    record.field("path", pin.path);
+    finish(record);
+  }
+
   void check(const Check& check) override {
     JsonRecord record(line_, "check");
     record.field("name", check.name);

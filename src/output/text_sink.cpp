@@ -78,6 +78,25 @@ public:
                 drift.target, drift.symbol.value_or(drift.request.value_or(""))});
   }
 
+  void installed_probe(const InstalledProbe& probe) override {
+    header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
+    std::string holders;
+    for (const ProbeHolder& holder : probe.holders)
+      holders +=
+          (holders.empty() ? "" : " ") + holder.comm + "[" + std::to_string(holder.pid) + "]";
+    std::string note = probe.event.value_or("");
+    if (probe.filter) note += "only process " + std::to_string(*probe.filter);
+    if (probe.leftover) note += note.empty() ? "leftover" : ", leftover";
+    table_.row({hex(probe.offset.value), to_string(BinaryPath{probe.file, probe.entry}),
+                probe.symbol.value_or("-"), probe.on_return ? "return" : "entry", probe.mechanism,
+                holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
+  }
+
+  void pinned(const Pin& pin) override {
+    header({"KIND", "NAME", "PATH"});
+    table_.row({pin.kind, pin.name, pin.path});
+  }
+
   void check(const Check& check) override {
     header({"NAME", "OK", "REASON", "FIX"});
     table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});

@@ -14,6 +14,8 @@ folder=$(dirname "$0")
 . "$folder/end_scenarios.sh"
 # shellcheck source=tests/guest/refusal_scenarios.sh
 . "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/load_scenarios.sh
+. "$folder/load_scenarios.sh"
 
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
@@ -52,4 +54,5 @@ for mechanism in perf multi; do
 done
 end_scenarios
 refusal_scenarios
+load_scenarios
 finish_suite

@@ -13,6 +13,7 @@ hit_scenarios() { # MECHANISM
   scenario "$1: a function that calls others, entry and return" probes_calling_function "$1"
   scenario "$1: -p leaves other processes out" filters_by_pid "$1"
   scenario "$1: without -p all processes are probed" probes_all_processes "$1"
+  scenario "$1: list-probes tells who probes" lists_probes "$1"
   scenario "$1: the target's code is as before afterwards" restores_code "$1"
 }
 
@@ -228,4 +229,19 @@ restores_code() {
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'code' "$code" "$(code_of target "$started_pid")"
+}
+
+# While they are in place, and only then.
+lists_probes() { # MECHANISM
+  needs "$1"
+  start_workload target --calls 1
+  start_attach -d 120 --mechanism "$1" --entry --return "$FIXTURES/workload" work_six
+  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  holder="uprobectl[[]$(cat attach.pid)[]]"
+  for kind in entry return; do
+    grep -q "/workload	work_six	$kind	$1	.*$holder	on_$kind\$" probes ||
+      fail "no $kind probe of ours in: $(cat probes)"
+  done
+  stop_attach
+  ! "$UPROBECTL" list-probes | grep "$holder" || fail 'it is still listed'
 }

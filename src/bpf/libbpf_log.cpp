@@ -1,0 +1,44 @@
+#include "bpf/libbpf_log.hpp"
+
+#include <array>
+#include <bpf/libbpf.h>
+#include <cstdarg>
+#include <cstdio>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t most_text = 16384;
+
+// libbpf's callback has no context argument.
+thread_local std::string* collected = nullptr;
+
+int collect(libbpf_print_level level, const char* format, va_list arguments) {
+  if (level != LIBBPF_WARN || collected == nullptr || collected->size() > most_text) return 0;
+  std::array<char, 1024> line{};
+  const int size = std::vsnprintf(line.data(), line.size(), format, arguments);
+  if (size > 0) *collected += line.data();
+  return size;
+}
+
+} // namespace
+
+LibbpfLog::LibbpfLog() {
+  collected = &text_;
+  libbpf_set_print(collect);
+}
+
+LibbpfLog::~LibbpfLog() {
+  libbpf_set_print(nullptr);
+  collected = nullptr;
+}
+
+std::string LibbpfLog::cause() const {
+  std::string line = text_.substr(0, text_.find('\n'));
+  constexpr std::string_view prefix = "libbpf: ";
+  if (line.starts_with(prefix)) line.erase(0, prefix.size());
+  return line;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,150 @@
+#include "bpf/libbpf_log.hpp"
+#include "bpf/link_create.hpp"
+#include "bpf/object_state.hpp"
+#include "bpf/permission.hpp"
+#include "bpf/verifier_log.hpp"
+
+#include <bpf/bpf.h>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <sys/stat.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t log_size = 1U << 20;
+
+std::string base_name(std::string_view path) {
+  std::string name(path.substr(path.rfind('/') + 1));
+  for (const std::string_view ending : {".o", ".bpf"})
+    if (name.ends_with(ending) && name.size() > ending.size())
+      name.resize(name.size() - ending.size());
+  return name;
+}
+
+// A regular file that can be read: libbpf says only "invalid argument" to much else.
+Result<void> check_file(const std::string& path) {
+  const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+  if (!file) return fail(system_error(errno, path));
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return fail(system_error(errno, path));
+  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::not_elf, path + ": not a regular file");
+  return {};
+}
+
+Error open_error(const std::string& path, int errnum, const std::string& cause) {
+  if (cause.find("legacy map definitions") != std::string::npos)
+    return Error{ErrorKind::unsupported, path + ": it defines maps the old way, in SEC(\"maps\")"}
+        .hint("libbpf 1.0 ended that: define them in SEC(\".maps\") with their BTF types");
+  Error error{ErrorKind::not_elf, path + ": not a BPF object file"};
+  if (errnum == ENOENT && cause.empty()) return system_error(errnum, path);
+  return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
+}
+
+std::uint32_t attach_type(SectionKind kind) {
+  switch (kind) {
+  case SectionKind::uprobe_multi:
+    return attach_type_uprobe_multi;
+  case SectionKind::uprobe_session:
+    return attach_type_uprobe_session;
+  case SectionKind::uprobe:
+  case SectionKind::other:
+    break;
+  }
+  return 0;
+}
+
+// Debian's libbpf 1.1.2 does not know the multi, session and sleepable usdt sections and would load
+// them as no type at all.
+void complete_type(bpf_program* program, const ObjectProgram& described) {
+  if (described.kind == SectionKind::other) return;
+  bpf_program__set_type(program, BPF_PROG_TYPE_KPROBE);
+  bpf_program__set_expected_attach_type(program,
+                                        static_cast<bpf_attach_type>(attach_type(described.kind)));
+  if (described.sleepable)
+    bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
+}
+
+} // namespace
+
+ObjectProgram classify_section(std::string_view name, std::string_view section) {
+  ObjectProgram program{.name = std::string(name), .section = std::string(section)};
+  std::string_view kind = section.substr(0, section.find('/'));
+  if (kind.ends_with(".s")) {
+    program.sleepable = true;
+    kind.remove_suffix(2);
+  }
+  program.on_return = kind.starts_with("uretprobe");
+  if (kind == "uprobe" || kind == "uretprobe" || kind == "usdt")
+    program.kind = SectionKind::uprobe;
+  else if (kind == "uprobe.multi" || kind == "uretprobe.multi")
+    program.kind = SectionKind::uprobe_multi;
+  else if (kind == "uprobe.session")
+    program.kind = SectionKind::uprobe_session;
+  else
+    program.sleepable = false; // libbpf's business
+  return program;
+}
+
+BpfObject::BpfObject(std::unique_ptr<State> state) : state_(std::move(state)) {}
+BpfObject::BpfObject(BpfObject&&) noexcept = default;
+BpfObject& BpfObject::operator=(BpfObject&&) noexcept = default;
+BpfObject::~BpfObject() = default;
+
+const std::string& BpfObject::name() const { return state_->name; }
+const std::string& BpfObject::verifier_log() const { return state_->log; }
+std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
+std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
+
+Result<BpfObject> BpfObject::open(const std::string& path) {
+  if (auto checked = check_file(path); !checked) return fail(std::move(checked).error());
+  auto state = std::make_unique<State>();
+  state->path = path;
+  state->name = base_name(path);
+  state->log.resize(log_size);
+  const LibbpfLog said;
+  LIBBPF_OPTS(bpf_object_open_opts, options, .kernel_log_buf = state->log.data(),
+              .kernel_log_size = state->log.size());
+  state->object.reset(bpf_object__open_file(path.c_str(), &options));
+  if (!state->object) return fail(open_error(path, errno, said.cause()));
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, state->object.get()) {
+    state->programs.push_back(
+        classify_section(bpf_program__name(program), bpf_program__section_name(program)));
+    complete_type(program, state->programs.back());
+  }
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, state->object.get())
+      state->maps.push_back({.name = bpf_map__name(map)});
+  if (state->programs.empty())
+    return fail(ErrorKind::not_found, path + ": there is no program in it");
+  return BpfObject(std::move(state));
+}
+
+Result<void> BpfObject::load() {
+  const LibbpfLog said;
+  const int error = bpf_object__load(state_->object.get());
+  state_->log.resize(state_->log.find('\0'));
+  if (error != 0) {
+    const std::string verifier = last_lines(state_->log, 3);
+    Error failure =
+        verifier.empty() || -error == EPERM
+            ? bpf_load_error(-error, state_->path + ": cannot be loaded")
+            : Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"};
+    if (!verifier.empty()) return fail(std::move(failure).hint("the verifier said: " + verifier));
+    const std::string cause = said.cause();
+    return fail(cause.empty() ? failure : std::move(failure).hint("libbpf said: " + cause));
+  }
+  std::size_t index = 0;
+  bpf_program* program = nullptr;
+  bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].fd =
+      bpf_program__fd(program);
+  index = 0;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);
+  return {};
+}
+
+} // namespace uprobectl

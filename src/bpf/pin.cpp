@@ -1,0 +1,191 @@
+#include "bpf/permission.hpp"
+#include "uprobectl/bpf/object.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bpf/bpf.h>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t longest_name = 64;
+using PinName = std::array<char, longest_name>; // NUL-padded
+constexpr std::string_view list_name = "uprobectl_pins";
+
+struct Pinned {
+  Pin pin;
+  int fd = -1;
+};
+
+Result<void> check_file_system(const std::string& folder) {
+  struct statfs status{};
+  if (::statfs(folder.c_str(), &status) != 0) return fail(system_error(errno, folder));
+  if (status.f_type == BPF_FS_MAGIC) return {};
+  return fail(Error{ErrorKind::unsupported, folder + ": not in a bpf file system"}.hint(
+      "pins live under /sys/fs/bpf; where nothing is mounted there: mount -t bpf "
+      "bpf /sys/fs/bpf"));
+}
+
+std::string parent_of(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
+  const auto slash = folder.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : folder.substr(0, slash);
+}
+
+// The bpf file system keeps names with a dot for itself.
+std::string pin_name(std::string_view text) {
+  std::string name(text);
+  std::ranges::replace(name, '/', '_');
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
+std::vector<Pinned> planned(const BpfObject& object, const PinRequest& request) {
+  const bool android = request.naming == PinNaming::uprobestats;
+  std::vector<Pinned> pins;
+  const auto add = [&](std::string_view kind, const std::string& name, const std::string& pinned,
+                       int fd) {
+    pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd});
+  };
+  for (const ObjectProgram& program : object.programs())
+    add("program", program.name,
+        android ? "prog_" + object.name() + "_" + program.section : program.name, program.fd);
+  for (const ObjectMap& map : object.maps())
+    add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd);
+  return pins;
+}
+
+// What has been pinned so far is taken away again unless kept.
+class PinGuard {
+public:
+  PinGuard() = default;
+  PinGuard(const PinGuard&) = delete;
+  PinGuard& operator=(const PinGuard&) = delete;
+  ~PinGuard() {
+    for (const std::string& path : paths_) ::unlink(path.c_str());
+    if (!folder_.empty()) ::rmdir(folder_.c_str());
+  }
+
+  Result<void> make_folder(const std::string& folder) {
+    constexpr mode_t mode = 0755;
+    if (::mkdir(folder.c_str(), mode) == 0) {
+      folder_ = folder;
+      return {};
+    }
+    if (errno == EEXIST) return {};
+    return fail(system_error(errno, folder + ": cannot be made"));
+  }
+
+  Result<void> pin(int fd, const std::string& path, std::optional<mode_t> mode) {
+    if (::bpf_obj_pin(fd, path.c_str()) != 0) {
+      if (errno == EEXIST)
+        return fail(
+            Error{ErrorKind::duplicated, path + ": is there already, nothing was pinned"}.hint(
+                "take away what uprobectl has pinned there with: load --unpin DIR"));
+      return fail(system_error(errno, path + ": cannot be pinned"));
+    }
+    paths_.push_back(path);
+    if (mode && ::chmod(path.c_str(), *mode) != 0)
+      return fail(system_error(errno, path + ": its mode cannot be set"));
+    return {};
+  }
+
+  void keep() {
+    paths_.clear();
+    folder_.clear();
+  }
+
+private:
+  std::vector<std::string> paths_;
+  std::string folder_;
+};
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// The list of what is pinned: a hash map from name to 0 for a program, 1 for a map.
+Result<UniqueFd> make_list(std::span<const Pinned> pins) {
+  UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), longest_name, 4,
+                                 static_cast<std::uint32_t>(pins.size()), nullptr)};
+  if (!list) return fail(bpf_load_error(errno, "cannot make a BPF map"));
+  for (const Pinned& pinned : pins) {
+    const std::string name = file_name(pinned.pin.path);
+    PinName key{};
+    if (name.size() >= key.size())
+      return fail(ErrorKind::unsupported,
+                  fmt::format("{}: the name has over {} bytes", name, longest_name - 1));
+    std::ranges::copy(name, key.begin());
+    const std::uint32_t value = pinned.pin.kind == "map" ? 1 : 0;
+    if (::bpf_map_update_elem(list.get(), key.data(), &value, BPF_NOEXIST) != 0)
+      return fail(ErrorKind::duplicated,
+                  fmt::format("two programs or maps would be pinned as '{}'", name));
+  }
+  return list;
+}
+
+} // namespace
+
+Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
+  // Looked at first: mkdir would make the folder in any file system.
+  if (auto checked = check_file_system(parent_of(request.folder)); !checked)
+    return fail(std::move(checked).error());
+  const std::vector<Pinned> pins = planned(object, request);
+  const auto list = make_list(pins);
+  if (!list) return fail(list.error());
+  PinGuard guard;
+  if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
+  // The list first: a run that is killed in between leaves what unpin can take away.
+  if (auto done = guard.pin(list->get(), request.folder + "/" + std::string(list_name), {}); !done)
+    return fail(std::move(done).error());
+  std::vector<Pin> result;
+  for (const Pinned& pinned : pins) {
+    if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
+      return fail(std::move(done).error());
+    result.push_back(pinned.pin);
+  }
+  guard.keep();
+  return result;
+}
+
+Result<std::vector<Pin>> unpin(const std::string& folder) {
+  const std::string list_path = folder + "/" + std::string(list_name);
+  const UniqueFd list{::bpf_obj_get(list_path.c_str())};
+  if (!list && errno == ENOENT)
+    return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
+  if (!list) return fail(system_error(errno, list_path));
+  bpf_map_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != longest_name ||
+      info.value_size != 4)
+    return fail(ErrorKind::corrupt, list_path + ": not the list that uprobectl load makes");
+  std::vector<Pin> taken;
+  PinName name{};
+  PinName next{};
+  const void* from = nullptr;
+  while (::bpf_map_get_next_key(list.get(), from, next.data()) == 0) {
+    name = next;
+    from = name.data();
+    std::uint32_t is_map = 0;
+    ::bpf_map_lookup_elem(list.get(), name.data(), &is_map);
+    name.back() = '\0';
+    const std::string path = folder + "/" + name.data();
+    if (::unlink(path.c_str()) == 0)
+      taken.push_back({is_map != 0 ? "map" : "program", name.data(), path});
+    else if (errno != ENOENT)
+      return fail(system_error(errno, path + ": cannot be taken away"));
+  }
+  if (::unlink(list_path.c_str()) != 0) return fail(system_error(errno, list_path));
+  ::rmdir(folder.c_str()); // stays where something else is in it
+  std::ranges::sort(taken, {}, &Pin::path);
+  return taken;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,76 @@
+#include "inventory/holders.hpp"
+
+#include "uprobectl/process.hpp"
+
+#include <charconv>
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> link_text(const std::string& path) {
+  std::string text(PATH_MAX, '\0');
+  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+  if (size < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+// The "link_id:" of a BPF link's fdinfo.
+std::optional<std::uint32_t> link_id(const std::string& path) {
+  std::ifstream file(path);
+  constexpr std::string_view key = "link_id:";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    const auto start = line.find_first_not_of(" \t", key.size());
+    if (start == std::string::npos) return std::nullopt;
+    std::uint32_t id = 0;
+    const auto [end, error] = std::from_chars(line.data() + start, line.data() + line.size(), id);
+    return error == std::errc() ? std::optional(id) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// A file that was given as a descriptor is known by that descriptor's number in the holder.
+void resolve_descriptor(HeldProbes& probe, const std::string& process) {
+  constexpr std::string_view own = "/proc/self/";
+  if (!probe.path.starts_with(own)) return;
+  if (auto path = link_text(process + "/" + probe.path.substr(own.size())))
+    probe.path = std::move(*path);
+}
+
+void look_at(pid_t pid, Holders& holders) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::error_code failure;
+  fs::directory_iterator descriptor(process + "/fd", failure);
+  if (failure && failure != std::errc::no_such_file_or_directory) ++holders.unreadable;
+  for (; !failure && descriptor != fs::directory_iterator(); descriptor.increment(failure)) {
+    const auto what = link_text(descriptor->path().string());
+    if (!what) continue;
+    const std::string number = descriptor->path().filename().string();
+    if (what->starts_with("anon_inode:bpf_link") || what->starts_with("anon_inode:bpf-link")) {
+      if (const auto id = link_id(process + "/fdinfo/" + number)) holders.links[*id].push_back(pid);
+    } else if (*what == "anon_inode:[perf_event]") {
+      auto probe = probe_of_perf_event(pid, std::atoi(number.c_str()));
+      if (!probe) continue;
+      resolve_descriptor(*probe, process);
+      holders.perf_events.push_back({.holder = pid, .probe = std::move(*probe)});
+    }
+  }
+}
+
+} // namespace
+
+Holders find_holders() {
+  Holders holders;
+  for (const pid_t pid : all_processes()) look_at(pid, holders);
+  return holders;
+}
+
+} // namespace uprobectl

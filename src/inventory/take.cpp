@@ -1,0 +1,140 @@
+#include "inventory/holders.hpp"
+#include "inventory/names.hpp"
+#include "uprobectl/inventory.hpp"
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <tuple>
+
+namespace uprobectl {
+
+namespace {
+
+std::optional<std::string> read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+class InventoryTaker {
+public:
+  Result<Inventory> take() && {
+    auto links = all_links();
+    if (!links) return fail(std::move(links).error());
+    const Holders holders = find_holders();
+    for (const std::uint32_t link : *links) add_link(link, holders);
+    for (const HeldPerfProbe& event : holders.perf_events) add_perf_event(event);
+    add_tracefs();
+    if (holders.unreadable > 0)
+      inventory_.warnings.push_back(
+          fmt::format("{} processes could not be looked at", holders.unreadable));
+    if (untold_ > 0)
+      inventory_.warnings.push_back(fmt::format(
+          "{} uprobe_multi links are not listed: kernels tell their probes from Linux 6.8 on",
+          untold_));
+    std::vector<InstalledProbe>& probes = inventory_.probes;
+    name_probes(probes);
+    std::ranges::sort(probes, {}, [](const InstalledProbe& probe) {
+      return std::tuple(std::string_view(probe.file), probe.offset, probe.on_return,
+                        std::string_view(probe.mechanism));
+    });
+    return std::move(inventory_);
+  }
+
+private:
+  // A link on a perf event that a process holds is found by its event, on older kernels too.
+  void add_link(std::uint32_t link, const Holders& holders) {
+    const auto found = holders.links.find(link);
+    const bool held = found != holders.links.end();
+    if (const auto multi = probes_of_multi_link(link)) {
+      add(*multi, "multi", held ? found->second : std::vector<pid_t>());
+      if (multi->offsets.empty()) ++untold_;
+    } else if (const auto perf = held ? std::nullopt : probe_of_perf_link(link))
+      add(*perf, "perf", {});
+  }
+
+  // A probe is kept by each descriptor of its event, after a fork by several processes'.
+  void add_perf_event(const HeldPerfProbe& event) {
+    const FileOffset offset = event.probe.offsets.front();
+    for (InstalledProbe& known : inventory_.probes) {
+      if (known.mechanism != "perf" || known.file != event.probe.path || known.offset != offset ||
+          known.on_return != event.probe.on_return ||
+          known.program != program_name(event.probe.program))
+        continue;
+      if (std::ranges::find(known.holders, event.holder, &ProbeHolder::pid) == known.holders.end())
+        known.holders.push_back(holder_of(event.holder));
+      return;
+    }
+    add(event.probe, "perf", {event.holder});
+  }
+
+  static ProbeHolder holder_of(pid_t pid) {
+    return {.pid = pid, .comm = command_name(pid).value_or("")};
+  }
+
+  void add(const HeldProbes& held, std::string_view mechanism, const std::vector<pid_t>& pids) {
+    std::vector<ProbeHolder> holders;
+    for (const pid_t pid : pids) holders.push_back(holder_of(pid));
+    std::ranges::sort(holders);
+    holders.erase(std::ranges::unique(holders).begin(), holders.end());
+    for (const FileOffset offset : held.offsets)
+      inventory_.probes.push_back(
+          {.mechanism = std::string(mechanism),
+           .file = held.path,
+           .entry = {},
+           .offset = offset,
+           .on_return = held.on_return,
+           .symbol = {},
+           .filter = held.filter > 0 ? std::optional(held.filter) : std::nullopt,
+           .holders = holders,
+           .program = program_name(held.program),
+           .event = {},
+           .leftover = holders.empty()});
+  }
+
+  void add_tracefs() {
+    constexpr std::array roots = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+    for (const std::string root : roots) {
+      const auto text = read_text(root + "/uprobe_events");
+      if (!text) continue;
+      TracefsEvents parsed = parse_uprobe_events(*text);
+      for (TracefsEvent& event : parsed.events) {
+        const auto enabled = read_text(root + "/events/" + event.name + "/enable");
+        const bool has_program =
+            std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
+              return probe.file == event.path && probe.offset == event.offset;
+            });
+        inventory_.probes.push_back(
+            {.mechanism = "tracefs",
+             .file = std::move(event.path),
+             .entry = {},
+             .offset = event.offset,
+             .on_return = event.on_return,
+             .symbol = {},
+             .filter = {},
+             .holders = {},
+             .program = {},
+             .event = std::move(event.name),
+             .leftover = !has_program && (!enabled || !enabled->starts_with('1'))});
+      }
+      if (parsed.unknown_lines > 0)
+        inventory_.warnings.push_back(fmt::format("{} lines of {}/uprobe_events are not understood",
+                                                  parsed.unknown_lines, root));
+      return;
+    }
+    inventory_.warnings.push_back("no tracefs can be read: its events are not listed");
+  }
+
+  Inventory inventory_;
+  std::size_t untold_ = 0; // links whose probes the kernel does not tell
+};
+
+} // namespace
+
+Result<Inventory> take_inventory() { return InventoryTaker().take(); }
+
+} // namespace uprobectl
