@@ -95,6 +95,10 @@ public:
   // longer than 64 KiB). Compiler-made entries are given too: sections, files, mapping symbols.
   std::optional<Symbol> at(std::uint32_t index) const;
 
+  // Says that at() will be asked for this entry soon, by somebody who reads on and on: names lie
+  // scattered over megabytes, and waiting for the memory of each takes longer than all the rest.
+  void expect(std::uint32_t index) const;
+
   // Whether the entry has this name, its version aside: cheaper than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
 

@@ -25,6 +25,11 @@ public:
   void append(std::string_view text);
   void flush(); // waits until all is written
 
+  // For text that is made piece by piece: what has been added at the end of the draft is appended
+  // by commit(), which must come before any other call.
+  std::string& draft() { return pending_; }
+  void commit();
+
   // For a run that must not stall with its reader: append() no longer writes by itself, and these
   // two do. flush_some() writes what is taken without waiting; flush_within() waits for a slow
   // reader, but no longer than this without any progress, and is false if it gave up.
@@ -55,6 +60,7 @@ struct SymbolRecord {
   std::string_view target; // shown where several targets are listed
   std::string_view real_path;
   elf::Symbol symbol;
+  std::optional<std::string_view> demangled = {};       // as demangle() gives it
   std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
   std::vector<elf::Symbol> folded = {};                 // further names on the same line
 };
@@ -152,6 +158,7 @@ struct TextStyle {
   bool offset_only = false; // match: the number alone
   bool verbose = false;     // match: the sum that makes the offset
   bool aliases = false;     // match: the other names of the place
+  bool instruction = false; // match: the instruction there; always when verbose
 };
 
 std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style);

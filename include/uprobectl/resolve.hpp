@@ -26,8 +26,13 @@ struct ResolveOptions {
   bool all = false;     // every place of an ambiguous name
   bool clones = false;  // what the compiler made of a function ("f.constprop.0"), too
   bool aliases = false; // fill in ProbePoint::aliases
-  bool unsafe =
-      false; // "+N" beyond the symbol and places where no instruction can begin: warned of
+  bool unsafe = false;  // "+N" beyond the symbol and places where no instruction begins: warned of
+  // A probe is to be put there: a number inside an instruction, of which people who only want its
+  // name are warned, is an error as "+N" is.
+  bool to_probe = false;
+  // Fill in ProbePoint::instruction; wanted: and say so where there is none to show.
+  enum class Instructions { none, where_known, wanted };
+  Instructions instructions = Instructions::none;
   // Look for clones and folded functions to warn of even where the name came through the hash
   // table, for which everything else would not be read. Names from other tables get this anyway.
   bool thorough = false;
@@ -68,13 +73,15 @@ struct ProbePoint {
   elf::Machine machine;
   std::optional<std::string> build_id;
   std::optional<std::vector<std::string>>
-      aliases;                       // raw names of the symbol's address; if asked for
-  std::vector<std::string> warnings; // what a person should know before probing here
+      aliases;                            // raw names of the symbol's address; if asked for
+  std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
+  std::vector<std::string> warnings;      // what a person should know before probing here
 };
 
 // "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
 std::string display_name(const ProbePoint& point);
-std::string display_name(const elf::Symbol& symbol); // "free@plt" for a PLT entry
+std::string display_name(const elf::Symbol& symbol);   // "free@plt" for a PLT entry
+std::string display_suffix(const elf::Symbol& symbol); // of it: "@plt", "@@V", "@V" or nothing
 
 // A library inside an archive, as `list-symbols ARCHIVE` shows it.
 struct ArchiveLibrary {

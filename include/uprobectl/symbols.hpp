@@ -22,6 +22,22 @@ SymbolKind kind_of(const elf::Symbol& symbol);
 // name is not mangled.
 std::optional<std::string> demangle(std::string_view raw);
 
+// The demangled names of a long list, one after another. Demangling is most of what a listing
+// costs, so threads, as many as processors, work some hundred names ahead of the reader. A list of
+// less than 4096 names is demangled by the reader itself.
+class DemangledNames {
+public:
+  explicit DemangledNames(std::span<const std::string_view> raw); // outlives this
+  ~DemangledNames();
+
+  // What demangle() gives for the next name, of which there must be one. Valid until the next call.
+  std::optional<std::string_view> next();
+
+private:
+  class Team;
+  std::unique_ptr<Team> team_;
+};
+
 // `*`, `?`, `[ab]`, `[!a-c]`, `\x`; the whole name must match. No exponential backtracking.
 // is_pattern is true if an unescaped metacharacter is in it; C++ `operator*`, `operator[]` and `T*`
 // parameters are names, see parse_function in resolve.

@@ -10,6 +10,7 @@ struct VerifyRequest {
   std::vector<RecordedMatch> recorded;
   std::optional<std::string> target; // asked here instead of in the recorded targets, entry kept
   TargetOptions target_options;      // symbols of stripped files may need the same places again
+  bool unsafe = false;               // places that only ResolveOptions::unsafe takes, too
 };
 
 struct VerifyOutcome {

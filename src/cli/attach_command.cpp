@@ -19,6 +19,7 @@ struct AttachOptions {
   bool keep_going = false;
   bool dry_run = false;
   ResolveOptions resolve = {};
+  bool instruction = false;
   std::vector<std::string> debug_places;
   std::optional<std::string> command_line;
   bool forward_exit = false;
@@ -106,7 +107,8 @@ void add_options(OptionParser& parser, AttachOptions& options) {
   parser.flag("--all", options.resolve.all, "probe every place of an ambiguous name");
   parser.flag("--clones", options.resolve.clones, "probe the compiler's clones of a function, too");
   parser.flag("--unsafe", options.resolve.unsafe,
-              "allow +N beyond a function and places where no instruction begins");
+              "allow +N beyond a function and inside an instruction");
+  add_instruction_option(parser, options.instruction);
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
   add_debug_options(parser, options.debug_places);
 }
@@ -130,9 +132,10 @@ ExitCode run_attach(const std::vector<std::string>& arguments) {
   add_options(parser, options);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
+  options.resolve.instructions = instructions_of(common, options.instruction);
   auto request = make_request(parser, options, *parsed);
   if (!request) return finish_with(request.error(), common);
-  const auto console = Console::open(common);
+  const auto console = Console::open(common, {.instruction = options.instruction});
   if (!console) return finish_with(console.error(), common);
 
   const auto outcome =

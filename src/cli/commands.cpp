@@ -69,15 +69,14 @@ ExitCode reject(const std::string& name) {
 
 std::span<const Command> commands() { return all_commands; }
 
-ExitCode dispatch(const std::vector<std::string>& arguments) {
+ExitCode dispatch(std::vector<std::string> arguments) {
   const std::size_t at = find_command(arguments);
   if (at == arguments.size()) return run_without_command(arguments);
   const auto command =
       std::ranges::find(all_commands, std::string_view(arguments[at]), &Command::name);
   if (command == all_commands.end()) return reject(arguments[at]);
-  auto rest = arguments;
-  rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
-  return command->run(rest);
+  arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  return command->run(arguments);
 }
 
 } // namespace uprobectl::cli

@@ -26,6 +26,6 @@ struct Command {
 std::span<const Command> commands();
 
 // Finds the subcommand among the program's arguments and runs it.
-ExitCode dispatch(const std::vector<std::string>& arguments);
+ExitCode dispatch(std::vector<std::string> arguments);
 
 } // namespace uprobectl::cli

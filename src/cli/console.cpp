@@ -53,6 +53,16 @@ void add_debug_options(OptionParser& parser, std::vector<std::string>& places) {
                "of them; repeatable");
 }
 
+void add_instruction_option(OptionParser& parser, bool& wanted) {
+  parser.flag("--instruction", wanted, "show the machine instruction at each place (x86, arm64)");
+}
+
+ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted) {
+  if (wanted) return ResolveOptions::Instructions::wanted;
+  return options.verbose && !options.json ? ResolveOptions::Instructions::where_known
+                                          : ResolveOptions::Instructions::none;
+}
+
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    const std::vector<std::string>& arguments) {

@@ -21,6 +21,10 @@ void add_common_options(OptionParser& parser, CommonOptions& options);
 // --debug-dir under its three names.
 void add_debug_options(OptionParser& parser, std::vector<std::string>& places);
 
+// --instruction, and what it and -v ask for: JSON has instructions only where they are asked for.
+void add_instruction_option(OptionParser& parser, bool& wanted);
+ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted);
+
 // The arguments of a run that goes on; the exit code of one that ends here, because the command
 // line was wrong (reported) or because it asked for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,

@@ -77,6 +77,14 @@ void add_aliases(std::vector<SymbolRecord>& records, const elf::Image& image,
   }
 }
 
+template <typename T, typename SymbolOf>
+std::vector<std::string_view> raw_names(const std::vector<T>& items, SymbolOf symbol_of) {
+  std::vector<std::string_view> names;
+  names.reserve(items.size());
+  for (const T& item : items) names.push_back(std::invoke(symbol_of, item).name);
+  return names;
+}
+
 void sort(std::vector<SymbolRecord>& records, ListOrder order) {
   if (order == ListOrder::offset) return; // they come by address
   if (order == ListOrder::size) {
@@ -89,10 +97,13 @@ void sort(std::vector<SymbolRecord>& records, ListOrder order) {
     return;
   }
   // What is shown is what people look for: demangled.
+  const auto raw = raw_names(records, &SymbolRecord::symbol);
+  DemangledNames demangled(raw);
   std::vector<std::pair<std::string, std::size_t>> names;
   names.reserve(records.size());
   for (std::size_t i = 0; i < records.size(); ++i)
-    names.emplace_back(display_name(records[i].symbol), i);
+    names.emplace_back(
+        std::string(demangled.next().value_or(raw[i])) + display_suffix(records[i].symbol), i);
   std::ranges::sort(names);
   std::vector<SymbolRecord> sorted;
   sorted.reserve(records.size());
@@ -138,17 +149,21 @@ void for_each_record(const elf::Image& image, std::string_view real_path,
                      const std::function<void(const SymbolRecord&)>& visit) {
   const bool as_they_come = !filter.fold && !filter.aliases && filter.order == ListOrder::offset;
   std::vector<SymbolRecord> records;
-  for (const elf::Symbol& symbol : symbols) {
-    SymbolRecord record{&image, {}, real_path, symbol};
-    if (as_they_come)
-      visit(record);
-    else
-      records.push_back(std::move(record));
+  if (!as_they_come) {
+    for (const elf::Symbol& symbol : symbols) records.push_back({&image, {}, real_path, symbol});
+    if (filter.fold) records = one_a_place(std::move(records));
+    if (filter.fold || filter.aliases) add_aliases(records, image, filter.symbols);
+    sort(records, filter.order);
   }
-  if (filter.fold) records = one_a_place(std::move(records));
-  if (filter.fold || filter.aliases) add_aliases(records, image, filter.symbols);
-  sort(records, filter.order);
-  for (const SymbolRecord& record : records) visit(record);
+  const auto raw = as_they_come ? raw_names(symbols, std::identity())
+                                : raw_names(records, &SymbolRecord::symbol);
+  DemangledNames demangled(raw);
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    SymbolRecord record =
+        as_they_come ? SymbolRecord{&image, {}, real_path, symbols[i]} : std::move(records[i]);
+    record.demangled = demangled.next();
+    visit(record);
+  }
 }
 
 } // namespace uprobectl::cli

@@ -63,6 +63,20 @@ Error OptionParser::usage_error(std::string message) const {
 
 namespace {
 
+bool looks_like_option(std::string_view argument) {
+  return argument.size() >= 2 && argument[0] == '-';
+}
+
+// Where the arguments begin that are positionals for certain: behind the last option and its value,
+// of which it has one at most. There may be thousands, which need not go through CLI11.
+template <typename Iterator>
+Iterator only_positionals(Iterator begin, Iterator end) {
+  const auto behind_last = std::find_if(std::make_reverse_iterator(end),
+                                        std::make_reverse_iterator(begin), looks_like_option)
+                               .base();
+  return behind_last == begin || behind_last == end ? behind_last : behind_last + 1;
+}
+
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -92,17 +106,17 @@ Result<Arguments> OptionParser::parse(const std::vector<std::string>& arguments)
     if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
       return fail(usage_error("option '" + argument.substr(0, argument.size() - 1) +
                               "' needs a value behind its '='"));
+  const auto tail = only_positionals(arguments.begin(), dashes);
   try {
     // CLI11 takes them in reverse order.
-    impl_->app.parse(
-        std::vector<std::string>(std::make_reverse_iterator(dashes), arguments.rend()));
+    impl_->app.parse(std::vector<std::string>(std::make_reverse_iterator(tail), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     return fail(usage_error(message_of(error)));
   }
   result.help = impl_->help;
   result.version = impl_->version;
   for (std::string& extra : impl_->app.remaining()) {
-    if (extra.size() < 2 || extra[0] != '-') {
+    if (!looks_like_option(extra)) {
       result.positionals.push_back(std::move(extra));
       continue;
     }
@@ -112,6 +126,7 @@ Result<Arguments> OptionParser::parse(const std::vector<std::string>& arguments)
     if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));
     return fail(std::move(error));
   }
+  result.positionals.insert(result.positionals.end(), tail, dashes);
   return result;
 }
 

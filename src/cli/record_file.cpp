@@ -1,8 +1,10 @@
 #include "record_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
+#include <iterator>
 #include <unistd.h>
 
 namespace uprobectl::cli {
@@ -73,7 +75,11 @@ Result<std::vector<RequestLine>> read_requests(const std::string& path) {
     if (words->size() == 1) return fail(ErrorKind::usage, "a FUNCTION is missing");
     auto request = request_from_words(std::move(*words));
     if (!request) return fail(std::move(request).error());
-    requests.push_back(std::move(*request));
+    // Thousands of lines mostly ask the same target one after another.
+    if (!requests.empty() && requests.back().target == request->target)
+      std::ranges::move(request->functions, std::back_inserter(requests.back().functions));
+    else
+      requests.push_back(std::move(*request));
     return {};
   });
   if (!done) return fail(std::move(done).error());

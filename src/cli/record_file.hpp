@@ -16,7 +16,8 @@ struct RequestLine {
 // TARGET FUNCTION… of the command line; usage error where one is missing or malformed.
 Result<RequestLine> request_of(const OptionParser& parser, std::vector<std::string> words);
 
-// One request a line; errors name the file and the line.
+// One request a line, those in a row that ask the same target as one; errors name the file and the
+// line.
 Result<std::vector<RequestLine>> read_requests(const std::string& path);
 
 // The match records of a file of JSON Lines; records of other types are passed over.

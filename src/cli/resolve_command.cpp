@@ -74,7 +74,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
                            "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
                            "vaddr:0x…, offset:0x…,\nfile-offset:0x…",
                        .examples = "  uprobectl resolve libc.so.6 malloc\n"
-                                   "  uprobectl resolve --json libc.so.6 'mem*' free+0x4\n"});
+                                   "  uprobectl resolve --json libc.so.6 'mem*' free\n"
+                                   "  uprobectl resolve --instruction libc.so.6 malloc\n"});
   CommonOptions options;
   add_common_options(parser, options);
   TargetOptions target_options;
@@ -87,9 +88,9 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   ResolveOptions how;
   parser.flag("--all", how.all, "take every place of an ambiguous name");
   parser.flag("--aliases", how.aliases, "show the other names of each place");
+  add_instruction_option(parser, style.instruction);
   parser.flag("--clones", how.clones, "take the compiler's clones of a function, too");
-  parser.flag("--unsafe", how.unsafe,
-              "allow +N beyond a function and places where no instruction begins");
+  parser.flag("--unsafe", how.unsafe, "allow +N beyond a function and inside an instruction");
   parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
   add_pid_option(parser, pid_lists);
   add_verify_options(parser, verify);
@@ -103,6 +104,8 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
+  verify.unsafe = how.unsafe;
+  how.instructions = instructions_of(options, style.instruction);
 
   std::vector<RequestLine> requests;
   if (!verify.record) {

@@ -67,8 +67,10 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
     console.fail(recorded.error());
     return console.finish();
   }
-  VerifyRequest request{
-      .recorded = std::move(*recorded), .target = std::nullopt, .target_options = target_options};
+  VerifyRequest request{.recorded = std::move(*recorded),
+                        .target = std::nullopt,
+                        .target_options = target_options,
+                        .unsafe = options.unsafe};
   if (!arguments.positionals.empty()) request.target = arguments.positionals.front();
   if (!arguments.after_dashes.empty()) request.target = arguments.after_dashes.front();
 

@@ -9,6 +9,7 @@ struct VerifyOptions {
   std::optional<std::string> record;  // --verify
   std::optional<std::string> fail_on; // --fail-on: changes that make the run fail
   bool update = false;                // --update
+  bool unsafe = false;                // --unsafe, as when it was recorded
 };
 
 void add_verify_options(OptionParser& parser, VerifyOptions& options);

@@ -65,8 +65,11 @@ std::uint64_t GnuHashTable::chain_offset(std::uint32_t index) const {
 
 void GnuHashTable::for_each_candidate(std::string_view name, const VisitIndex& visit) const {
   const std::uint32_t hash = gnu_hash(name);
-  if (bucket_count_ == 0 || !may_contain(hash)) return;
-  std::uint32_t index = *word(buckets_at_ + std::uint64_t{hash % bucket_count_} * 4);
+  if (bucket_count_ == 0) return;
+  const std::uint64_t bucket_at = buckets_at_ + std::uint64_t{hash % bucket_count_} * 4;
+  __builtin_prefetch(&bytes_[bucket_at]); // comes while the filter is looked at
+  if (!may_contain(hash)) return;
+  std::uint32_t index = *word(bucket_at);
   if (index == 0 || index < first_hashed_) return;
   for (;; ++index) {
     const auto chained = word(chain_offset(index));

@@ -1,6 +1,8 @@
 #include "elf/names.hpp"
 #include "elf/structures.hpp"
 
+#include <algorithm>
+
 namespace uprobectl::elf {
 
 namespace {
@@ -104,6 +106,20 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
     }
   }
   return symbol;
+}
+
+void SymbolTable::expect(std::uint32_t index) const {
+  if (index >= count_) return;
+  const std::uint64_t offset = index * symbol_size(parts_.machine);
+  const auto start =
+      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
+  if (!start) return;
+  // Bytes: mangled names are long, and a processor fetches a line of its cache at a time.
+  constexpr std::uint64_t usual_name = 256;
+  constexpr std::uint64_t cache_line = 64;
+  const std::uint64_t end = std::min<std::uint64_t>(*start + usual_name, parts_.strings.size());
+  for (std::uint64_t at = *start; at < end; at += cache_line)
+    __builtin_prefetch(&parts_.strings[at]);
 }
 
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {

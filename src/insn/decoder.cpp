@@ -8,6 +8,14 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/raw_ostream.h>
 
+// Where src/cli/startup.ld has put LLVM's static constructors; nowhere in programs that are linked
+// without it, where they have run at the start.
+extern "C" {
+using StaticConstructor = void (*)();
+[[gnu::weak]] extern const StaticConstructor uprobectl_cold_init_begin[];
+[[gnu::weak]] extern const StaticConstructor uprobectl_cold_init_end[];
+}
+
 namespace uprobectl {
 
 namespace {
@@ -15,6 +23,8 @@ namespace {
 // Once a process: the registry is LLVM's own list, and a second entry would make it a ring.
 const llvm::Target* find_target(const char* triple) {
   static const bool registered = [] {
+    const std::ptrdiff_t constructors = uprobectl_cold_init_end - uprobectl_cold_init_begin;
+    for (std::ptrdiff_t i = 0; i < constructors; ++i) uprobectl_cold_init_begin[i]();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86Disassembler();

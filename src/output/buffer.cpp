@@ -26,9 +26,15 @@ Room room(int fd, int timeout_ms) {
 } // namespace
 
 void OutputBuffer::append(std::string_view text) {
-  if (closed_ || error_) return;
-  pending_ += text;
-  if (writes_itself_ && pending() >= flush_size) flush();
+  draft() += text;
+  commit();
+}
+
+void OutputBuffer::commit() {
+  if (closed_ || error_)
+    pending_.clear();
+  else if (writes_itself_ && pending() >= flush_size)
+    flush();
 }
 
 void OutputBuffer::write_once(std::size_t most) {

@@ -1,5 +1,7 @@
 #include "output/escape.hpp"
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -39,33 +41,29 @@ void append_byte(std::string& out, std::string_view prefix, unsigned char byte) 
   out += hex_digits[byte & 0xf];
 }
 
-constexpr std::uint64_t every_byte(std::uint64_t value) { return 0x0101010101010101 * value; }
-
-// The high bit of each byte of the word that is zero; also of bytes after such a one, which does
-// not matter to those who only ask whether there is any.
-constexpr std::uint64_t zero_bytes(std::uint64_t word) {
-  return (word - every_byte(1)) & ~word & every_byte(0x80);
-}
-
-// True if none of the eight bytes needs a closer look: printable ASCII without quote and backslash.
-constexpr bool is_plain(std::uint64_t word) {
-  const std::uint64_t below_space = (word - every_byte(0x20)) & ~word & every_byte(0x80);
-  return ((word & every_byte(0x80)) | below_space | zero_bytes(word ^ every_byte(0x7f)) |
-          zero_bytes(word ^ every_byte('"')) | zero_bytes(word ^ every_byte('\\'))) == 0;
-}
-
 bool is_plain(unsigned char byte, bool json) {
   return byte >= 0x20 && byte < 0x7f && !(json && (byte == '"' || byte == '\\'));
 }
 
-// Where the run of plain ASCII that begins at the position ends. Nearly all text is one such run,
-// so it is looked at in words.
+// Bytes looked at together, in whatever registers the machine has for that: a vector extension of
+// both compilers.
+using Block = unsigned char __attribute__((vector_size(16)));
+
+// The same of all bytes of a block.
+bool is_plain(Block block, bool json) {
+  auto special = (block - 0x20) > 0x7e - 0x20; // wraps around below the space
+  if (json) special |= (block == '"') | (block == '\\');
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(special);
+  return (words[0] | words[1]) == 0;
+}
+
+// Where the run of plain ASCII that begins at the position ends. Nearly all text is one such run.
 std::size_t end_of_run(std::string_view text, std::size_t at, bool json) {
-  while (text.size() - at >= sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + at, sizeof(word));
-    if (!is_plain(word)) break;
-    at += sizeof(word);
+  while (text.size() - at >= sizeof(Block)) {
+    Block block;
+    std::memcpy(&block, text.data() + at, sizeof(block));
+    if (!is_plain(block, json)) break;
+    at += sizeof(block);
   }
   while (at < text.size() && is_plain(byte_at(text, at), json)) ++at;
   return at;

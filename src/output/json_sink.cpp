@@ -13,7 +13,7 @@ Text text_of(const std::optional<std::string>& value) {
 
 class JsonSink final : public Sink {
 public:
-  explicit JsonSink(OutputBuffer& out) : out_(out) {}
+  explicit JsonSink(OutputBuffer& out) : out_(out), line_(out.draft()) {}
 
   void match(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
@@ -36,7 +36,7 @@ public:
     record.field("machine", elf::to_string(point.machine));
     record.field("build_id", point.build_id);
     record.field("aliases", point.aliases);
-    record.field("instruction", nullptr);
+    record.field("instruction", point.instruction);
     finish(record);
   }
 
@@ -46,8 +46,7 @@ public:
     std::optional<FileOffset> offset;
     if (symbol.defined) image_offset = listed.image->to_image(symbol.address);
     if (image_offset) offset = listed.image->to_file(*image_offset);
-    auto demangled = demangle(symbol.name);
-    if (demangled && *demangled == symbol.name) demangled.reset();
+    const bool says_more = listed.demangled != symbol.name;
     JsonRecord record(line_, "symbol");
     record.field("file", listed.real_path);
     record.field("entry", listed.image->path().entry);
@@ -55,7 +54,7 @@ public:
     record.field("image_offset", image_offset);
     record.field("address", symbol.defined ? std::optional(symbol.address) : std::nullopt);
     record.field("symbol", symbol.name);
-    record.field("demangled", demangled);
+    record.field("demangled", says_more ? listed.demangled : std::nullopt);
     record.field("version", symbol.version ? Text(symbol.version->name) : std::nullopt);
     record.field("default_version",
                  symbol.version ? std::optional(symbol.version->is_default) : std::nullopt);
@@ -221,8 +220,7 @@ public:
 private:
   void finish(JsonRecord& record) {
     record.end();
-    out_.append(line_);
-    line_.clear(); // keeps its memory for the next record
+    out_.commit();
   }
 
   void write_arguments(const Event& event) {
@@ -238,7 +236,7 @@ private:
   }
 
   OutputBuffer& out_;
-  std::string line_;
+  std::string& line_; // the draft of out_
 };
 
 } // namespace

@@ -3,6 +3,8 @@
 #include "output/text_table.hpp"
 #include "output/wall_clock.hpp"
 
+#include <array>
+#include <span>
 #include <unordered_map>
 
 namespace uprobectl {
@@ -29,6 +31,26 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
+// A row of which the options choose the columns.
+template <std::size_t most>
+class Columns {
+public:
+  void add(std::string_view name, std::string cell) {
+    names_[count_] = name;
+    texts_[count_] = std::move(cell);
+    cells_[count_] = texts_[count_];
+    ++count_;
+  }
+  std::span<const std::string_view> names() const { return std::span(names_).first(count_); }
+  std::span<const std::string_view> cells() const { return std::span(cells_).first(count_); }
+
+private:
+  std::size_t count_ = 0;
+  std::array<std::string_view, most> names_ = {};
+  std::array<std::string, most> texts_ = {};
+  std::array<std::string_view, most> cells_ = {}; // views of texts_
+};
+
 class TextSink final : public Sink {
 public:
   TextSink(OutputBuffer& out, const TextStyle& style)
@@ -39,15 +61,17 @@ public:
       table_.row({hex(point.offset.value)});
       return;
     }
-    const std::string aliases = joined_names(point.aliases.value_or(std::vector<std::string>()));
-    if (style_.verbose) {
-      header({"OFFSET", "FILE", "SYMBOL", "SUM", style_.aliases ? "ALIASES" : ""});
-      table_.row({hex(point.offset.value), to_string(point.path), display_name(point),
-                  sum_of(point), aliases});
-    } else {
-      header({"OFFSET", "FILE", "SYMBOL", style_.aliases ? "ALIASES" : ""});
-      table_.row({hex(point.offset.value), to_string(point.path), display_name(point), aliases});
-    }
+    Columns<6> columns;
+    columns.add("OFFSET", hex(point.offset.value));
+    columns.add("FILE", to_string(point.path));
+    columns.add("SYMBOL", display_name(point));
+    if (style_.verbose) columns.add("SUM", sum_of(point));
+    if (style_.verbose || style_.instruction)
+      columns.add("INSTRUCTION", point.instruction.value_or(""));
+    if (style_.aliases)
+      columns.add("ALIASES", joined_names(point.aliases.value_or(std::vector<std::string>())));
+    header(columns.names());
+    table_.row(columns.cells());
   }
 
   void symbol(const SymbolRecord& listed) override {
@@ -55,8 +79,10 @@ public:
             listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
     const auto offset = symbol.defined ? listed.image->to_image(symbol.address) : std::nullopt;
-    std::string name = display_name(symbol);
-    for (const elf::Symbol& other : listed.folded) name += " = " + display_name(other);
+    std::string_view name = listed.demangled.value_or(symbol.name);
+    std::string suffix = display_suffix(symbol);
+    for (const elf::Symbol& other : listed.folded) suffix += " = " + display_name(other);
+    if (!suffix.empty()) name = suffix.insert(0, name);
     table_.row({offset ? hex(listed.image->to_file(*offset).value) : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
                 to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
@@ -135,6 +161,9 @@ public:
 
 private:
   void header(std::initializer_list<std::string_view> names) {
+    header(std::span(names.begin(), names.size()));
+  }
+  void header(std::span<const std::string_view> names) {
     if (style_.header && !std::exchange(header_written_, true)) table_.row(names);
   }
 

@@ -12,21 +12,21 @@ std::size_t display_width(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-void TextTable::row(std::initializer_list<std::string_view> cells) {
+void TextTable::row(std::span<const std::string_view> cells) {
   auto count = cells.size();
-  while (count > 0 && cells.begin()[count - 1].empty()) --count;
+  while (count > 0 && cells[count - 1].empty()) --count;
   if (aligned_) {
     auto& held = held_.emplace_back(count);
-    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells.begin()[i]);
+    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells[i]);
     return;
   }
-  line_.clear();
+  std::string& line = out_.draft();
   for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0) line_ += '\t';
-    append_printable(line_, cells.begin()[i]);
+    if (i != 0) line += '\t';
+    append_printable(line, cells[i]);
   }
-  line_ += '\n';
-  out_.append(line_);
+  line += '\n';
+  out_.commit();
 }
 
 void TextTable::flush() {
@@ -37,14 +37,14 @@ void TextTable::flush() {
       widths[i] = std::max(widths[i], display_width(row[i]));
   }
   for (const auto& row : held_) {
-    line_.clear();
+    std::string& line = out_.draft();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      line_ += row[i];
+      line += row[i];
       // The last column runs free.
-      if (i + 1 < row.size()) line_.append(widths[i] - display_width(row[i]) + 2, ' ');
+      if (i + 1 < row.size()) line.append(widths[i] - display_width(row[i]) + 2, ' ');
     }
-    line_ += '\n';
-    out_.append(line_);
+    line += '\n';
+    out_.commit();
   }
   held_.clear();
 }

@@ -4,6 +4,7 @@
 #include "uprobectl/output.hpp"
 
 #include <initializer_list>
+#include <span>
 
 namespace uprobectl {
 
@@ -15,14 +16,14 @@ public:
   ~TextTable() { flush(); }
 
   // Cells are made printable here; empty ones at the end are left out.
-  void row(std::initializer_list<std::string_view> cells);
+  void row(std::span<const std::string_view> cells);
+  void row(std::initializer_list<std::string_view> cells) { row({cells.begin(), cells.size()}); }
   // Writes what is held back.
   void flush();
 
 private:
   OutputBuffer& out_;
   bool aligned_;
-  std::string line_;
   std::vector<std::vector<std::string>> held_;
 };
 

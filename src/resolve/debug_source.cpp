@@ -1,6 +1,7 @@
 #include "resolve/debug_source.hpp"
 
 #include "resolve/aliases.hpp"
+#include "resolve/boundary.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -71,6 +72,7 @@ Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& ima
   while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
     points = ask(question);
   if (points && question.options.aliases) add_aliases(image, *points);
+  if (points) add_instructions(question, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
       question.function.form == FunctionSpec::Form::plt)
     return points;

@@ -1,3 +1,4 @@
+#include "resolve/boundary.hpp"
 #include "resolve/choose.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/kin.hpp"
@@ -43,7 +44,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Question& question, const Sy
                                               bool searched) {
   Symbols places = places_of(candidates);
   if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, candidates));
-  if (places.size() == 1) places = {candidates.front()};
+  if (places.size() == 1) places.front() = candidates.front();
   const ResolveOptions& options = question.options;
   if (!searched && !options.thorough && !options.clones) return points_of(question, places);
 
@@ -74,12 +75,23 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   // Parts that are only jumped into are not meant by a pattern that does not name them.
   if (question.function.name.find(".cold") == std::string::npos)
     std::erase_if(*matching, [](const elf::Symbol& symbol) { return is_cold_part(symbol.name); });
-  for (const elf::Symbol& symbol : places_of(*matching)) {
-    // A symbol that lies is no reason to give up the others.
+  std::optional<Error> left_out;
+  const Symbols places = places_of(*matching);
+  for (const elf::Symbol& symbol : places) {
+    // A symbol that lies, or has no such "+N", is no reason to give up the others.
     auto point = point_of(question, symbol);
-    if (point) points.push_back(std::move(*point));
+    if (point)
+      points.push_back(std::move(*point));
+    else if (!left_out)
+      left_out = std::move(point).error();
   }
+  const bool inside = question.function.plus.value_or(0) != 0;
+  if (points.empty() && inside && left_out) return fail(std::move(*left_out));
   if (points.empty()) return fail(no_function(question, "no function matches"));
+  if (inside && left_out)
+    points.front().warnings.push_back(
+        fmt::format("{}; functions that match '{}' and are left out: {}", left_out->message,
+                    question.function.name, places.size() - points.size()));
   std::ranges::sort(points, {}, &ProbePoint::offset);
   return points;
 }
@@ -94,9 +106,12 @@ Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol)
     return fail(ErrorKind::no_code,
                 fmt::format("{}: '{}' is an absolute number, not a place in the file",
                             question.subject(), symbol.name));
+  auto doubt = check_boundary(question, symbol, *plus);
+  if (!doubt) return fail(std::move(doubt).error());
   auto point = point_at(question, VirtualAddress{*address});
   if (!point) return point;
   name_point(*point, symbol, *plus);
+  if (*doubt) point->warnings.push_back(std::move(**doubt));
   if (*plus != 0 && *plus >= symbol.size)
     point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
                                           question.subject(), *plus, symbol.name, symbol.size));

@@ -1,4 +1,4 @@
-#include "resolve/point.hpp"
+#include "resolve/boundary.hpp"
 
 #include <fmt/format.h>
 
@@ -37,6 +37,12 @@ Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
   if (const auto covering = symbol_at(question.image, point->address)) {
     name_point(*point, covering->symbol, covering->offset);
     point->table.reset(); // the place comes from the number, not from a table
+    auto doubt = check_boundary(question, covering->symbol, covering->offset);
+    if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());
+    if (!doubt)
+      point->warnings.push_back(std::move(doubt).error().message);
+    else if (*doubt)
+      point->warnings.push_back(std::move(**doubt));
   }
   std::vector<ProbePoint> points;
   points.push_back(std::move(*point));

@@ -33,12 +33,12 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
                             VirtualAddress address, ImageOffset offset) {
   const elf::Image& image = question.image;
   const std::uint64_t alignment = instruction_alignment(image.machine());
-  const std::string machine = elf::to_string(image.machine());
   ProbePoint point;
   if (address.value % alignment != 0) {
     const auto problem = fmt::format(
         "{}: '{}' is address {:#x}, not a multiple of {}: no {} instruction begins there",
-        question.subject(), question.function.request, address.value, alignment, machine);
+        question.subject(), question.function.request, address.value, alignment,
+        elf::to_string(image.machine()));
     if (!question.options.unsafe) return fail(ErrorKind::misaligned, problem);
     point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
   }
@@ -64,7 +64,7 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
               fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
                           "not a multiple of {} as the kernel needs on {}",
                           question.subject(), point.entry_data.value, question.function.request,
-                          point.offset.value, alignment, machine)}
+                          point.offset.value, alignment, elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
   constexpr std::uint64_t smallest_page = 4096;
   if (point.entry_data.value % smallest_page != 0)
@@ -117,12 +117,13 @@ void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symb
 }
 
 std::string display_name(const elf::Symbol& symbol) {
-  std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
-  if (symbol.table == elf::Table::plt)
-    name += "@plt";
-  else if (symbol.version)
-    name += fmt::format("{}{}", symbol.version->is_default ? "@@" : "@", symbol.version->name);
-  return name;
+  return demangle(symbol.name).value_or(std::string(symbol.name)) + display_suffix(symbol);
+}
+
+std::string display_suffix(const elf::Symbol& symbol) {
+  if (symbol.table == elf::Table::plt) return "@plt";
+  if (!symbol.version) return {};
+  return (symbol.version->is_default ? "@@" : "@") + std::string(symbol.version->name);
 }
 
 std::string display_name(const ProbePoint& point) {

@@ -1,6 +1,7 @@
 // From a place in an image to a ProbePoint: checks that the kernel can probe there.
 #pragma once
 
+#include "resolve/code_marks.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
@@ -11,10 +12,11 @@ struct Question {
   const std::string& target; // TARGET as typed
   const FunctionSpec& function;
   const elf::Image& image;
-  BinaryPath shown; // how the binary is called in messages and records
+  const BinaryPath& shown; // how the binary is called in messages and records
   const std::shared_ptr<const MappedFile>& file;
   const std::string& real_path;
   ResolveOptions options = {};
+  mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
   std::string subject() const { return to_string(shown); }
 };

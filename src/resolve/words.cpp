@@ -1,5 +1,8 @@
 #include "uprobectl/resolve.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace uprobectl {
 
 namespace {
@@ -14,14 +17,30 @@ public:
   Result<std::optional<std::string>> next() {
     while (!rest_.empty() && is_blank(rest_.front())) rest_.remove_prefix(1);
     if (rest_.empty() || rest_.front() == '#') return std::nullopt;
-    std::string word;
+    std::string word = take_plain();
     while (!rest_.empty() && !is_blank(rest_.front()))
       if (!take_part(word)) return fail(ErrorKind::usage, "a quote or backslash is not closed");
     return word;
   }
 
 private:
+  static bool is_special(char c) {
+    static constexpr auto table = [] {
+      std::array<bool, 256> special = {};
+      for (const unsigned char each : std::string_view(" \t\r'\"\\")) special[each] = true;
+      return special;
+    }();
+    return table[static_cast<unsigned char>(c)];
+  }
   static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+  // What stands there up to the first quote, backslash or blank: mostly the whole word.
+  std::string take_plain() {
+    const auto end = std::ranges::find_if(rest_, [](char c) { return is_special(c); });
+    std::string text(rest_.begin(), end);
+    rest_.remove_prefix(text.size());
+    return text;
+  }
 
   char take() {
     const char c = rest_.front();

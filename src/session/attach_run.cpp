@@ -74,6 +74,7 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
   sink.attached(describe(*mechanism, placed->probes));
   reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
                               to_string(*mechanism), placed->attachment.links()));
+  show_instructions(points, reporter);
   reporter.status(start_line(request, points.size()));
   if (command != nullptr)
     if (auto released = command->release(); !released) return fail(std::move(released).error());

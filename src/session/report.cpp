@@ -54,6 +54,13 @@ std::string start_line(const AttachRequest& request, std::size_t functions) {
                      format_duration(*request.duration));
 }
 
+void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
+  for (const ProbePoint& point : points)
+    if (point.instruction)
+      reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset.value,
+                                  *point.instruction));
+}
+
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   std::vector<MappingSurvey> surveys = survey_points(end.points, end.pids);
   add_earlier(surveys, end.earlier);

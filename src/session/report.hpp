@@ -12,6 +12,9 @@ std::string start_line(const AttachRequest& request, std::size_t functions);
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);
 
+// The instruction at each place, where the request asked for them.
+void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter);
+
 struct RunEnd {
   std::span<const ProbePoint> points;
   std::span<const pid_t> pids;

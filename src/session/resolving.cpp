@@ -22,6 +22,7 @@ Result<std::vector<ProbePoint>> places_of(const AttachRequest& request, const Ta
   constexpr std::size_t few = 64;
   ResolveOptions options = request.resolve_options;
   options.thorough = request.functions.size() <= few;
+  options.to_probe = true;
   auto points = function ? target.resolve(*function, options) : fail(function.error());
   if (!points || !request.on_return) return points;
   for (const ProbePoint& point : *points)

@@ -17,6 +17,7 @@ bool is_number(std::string_view text) {
 } // namespace
 
 std::optional<CloneName> clone_name(std::string_view raw) {
+  if (!raw.contains('.')) return std::nullopt; // most names: much quicker than rfind
   CloneName result{raw, false};
   while (true) {
     std::string_view rest = result.base;

@@ -5,33 +5,34 @@
 
 namespace uprobectl {
 
-namespace {
-
-std::optional<DemangledName> demangle_as(std::string_view raw, NameParts wanted) {
+std::optional<std::string_view> Demangler::whole(std::string_view raw) {
+  if (!looks_mangled(raw)) return std::nullopt;
   if (raw.starts_with("_R")) {
-    const auto text = demangle_rust_v0(raw);
+    auto text = demangle_rust_v0(raw);
     if (!text) return std::nullopt;
-    return DemangledName{*text, *text};
+    rust_ = std::move(*text);
+    return rust_;
   }
-  auto parts = demangle_itanium(raw, wanted);
-  if (parts && is_legacy_rust(raw)) {
-    parts->whole = clean_legacy_rust(parts->whole);
-    parts->name = parts->whole;
-  }
-  return parts;
+  const auto text = itanium_.whole(raw);
+  if (!text || !is_legacy_rust(raw)) return text;
+  rust_ = clean_legacy_rust(*text);
+  return rust_;
 }
 
-} // namespace
-
 std::optional<DemangledName> demangle_parts(std::string_view raw) {
-  return demangle_as(raw, NameParts::both);
+  const bool is_rust = raw.starts_with("_R") || is_legacy_rust(raw);
+  if (!is_rust) return ItaniumDemangler().parts(raw);
+  const auto whole = demangle(raw);
+  if (!whole) return std::nullopt;
+  return DemangledName{*whole, *whole};
 }
 
 std::optional<std::string> demangle(std::string_view raw) {
-  if (!looks_mangled(raw)) return std::nullopt;
-  auto parts = demangle_as(raw, NameParts::whole);
-  if (!parts) return std::nullopt;
-  return std::move(parts->whole);
+  if (!looks_mangled(raw)) return std::nullopt; // cheaper than to set up
+  Demangler demangler;
+  const auto text = demangler.whole(raw);
+  if (!text) return std::nullopt;
+  return std::string(*text);
 }
 
 } // namespace uprobectl

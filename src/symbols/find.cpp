@@ -43,14 +43,6 @@ void keep_version(std::vector<elf::Symbol>& symbols, const Wanted& wanted) {
     std::erase_if(symbols, [&](const elf::Symbol& symbol) { return !is_default(symbol); });
 }
 
-std::vector<elf::Symbol> definitions_first(const std::vector<elf::Symbol>& symbols) {
-  std::vector<elf::Symbol> ordered;
-  for (const bool defined : {true, false})
-    for (const elf::Symbol& symbol : symbols)
-      if (symbol.defined == defined) ordered.push_back(symbol);
-  return ordered;
-}
-
 // The symbols of a table that a FUNCTION may mean, found by a scan.
 std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wanted,
                               const elf::Machine& machine) {
@@ -98,7 +90,9 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
   }
   for (const elf::SymbolTable& table : image.debug_symbols())
     if (!has_code()) add_unknown(*found, scan(table, wanted, image.machine()));
-  return definitions_first(*found);
+  std::stable_partition(found->begin(), found->end(),
+                        [](const elf::Symbol& symbol) { return symbol.defined; });
+  return found;
 }
 
 } // namespace uprobectl

@@ -2,7 +2,7 @@
 
 #include "symbols/node_arena.hpp"
 
-#include <cstdlib>
+#include <utility>
 
 namespace uprobectl {
 
@@ -72,30 +72,44 @@ private:
   unsigned depth_ = 0;
 };
 
-std::string printed(const Node& node) {
-  OutputBuffer buffer;
-  node.print(buffer);
-  std::string text{std::string_view(buffer)};
-  std::free(buffer.getBuffer());
-  return text;
-}
-
-} // namespace
-
-std::optional<DemangledName> demangle_itanium(std::string_view raw, NameParts wanted) {
+// Calls visit with the parsed name, and gives nothing if there is none.
+template <typename Visit>
+auto with_parsed(std::string_view raw, const Visit& visit)
+    -> std::optional<decltype(visit(std::declval<const Node&>()))> {
   if (!raw.starts_with("_Z") || raw.size() > longest_mangled_name) return std::nullopt;
   try {
     BoundedParser parser(raw.data(), raw.data() + raw.size());
     const Node* root = parser.parse();
     if (root == nullptr) return std::nullopt;
-    DemangledName result{printed(*root), {}};
-    // Of clones such as "f() (.cold)" the root is no encoding: they have no name of their own.
-    if (wanted == NameParts::both && root->getKind() == Node::KFunctionEncoding)
-      result.name = printed(*static_cast<const FunctionEncoding*>(root)->getName());
-    return result;
+    return visit(*root);
   } catch (const NameTooBig&) {
     return std::nullopt;
   }
+}
+
+template <typename Text>
+std::string_view print(const Node& node, Text& text) {
+  OutputBuffer buffer(text.bytes.release(), text.capacity);
+  node.print(buffer);
+  text.bytes.reset(buffer.getBuffer());
+  text.capacity = buffer.getBufferCapacity();
+  return std::string_view(buffer);
+}
+
+} // namespace
+
+std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
+  return with_parsed(raw, [&](const Node& root) { return print(root, text_); });
+}
+
+std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {
+  return with_parsed(raw, [&](const Node& root) {
+    DemangledName result{std::string(print(root, text_)), {}};
+    // Of clones such as "f() (.cold)" the root is no encoding: they have no name of their own.
+    if (root.getKind() == Node::KFunctionEncoding)
+      result.name = print(*static_cast<const FunctionEncoding&>(root).getName(), text_);
+    return result;
+  });
 }
 
 } // namespace uprobectl

@@ -1,6 +1,8 @@
 // Itanium C++ manglings, through LLVM's parser with bounds of our own.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,12 +17,23 @@ struct DemangledName {
   std::string name;  // "ns::f<int>": no return type, parameters, qualifiers; empty for data
 };
 
-// What is wanted of a name: printing costs as much as parsing, so that whoever lists a library does
-// without the short name, which is left empty then.
-enum class NameParts { whole, both };
+// Demangles name after name in memory that it keeps. Nothing if a name is not mangled, malformed,
+// or one of those that would blow up: a name of a few hundred bytes can stand for gigabytes of
+// text, or for a recursion deeper than the stack.
+class ItaniumDemangler {
+public:
+  // Without the short name, for whoever lists a library: printing costs as much as parsing. Valid
+  // until the next name.
+  std::optional<std::string_view> whole(std::string_view raw);
+  std::optional<DemangledName> parts(std::string_view raw);
 
-// Nothing if the name is not mangled, malformed, or one of those that would blow up: a name of a
-// few hundred bytes can stand for gigabytes of text, or for a recursion deeper than the stack.
-std::optional<DemangledName> demangle_itanium(std::string_view raw, NameParts wanted);
+private:
+  // What LLVM prints into and makes larger with realloc().
+  struct Text {
+    std::unique_ptr<char, decltype(&std::free)> bytes{nullptr, &std::free};
+    std::size_t capacity = 0;
+  };
+  Text text_;
+};
 
 } // namespace uprobectl

@@ -67,11 +67,14 @@ bool is_wanted(const elf::Symbol& symbol, const SymbolFilter& filter) {
 
 void collect(const elf::SymbolTable& table, const elf::Image& image, const SymbolFilter& filter,
              std::vector<elf::Symbol>& symbols) {
+  constexpr std::uint32_t ahead = 16;
   const Kinds kinds(filter);
-  for (std::uint32_t index = 1; index < table.size(); ++index)
+  for (std::uint32_t index = 1; index < table.size(); ++index) {
+    table.expect(index + ahead);
     if (const auto symbol = table.at(index);
         symbol && kinds.want(*symbol, image) && is_wanted(*symbol, filter))
       symbols.push_back(*symbol);
+  }
 }
 
 } // namespace

@@ -90,22 +90,24 @@ private:
 
   std::byte* allocate(std::size_t size) {
     size = (size + 15) & ~std::size_t{15};
-    if (size > free_size_) {
-      const std::size_t block = std::max(size, block_size);
-      total_ += block;
-      if (total_ > most_memory) throw NameTooBig();
-      blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
-      free_ = blocks_.back().get();
-      free_size_ = block;
-    }
+    if (size > free_size_) add_block(size);
     std::byte* memory = free_;
     free_ += size;
     free_size_ -= size;
     return memory;
   }
 
+  [[gnu::noinline]] void add_block(std::size_t least) {
+    const std::size_t block = std::max(least, block_size);
+    total_ += block;
+    if (total_ > most_memory) throw NameTooBig();
+    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
+    free_ = blocks_.back().get();
+    free_size_ = block;
+  }
+
   // The first block is part of the arena: most names need no other.
-  alignas(16) std::array<std::byte, 8192> first_block_;
+  alignas(16) std::array<std::byte, 16384> first_block_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();

@@ -48,6 +48,8 @@ std::optional<std::size_t> match_one(std::string_view pattern, std::size_t at, c
 } // namespace
 
 bool is_pattern(std::string_view text) {
+  // Most names hold none of these, which is quick to see.
+  if (!text.contains('*') && !text.contains('?') && !text.contains('[')) return false;
   bool may_close = true; // a bracket that nothing closes leaves nothing that closes later ones
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\')

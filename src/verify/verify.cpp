@@ -25,8 +25,9 @@ bool means_gone(const Error& error) {
 
 // How the request was asked, as far as its matches show: --all for several places of a name,
 // --clones for names that it does not hold itself.
-ResolveOptions options_of(std::span<const RecordedMatch> then) {
+ResolveOptions options_of(std::span<const RecordedMatch> then, bool unsafe) {
   ResolveOptions options;
+  options.unsafe = unsafe;
   options.all = then.size() > 1;
   options.clones = std::ranges::any_of(then, [](const RecordedMatch& match) {
     return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
@@ -36,15 +37,17 @@ ResolveOptions options_of(std::span<const RecordedMatch> then) {
 
 class Verifier {
 public:
-  Verifier(Sink& sink, const Reporter& reporter, const TargetOptions& options)
-      : sink_(sink), reporter_(reporter), options_(options) {}
+  Verifier(Sink& sink, const Reporter& reporter, const VerifyRequest& request)
+      : sink_(sink), reporter_(reporter), options_(request.target_options),
+        unsafe_(request.unsafe) {}
 
   void verify(const std::string& place, std::span<const RecordedMatch> then) {
     const std::string& request = then.front().request;
     const Result<Target>& target = open(place);
     if (!target) return; // reported once, when it was opened
     const auto function = parse_function(request);
-    auto now = function ? target->resolve(*function, options_of(then)) : fail(function.error());
+    auto now =
+        function ? target->resolve(*function, options_of(then, unsafe_)) : fail(function.error());
     if (!now && !means_gone(now.error())) {
       report(place, request, now.error());
       return;
@@ -94,6 +97,7 @@ private:
   Sink& sink_;
   const Reporter& reporter_;
   const TargetOptions& options_;
+  bool unsafe_;
   std::map<std::string, Result<Target>> targets_;
   std::vector<std::string> other_builds_;
   VerifyOutcome outcome_;
@@ -102,7 +106,7 @@ private:
 } // namespace
 
 VerifyOutcome verify_matches(const VerifyRequest& request, Sink& sink, const Reporter& reporter) {
-  Verifier verifier(sink, reporter, request.target_options);
+  Verifier verifier(sink, reporter, request);
   // The matches of one request stand together, as resolve has written them.
   const std::vector<RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {

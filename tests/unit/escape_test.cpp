@@ -46,3 +46,18 @@ TEST_CASE("each byte that is no UTF-8 becomes one replacement character") {
   CHECK(json("\xf4\x90\x80\x80x") == bad + bad + bad + bad + "x");
   CHECK(json("\xe2\x82") == bad + bad); // cut off
 }
+
+// Long text is looked at in blocks, short text byte by byte.
+TEST_CASE("a byte is escaped the same wherever it stands") {
+  const std::string plain(40, 'p');
+  for (unsigned value = 0; value < 0x100; ++value) {
+    const std::string byte(1, static_cast<char>(value));
+    for (std::size_t at = 0; at <= plain.size(); ++at) {
+      const std::string before = plain.substr(at);
+      const std::string after = plain.substr(0, at);
+      CAPTURE(value, at);
+      REQUIRE(printable(before + byte + after) == before + printable(byte) + after);
+      REQUIRE(json(before + byte + after) == before + json(byte) + after);
+    }
+  }
+}

@@ -1,0 +1,154 @@
+#include "symbols/demangle.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t batch_size = 64;          // names, some 35 KB of text
+constexpr std::size_t largest_text = 128 << 10; // of a batch, bytes: enough for honest names
+constexpr std::size_t batches_a_thread = 6;     // that lie ready or are being worked on
+constexpr std::size_t worth_a_thread = 4096;    // names: some milliseconds of work
+constexpr unsigned most_threads = 4;            // each may hold a megabyte of text
+
+// The reader is one of them.
+unsigned threads_for(std::size_t names) {
+  if (names < worth_a_thread) return 1;
+  return std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
+}
+
+// A few names in a row, demangled into one text. Those that have no room in it are left out.
+class Batch {
+public:
+  void fill(std::span<const std::string_view> raw, Demangler& demangler) {
+    text_.clear();
+    ends_.clear();
+    for (const std::string_view name : raw) {
+      if (text_.size() > largest_text) return;
+      const auto demangled = demangler.whole(name);
+      text_ += demangled.value_or(std::string_view());
+      ends_.push_back({text_.size(), demangled.has_value()});
+    }
+  }
+
+  bool has(std::size_t index) const { return index < ends_.size(); }
+  std::optional<std::string_view> at(std::size_t index) const {
+    if (!ends_[index].is_name) return std::nullopt;
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1].at;
+    return std::string_view(text_).substr(begin, ends_[index].at - begin);
+  }
+
+private:
+  struct End {
+    std::size_t at = 0;
+    bool is_name = false;
+  };
+  std::string text_;
+  std::vector<End> ends_;
+};
+
+} // namespace
+
+// Batches are claimed in order, by whoever has nothing to do: a thread, or the reader where the one
+// it needs is not done yet. They lie in a ring, so that the reader's pace bounds how far ahead the
+// threads are.
+class DemangledNames::Team {
+public:
+  explicit Team(std::span<const std::string_view> names)
+      : names_(names), ring_(threads_for(names.size()) * batches_a_thread) {
+    const std::size_t threads = ring_.size() / batches_a_thread;
+    try {
+      while (threads_.size() + 1 < threads) threads_.emplace_back([this] { work_ahead(); });
+    } catch (const std::system_error&) {
+      // No more threads to be had: those there are, and the reader, do it.
+    }
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  std::optional<std::string_view> next() {
+    const std::size_t index = next_ % batch_size;
+    if (index == 0) batch_ = &read(next_ / batch_size);
+    const std::string_view raw = names_[next_++];
+    return batch_->has(index) ? batch_->at(index) : demangler_.whole(raw);
+  }
+
+private:
+  struct Slot {
+    Batch batch;
+    std::size_t done = SIZE_MAX; // the number of the batch that it holds
+  };
+
+  // Gives up the batches before this one.
+  const Batch& read(std::size_t number) {
+    std::unique_lock lock(mutex_);
+    reading_ = number;
+    changed_.notify_all();
+    while (slot(number).done != number) {
+      if (may_claim())
+        demangle_next(lock, demangler_);
+      else
+        changed_.wait(lock);
+    }
+    return slot(number).batch;
+  }
+
+  Slot& slot(std::size_t number) { return ring_[number % ring_.size()]; }
+  bool all_claimed() const { return claimed_ * batch_size >= names_.size(); }
+  bool may_claim() const { return !all_claimed() && claimed_ < reading_ + ring_.size(); }
+
+  void demangle_next(std::unique_lock<std::mutex>& lock, Demangler& demangler) {
+    const std::size_t number = claimed_++;
+    lock.unlock();
+    const auto rest = names_.subspan(number * batch_size);
+    slot(number).batch.fill(rest.first(std::min(batch_size, rest.size())), demangler);
+    lock.lock();
+    slot(number).done = number;
+    changed_.notify_all();
+  }
+
+  void work_ahead() {
+    Demangler demangler;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return ended_ || all_claimed() || may_claim(); });
+      if (ended_ || all_claimed()) return;
+      demangle_next(lock, demangler);
+    }
+  }
+
+  std::span<const std::string_view> names_;
+  // The reader's:
+  std::size_t next_ = 0;
+  const Batch* batch_ = nullptr;
+  Demangler demangler_;
+
+  // Everybody's:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Slot> ring_;
+  std::size_t claimed_ = 0; // batches
+  std::size_t reading_ = 0;
+  bool ended_ = false;
+  std::vector<std::jthread> threads_; // joined before anything else goes away
+};
+
+DemangledNames::DemangledNames(std::span<const std::string_view> raw)
+    : team_(std::make_unique<Team>(raw)) {}
+
+DemangledNames::~DemangledNames() = default;
+
+std::optional<std::string_view> DemangledNames::next() { return team_->next(); }
+
+} // namespace uprobectl
