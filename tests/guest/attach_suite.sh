@@ -32,6 +32,23 @@ kernel_has_multi() {
   [ "$major" -gt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -ge 6 ]; }
 }
 
+# What the emulated processor was asked to have: without it the suite would prove nothing new.
+has_features() {
+  for feature in $CPU_FEATURES; do
+    grep -qw "$feature" /proc/cpuinfo || fail "no '$feature' in /proc/cpuinfo"
+  done
+}
+
+# Landing pads are in force where a library asks for them.
+is_guarded() {
+  start_program target "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 1 --hold
+  grep -q '^VmFlags:.* bt' "/proc/$started_pid/smaps" || fail 'no guarded page is mapped'
+}
+
+if [ -n "${CPU_FEATURES:-}" ]; then
+  scenario "the processor has $CPU_FEATURES" has_features
+  case " $CPU_FEATURES " in *' bti '*) scenario 'a library with landing pads is guarded' is_guarded ;; esac
+fi
 for mechanism in perf multi; do
   hit_scenarios "$mechanism"
 done

@@ -10,6 +10,7 @@ hit_scenarios() { # MECHANISM
   scenario "$1: two functions are told apart" tells_functions_apart "$1"
   scenario "$1: a library in an archive, entry and return" probes_archive_entry "$1"
   scenario "$1: a C++ method in an archive" probes_archive_method "$1"
+  scenario "$1: a function that calls others, entry and return" probes_calling_function "$1"
   scenario "$1: -p leaves other processes out" filters_by_pid "$1"
   scenario "$1: without -p all processes are probed" probes_all_processes "$1"
   scenario "$1: list-probes tells who probes" lists_probes "$1"
@@ -161,6 +162,24 @@ probes_archive_method() {
   expected_arguments 20 | cut -d ' ' -f 2 >expected
   arguments_of_entries | cut -d ' ' -f 4 >actual
   expect_same_lines 'amounts' expected actual
+}
+
+# Unlike a leaf, it keeps its return address on the stack, and on arm64 signs it there: after the probe
+# has replaced it. Twice the sum of six and of the first: 14i + 30.
+probes_calling_function() {
+  needs "$1"
+  start_apk_host greet_total 20
+  start_attach -j -d 120 --entry -r -p "$started_pid" --mechanism "$1" \
+    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_total
+  let_it_call target "$started_pid"
+  stop_attach
+  expected_arguments 20 >expected
+  arguments_of_entries >actual
+  expect_same_lines 'arguments' expected actual
+  for i in $(seq 20); do printf '0x%x\n' $((14 * i + 30)); done >expected
+  records event kind=return | field return_value | hex_of_each >actual
+  expect_same_lines 'return values' expected actual
+  expect_equal 'the last result' 'last result 310' "$(grep '^last result' target)"
 }
 
 filters_by_pid() {

@@ -45,7 +45,9 @@ def main() -> int:
             *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
-        environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures"},
+        environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures",
+                     "CPU_FEATURES": options.features},
+        cpu=options.cpu,
         timeout=options.timeout,
     )
     try:
@@ -63,6 +65,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", choices=ARCHITECTURES, default="amd64")
     parser.add_argument("--series", choices=META_PACKAGES, required=True)
+    parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
+    parser.add_argument("--features", default="", metavar="'A B'",
+                        help="what /proc/cpuinfo must name there")
     parser.add_argument("--bin", type=Path, required=True, help="the static uprobectl")
     parser.add_argument("--fixtures", type=Path, required=True)
     cache = os.environ.get("UPROBECTL_GUEST_CACHE")

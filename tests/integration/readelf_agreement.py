@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every function of this machine's libc and libstdc++ that GNU readelf lists, name and version: the
-offset computed here from readelf's program headers against what `uprobectl resolve` and
-`list-symbols` give. Usage: readelf_agreement.py UPROBECTL; prints TAP."""
+"""Every function of this machine's libc and libstdc++ (or of the files given) that GNU readelf lists,
+name and version: the offset computed here from readelf's program headers against what `uprobectl
+resolve` and `list-symbols` give. Usage: readelf_agreement.py UPROBECTL [FILE…]; prints TAP."""
 
 import json
 import re
@@ -25,6 +25,8 @@ def output(*command):
 
 def path_of(library):
     """As the loader of this machine finds it, asked independently of us."""
+    if "/" in library:
+        return library if Path(library).exists() else None
     for line in output("/sbin/ldconfig", "-p").splitlines():
         name, _, path = line.strip().partition(" => ")
         if name.split(" ")[0] == library and "libc6" in name:
@@ -73,9 +75,9 @@ def list_problems(program, path, expected):
             for name, offset in expected.items() if given.get(name) != hex(offset)]
 
 
-def main(program):
+def main(program, *files):
     tap = Tap()
-    for library in LIBRARIES:
+    for library in files or LIBRARIES:
         path = path_of(library) if shutil.which("readelf") else None
         if not path:
             tap.skip(f"functions of {library}", "no readelf, or the library is not installed")
@@ -89,4 +91,4 @@ def main(program):
     tap.done()
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

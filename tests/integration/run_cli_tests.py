@@ -30,7 +30,8 @@ stdin:       lines the command reads
 json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
              looked at. Numbers, strings and null are told apart.
 env: A=B     an environment variable
-needs: X…    corpus, root, or the name of a program: else the case is skipped, and says why
+needs: X…    corpus, root, native (the program under test is for this machine, and no script that runs it
+             in an emulator), or the name of a program: else the case is skipped, and says why
 timeout: S   seconds, when 30 is not enough
 
 In commands and expectations {bin}, {fixtures}, {tmp} and {corpus} are replaced by these places, and
@@ -59,7 +60,9 @@ def missing_need(case, places):
     for need in case.needs:
         if need == "root" and os.geteuid() != 0:
             return "not root"
-        if need not in {"root", "corpus"} and not shutil.which(need):
+        if need == "native" and Path(places["bin"]).read_bytes()[:4] != b"\x7fELF":
+            return "the program is emulated"
+        if need not in {"root", "corpus", "native"} and not shutil.which(need):
             return f"no program '{need}'"
     return None
 

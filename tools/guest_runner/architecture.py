@@ -10,18 +10,19 @@ from . import GuestError
 class Architecture:
     qemu: str
     machine: tuple[str, ...]
+    cpu: str
     console: str
     extra_boot_arguments: str
     elf_machine: int  # e_machine of the ELF header, from the gABI's list
 
 
 ARCHITECTURES = {
-    # -cpu max: everything the emulator has. tsc=reliable: no watchdog doubting an emulated clock.
+    # max: everything the emulator has. tsc=reliable: no watchdog doubting an emulated clock.
     "amd64": Architecture(
-        "qemu-system-x86_64", ("-M", "q35", "-cpu", "max"), "ttyS0", "tsc=reliable", 62
+        "qemu-system-x86_64", ("-M", "q35"), "max", "ttyS0", "tsc=reliable", 62
     ),
     "arm64": Architecture(
-        "qemu-system-aarch64", ("-M", "virt", "-cpu", "cortex-a72"), "ttyAMA0", "", 183
+        "qemu-system-aarch64", ("-M", "virt"), "cortex-a72", "ttyAMA0", "", 183
     ),
 }
 

@@ -31,6 +31,7 @@ class GuestRun:
     command: list[str]
     files: list[tuple[Path, str]] = field(default_factory=list)  # here, there
     environment: dict[str, str] = field(default_factory=dict)
+    cpu: str = ""  # QEMU's -cpu; the architecture's usual one when empty
     timeout: float = 60.0  # seconds, from QEMU's start
     memory: int = 512  # MiB
     busybox: Path = Path("/bin/busybox")
@@ -113,6 +114,7 @@ def _qemu_command(run: GuestRun, machine: Architecture, initrd: Path) -> list[st
     return [
         machine.qemu,
         *machine.machine,
+        *("-cpu", run.cpu or machine.cpu),
         *("-accel", "tcg", "-smp", "2", "-m", str(run.memory)),
         *("-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-no-reboot"),
         *("-kernel", str(run.kernel), "-initrd", str(initrd), "-append", boot_arguments.strip()),

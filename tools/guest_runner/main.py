@@ -44,6 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         command=options.command,
         files=options.file,
         environment=dict(options.env),
+        cpu=options.cpu,
         timeout=options.timeout,
         memory=options.memory,
         busybox=options.busybox,
@@ -97,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: the command's; 1 when the kernel failed, hung or ran out of time.",
     )
     run.add_argument("--kernel", type=Path, required=True, metavar="VMLINUZ")
+    run.add_argument(
+        "--cpu", default="", help="QEMU's -cpu, such as max,pauth-impdef=on for pointer authentication"
+    )
     run.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS")
     run.add_argument("--memory", type=int, default=512, metavar="MIB")
     run.add_argument(

@@ -4,22 +4,69 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
+
+from foreign_apt import Unavailable, configuration
 
 from . import GuestError
 
 META_PACKAGES = {"6.1": "linux-image-{arch}", "6.12": "linux-image-6.12-{arch}"}
 
 
+class Apt:
+    """apt as it knows one architecture: this machine's own, or one with lists in the cache."""
+
+    def __init__(self, arch: str, cache: Path) -> None:
+        self._options: list[str] = []
+        if arch == _run("dpkg", "--print-architecture").strip():
+            return
+        try:
+            self._options = ["-c", str(configuration(cache, arch))]
+        except Unavailable as error:
+            raise GuestError(f"no packages for {arch}: {error}") from error
+
+    def image_package(self, meta_package: str) -> str:
+        """linux-image-amd64 is empty; the kernel is in the package it depends on."""
+        listing = self._ask("depends", meta_package)
+        found = re.search(r"^\s*\|?Depends: <?(linux-image-[^\s>]+)", listing, re.MULTILINE)
+        if not found:
+            raise GuestError(f"'{meta_package}' depends on no kernel image package")
+        return found[1]
+
+    def candidate_version(self, package: str) -> str:
+        record = self._ask("show", "--no-all-versions", package)
+        found = re.search(r"^Version: (\S+)", record, re.MULTILINE)
+        if not found:
+            raise GuestError(f"apt tells no version of '{package}'")
+        return found[1]
+
+    def download(self, package: str, folder: Path) -> Path:
+        _run("apt-get", *self._options, "download", package, cwd=folder)
+        archive = next(folder.glob("*.deb"), None)
+        if archive is None:
+            raise GuestError(f"apt-get downloaded no file for '{package}'")
+        return archive
+
+    def _ask(self, *question: str) -> str:
+        try:
+            return _run("apt-cache", *self._options, *question)
+        except GuestError as error:
+            raise GuestError(
+                f"apt has no package '{question[-1]}': its lists are missing or old,"
+                " run 'apt-get update'"
+            ) from error
+
+
 def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
     """The path of a vmlinuz of that series, downloaded once per package version."""
     folder = cache / f"{arch}-{series}"
     try:
-        package = _image_package(_name_for_apt(META_PACKAGES[series].format(arch=arch), arch))
-        version = _candidate_version(package)
-        wanted = {"vmlinuz": "boot/vmlinuz-*", "config": "boot/config-*"}
-        return _unpack(package, folder / version, wanted) / "vmlinuz"
+        apt = Apt(arch, cache)
+        package = apt.image_package(META_PACKAGES[series].format(arch=arch))
+        wanted = {"vmlinuz": "boot/vmlinuz-", "config": "boot/config-"}
+        return _unpack(apt, package, folder / apt.candidate_version(package), wanted) / "vmlinuz"
     except GuestError as error:
         cached = sorted(folder.glob("*/vmlinuz"), key=lambda path: path.stat().st_mtime)
         if not cached:
@@ -29,78 +76,52 @@ def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
 
 
 def fetch_busybox(arch: str, cache: Path) -> Path:
-    package = _name_for_apt("busybox-static", arch)
-    folder = cache / f"{arch}-busybox" / _candidate_version(package).replace(":", "%3a")
-    return _unpack(package, folder, {"busybox": "bin/busybox"}) / "busybox"
+    apt = Apt(arch, cache)
+    version = apt.candidate_version("busybox-static").replace(":", "%3a")
+    folder = cache / f"{arch}-busybox" / version
+    return _unpack(apt, "busybox-static", folder, {"busybox": "bin/busybox"}) / "busybox"
 
 
-def _name_for_apt(package: str, arch: str) -> str:
-    """Foreign packages carry their architecture, which dpkg has to know before apt does."""
-    if arch == _run("dpkg", "--print-architecture").strip():
-        return package
-    if arch not in _run("dpkg", "--print-foreign-architectures").split():
-        print(
-            f"guest: dpkg does not know {arch} yet: running 'dpkg --add-architecture {arch}'"
-            " and 'apt-get update'",
-            file=sys.stderr,
-        )
-        _run("dpkg", "--add-architecture", arch)
-        _run("apt-get", "update")
-    return f"{package}:{arch}"
-
-
-def _image_package(meta_package: str) -> str:
-    """linux-image-amd64 is empty; the kernel is in the package it depends on."""
-    try:
-        listing = _run("apt-cache", "depends", meta_package)
-    except GuestError as error:
-        raise GuestError(
-            f"apt knows no package '{meta_package}': its lists are missing or old,"
-            " run 'apt-get update'"
-        ) from error
-    found = re.search(r"^\s*\|?Depends: <?(linux-image-[^\s>]+)", listing, re.MULTILINE)
-    if not found:
-        raise GuestError(f"'{meta_package}' depends on no kernel image package")
-    return found[1]
-
-
-def _candidate_version(package: str) -> str:
-    try:
-        record = _run("apt-cache", "show", "--no-all-versions", package)
-    except GuestError as error:
-        raise GuestError(
-            f"apt has no package '{package}': its lists are missing or old, run 'apt-get update'"
-        ) from error
-    found = re.search(r"^Version: (\S+)", record, re.MULTILINE)
-    if not found:
-        raise GuestError(f"apt tells no version of '{package}'")
-    return found[1]
-
-
-def _unpack(package: str, folder: Path, wanted: dict[str, str]) -> Path:
-    """Leaves the wanted files (name in the cache: pattern in the package) in `folder`."""
+def _unpack(apt: Apt, package: str, folder: Path, wanted: dict[str, str]) -> Path:
+    """Leaves the wanted files (name in the cache: how its path in the package begins) in `folder`."""
     if all((folder / name).exists() for name in wanted):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpack-") as scratch_name:
         scratch = Path(scratch_name)
-        _run("apt-get", "download", package, cwd=scratch)
-        archive = next(scratch.glob("*.deb"), None)
-        if archive is None:
-            raise GuestError(f"apt-get downloaded no file for '{package}'")
-        _run("dpkg", "-x", str(archive), str(scratch / "tree"))
         kept = scratch / "kept"
         kept.mkdir()
-        for name, pattern in wanted.items():
-            source = next((scratch / "tree").glob(pattern), None)
-            if source is None:
-                raise GuestError(f"'{package}' has no {pattern}")
-            shutil.copyfile(source, kept / name)
-            shutil.copymode(source, kept / name)
+        missing = _extract(apt.download(package, scratch), wanted, kept)
+        if missing:
+            raise GuestError(f"'{package}' has no {next(iter(missing.values()))}*")
         # One rename at the end: two runs at once, or one killed, never leave half a kernel.
         shutil.rmtree(folder, ignore_errors=True)
         kept.rename(folder)
     return folder
+
+
+def _extract(archive: Path, wanted: dict[str, str], folder: Path) -> dict[str, str]:
+    """Takes the files out of a package; those it lacks come back. A kernel is among the first of the
+    300 MB in its package: the rest is not decompressed."""
+    left = dict(wanted)
+    with subprocess.Popen(
+        ["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as unpacker:
+        with tarfile.open(fileobj=unpacker.stdout, mode="r|") as contents:
+            for member in contents:
+                path = member.name.removeprefix("./")
+                name = next((n for n, begin in left.items() if path.startswith(begin)), None)
+                source = contents.extractfile(member) if name and member.isfile() else None
+                if name is None or source is None:
+                    continue
+                with (folder / name).open("wb") as target:
+                    shutil.copyfileobj(source, target)
+                (folder / name).chmod(member.mode)
+                del left[name]
+                if not left:
+                    break
+        unpacker.kill()
+    return left
 
 
 def _run(*command: str, cwd: Path | None = None) -> str:
