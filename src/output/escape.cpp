@@ -42,7 +42,7 @@ void append_byte(std::string& out, std::string_view prefix, unsigned char byte) 
 }
 
 bool is_plain(unsigned char byte, bool json) {
-  return byte >= 0x20 && byte < 0x7f && !(json && (byte == '"' || byte == '\\'));
+  return byte >= 0x20 && byte < 0x7f && (!json || (byte != '"' && byte != '\\'));
 }
 
 // Bytes looked at together, in whatever registers the machine has for that: a vector extension of

@@ -63,10 +63,7 @@ public:
   explicit Team(std::span<const std::string_view> names)
       : names_(names), ring_(threads_for(names.size()) * batches_a_thread) {
     const std::size_t threads = ring_.size() / batches_a_thread;
-    try {
-      while (threads_.size() + 1 < threads) threads_.emplace_back([this] { work_ahead(); });
-    } catch (const std::system_error&) {
-      // No more threads to be had: those there are, and the reader, do it.
+    while (threads_.size() + 1 < threads && add_thread()) {
     }
   }
   Team(const Team&) = delete;
@@ -89,6 +86,16 @@ private:
     Batch batch;
     std::size_t done = SIZE_MAX; // the number of the batch that it holds
   };
+
+  // False if there is no more thread to be had: those there are, and the reader, do it all then.
+  bool add_thread() {
+    try {
+      threads_.emplace_back([this] { work_ahead(); });
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
 
   // Gives up the batches before this one.
   const Batch& read(std::size_t number) {
