@@ -31,6 +31,7 @@ public:
   void library(const LibraryRecord&) override {}
   void drift(const DriftRecord&) override {}
   void installed_probe(const InstalledProbe&) override {}
+  void pinned(const Pin&) override {}
   void check(const Check&) override {}
   void attached(const AttachedRecord&) override {}
   void event(const Event&) override {}

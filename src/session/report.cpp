@@ -57,7 +57,7 @@ std::string start_line(const AttachRequest& request, std::size_t functions) {
 void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
   for (const ProbePoint& point : points)
     if (point.instruction)
-      reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset.value,
+      reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
                                   *point.instruction));
 }
 

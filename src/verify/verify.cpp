@@ -34,7 +34,7 @@ ResolveOptions options_of(std::span<const RecordedMatch> then, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
   // Several places of a name in one file; one in each of several files is no more than asked for.
-  std::set<std::pair<std::string, std::optional<std::string>>> files;
+  std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
   for (const RecordedMatch& match : then)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   options.clones = std::ranges::any_of(then, [](const RecordedMatch& match) {

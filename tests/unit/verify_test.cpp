@@ -127,9 +127,9 @@ TEST_CASE("matches of a compressed library are compared by their place in it") {
   std::vector<ProbePoint> now(1);
   now[0] = point("f", 0x10, 0);
   now[0].offset.reset();
-  CHECK(compare_matches(std::vector{then}, now, "x.so").empty());
+  CHECK(compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file).empty());
   now[0].image_offset = {0x20};
-  const auto moved = compare_matches(std::vector{then}, now, "x.so");
+  const auto moved = compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file);
   REQUIRE(moved.size() == 1);
   CHECK(moved[0].change == Change::function_moved);
   CHECK(moved[0].recorded == "0x10");
@@ -141,7 +141,7 @@ TEST_CASE("a library that is no longer compressed has moved, even to an offset o
   then.offset.reset();
   std::vector<ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x10);
-  const auto moved = compare_matches(std::vector{then}, now, "x.so");
+  const auto moved = compare_matches(std::vector{then}, now, "x.so", Pairing::in_one_file);
   REQUIRE(moved.size() == 1);
   CHECK(moved[0].change == Change::archive_moved);
 }
