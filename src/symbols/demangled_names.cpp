@@ -11,11 +11,11 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t batch_size = 64;          // names, some 35 KB of text
-constexpr std::size_t largest_text = 128 << 10; // of a batch, bytes: enough for honest names
-constexpr std::size_t batches_a_thread = 6;     // that lie ready or are being worked on
-constexpr std::size_t worth_a_thread = 4096;    // names: some milliseconds of work
-constexpr unsigned most_threads = 4;            // each may hold a megabyte of text
+constexpr std::size_t batch_size = 32;         // names, some 20 KB of text
+constexpr std::size_t largest_text = 64 << 10; // of a batch, bytes: enough for honest names
+constexpr std::size_t batches_a_thread = 6;    // that lie ready or are being worked on
+constexpr std::size_t worth_a_thread = 4096;   // names: some milliseconds of work
+constexpr unsigned most_threads = 4;           // each takes half a megabyte
 
 // The reader is one of them.
 unsigned threads_for(std::size_t names) {
