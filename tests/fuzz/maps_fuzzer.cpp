@@ -1,0 +1,13 @@
+// A process decides what its maps file says: the names of files are its own choice.
+#include "uprobectl/process.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const Mapping& mapping : parse_maps(text))
+    if (mapping.path.empty()) std::abort(); // only lines with a file behind them are given
+  return 0;
+}
