@@ -43,6 +43,14 @@ void keep_version(std::vector<elf::Symbol>& symbols, const Wanted& wanted) {
     std::erase_if(symbols, [&](const elf::Symbol& symbol) { return !is_default(symbol); });
 }
 
+std::vector<elf::Symbol> definitions_first(const std::vector<elf::Symbol>& symbols) {
+  std::vector<elf::Symbol> ordered;
+  for (const bool defined : {true, false})
+    for (const elf::Symbol& symbol : symbols)
+      if (symbol.defined == defined) ordered.push_back(symbol);
+  return ordered;
+}
+
 // The symbols of a table that a FUNCTION may mean, found by a scan.
 std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wanted,
                               const elf::Machine& machine) {
@@ -90,9 +98,10 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
   }
   for (const elf::SymbolTable& table : image.debug_symbols())
     if (!has_code()) add_unknown(*found, scan(table, wanted, image.machine()));
-  std::stable_partition(found->begin(), found->end(),
-                        [](const elf::Symbol& symbol) { return symbol.defined; });
-  return found;
+  // Mostly they stand so already. (std::stable_partition of libstdc++ 12 uses what C++17 has
+  // deprecated, which clang refuses.)
+  if (std::ranges::is_partitioned(*found, &elf::Symbol::defined)) return found;
+  return definitions_first(*found);
 }
 
 } // namespace uprobectl
