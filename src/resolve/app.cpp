@@ -15,19 +15,19 @@ namespace uprobectl {
 
 namespace {
 
-struct InstructionSet {
+struct AbiFolder {
   std::string_view abi;  // in APKs: lib/ABI/
   std::string_view name; // in folders: lib/ISA/, oat/ISA/
 };
 // VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP libcore).
 constexpr std::array instruction_sets = {
-    InstructionSet{"arm64-v8a", "arm64"}, InstructionSet{"armeabi-v7a", "arm"},
-    InstructionSet{"armeabi", "arm"},     InstructionSet{"x86_64", "x86_64"},
-    InstructionSet{"x86", "x86"},         InstructionSet{"riscv64", "riscv64"},
+    AbiFolder{"arm64-v8a", "arm64"}, AbiFolder{"armeabi-v7a", "arm"},
+    AbiFolder{"armeabi", "arm"},     AbiFolder{"x86_64", "x86_64"},
+    AbiFolder{"x86", "x86"},         AbiFolder{"riscv64", "riscv64"},
 };
 
 std::string_view instruction_set_of(std::string_view abi) {
-  const auto* const known = std::ranges::find(instruction_sets, abi, &InstructionSet::abi);
+  const auto* const known = std::ranges::find(instruction_sets, abi, &AbiFolder::abi);
   return known == instruction_sets.end() ? abi : known->name;
 }
 

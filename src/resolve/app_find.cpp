@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-TargetFile as_found(BinaryPath path, std::shared_ptr<const MappedFile> opened = nullptr) {
+TargetFile as_found(const BinaryPath& path, std::shared_ptr<const MappedFile> opened = nullptr) {
   return {.path = path, .shown = path, .opened = std::move(opened), .warnings = {}};
 }
 
@@ -61,6 +61,7 @@ Result<std::optional<TargetFile>> AppFiles::find(std::string_view text) const {
   if (meant.empty()) return std::nullopt;
   if (meant.size() > 1) {
     std::vector<std::string> candidates;
+    candidates.reserve(meant.size());
     for (const Library* library : meant) candidates.push_back(to_string(library->path));
     return fail(ambiguous_target(text, candidates));
   }

@@ -86,6 +86,7 @@ Result<TargetFile> find(std::string_view text) {
   if (candidates.empty()) return fail(missing_target(text));
   if (candidates.size() > 1) {
     std::vector<std::string> paths;
+    paths.reserve(candidates.size());
     for (const Candidate& candidate : candidates) paths.push_back(candidate.path);
     return fail(ambiguous_target(text, paths));
   }

@@ -11,11 +11,11 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t batch_size = 32;         // names, some 20 KB of text
-constexpr std::size_t largest_text = 64 << 10; // of a batch, bytes: enough for honest names
-constexpr std::size_t batches_a_thread = 6;    // that lie ready or are being worked on
-constexpr std::size_t worth_a_thread = 4096;   // names: some milliseconds of work
-constexpr unsigned most_threads = 4;           // each takes half a megabyte
+constexpr std::size_t batch_size = 32;               // names, some 20 KB of text
+constexpr std::size_t largest_batch_text = 64 << 10; // of a batch, bytes: enough for honest names
+constexpr std::size_t batches_a_thread = 6;          // that lie ready or are being worked on
+constexpr std::size_t worth_a_thread = 4096;         // names: some milliseconds of work
+constexpr unsigned most_threads = 4;                 // each takes half a megabyte
 
 // The reader is one of them.
 unsigned threads_for(std::size_t names) {
@@ -30,7 +30,7 @@ public:
     text_.clear();
     ends_.clear();
     for (const std::string_view name : raw) {
-      if (text_.size() > largest_text) return;
+      if (text_.size() > largest_batch_text) return;
       const auto demangled = demangler.whole(name);
       text_ += demangled.value_or(std::string_view());
       ends_.push_back({text_.size(), demangled.has_value()});

@@ -126,9 +126,7 @@ std::string clean_legacy_rust(std::string_view demangled) {
     }
     if (rest.front() == '$') {
       const std::size_t end = rest.find('$', 1);
-      const auto replaced = end == std::string_view::npos || end > 8
-                                ? std::nullopt
-                                : escaped(rest.substr(1, end - 1));
+      const auto replaced = end > 8 ? std::nullopt : escaped(rest.substr(1, end - 1)); // or npos
       if (replaced) {
         text += *replaced;
         at += end + 1;
