@@ -63,7 +63,7 @@ struct SymbolRecord {
   elf::Symbol symbol;
   std::optional<std::string_view> demangled = {};       // as demangle() gives it
   std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
-  std::vector<elf::Symbol> folded = {};                 // further names on the same line
+  std::span<const elf::Symbol> folded = {};             // further names on the same line
 };
 struct LibraryRecord {
   std::string_view real_path;

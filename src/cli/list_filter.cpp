@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <tuple>
 
 namespace uprobectl::cli {
 
@@ -52,65 +51,6 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   return value;
 }
 
-// Symbols without a place come one by one: imports all lie at 0.
-std::vector<SymbolRecord> one_a_place(std::vector<SymbolRecord> records) {
-  std::vector<SymbolRecord> folded;
-  for (SymbolRecord& record : records) {
-    const bool joins = !folded.empty() && record.symbol.defined && folded.back().symbol.defined &&
-                       folded.back().symbol.address == record.symbol.address;
-    if (joins)
-      folded.back().folded.push_back(record.symbol);
-    else
-      folded.push_back(std::move(record));
-  }
-  return folded;
-}
-
-// All names of a place are its aliases, also those that a PATTERN leaves out.
-void add_aliases(std::vector<SymbolRecord>& records, const elf::Image& image,
-                 const SymbolFilter& filter) {
-  const auto all = list_symbols(image, {.kinds = filter.kinds});
-  for (SymbolRecord& record : records) {
-    record.aliases.emplace();
-    if (all && record.symbol.defined)
-      record.aliases = alias_names(*all, record.symbol.address, record.symbol.name);
-  }
-}
-
-template <typename T, typename SymbolOf>
-std::vector<std::string_view> raw_names(const std::vector<T>& items, SymbolOf symbol_of) {
-  std::vector<std::string_view> names;
-  names.reserve(items.size());
-  for (const T& item : items) names.push_back(std::invoke(symbol_of, item).name);
-  return names;
-}
-
-void sort(std::vector<SymbolRecord>& records, ListOrder order) {
-  if (order == ListOrder::offset) return; // they come by address
-  if (order == ListOrder::size) {
-    // Largest first, equals as they come.
-    std::ranges::sort(records, [](const SymbolRecord& left, const SymbolRecord& right) {
-      const elf::Symbol& a = left.symbol;
-      const elf::Symbol& b = right.symbol;
-      return std::tie(b.size, a.address, a.name) < std::tie(a.size, b.address, b.name);
-    });
-    return;
-  }
-  // What is shown is what people look for: demangled.
-  const auto raw = raw_names(records, &SymbolRecord::symbol);
-  DemangledNames demangled(raw);
-  std::vector<std::pair<std::string, std::size_t>> names;
-  names.reserve(records.size());
-  for (std::size_t i = 0; i < records.size(); ++i)
-    names.emplace_back(
-        std::string(demangled.next().value_or(raw[i])) + display_suffix(records[i].symbol), i);
-  std::ranges::sort(names);
-  std::vector<SymbolRecord> sorted;
-  sorted.reserve(records.size());
-  for (const auto& [name, index] : names) sorted.push_back(std::move(records[index]));
-  records = std::move(sorted);
-}
-
 } // namespace
 
 void add_list_options(OptionParser& parser, ListOptions& options) {
@@ -142,29 +82,6 @@ Result<ListFilter> make_filter(const OptionParser& parser, const ListOptions& op
   filter.fold = options.fold;
   filter.aliases = options.aliases;
   return filter;
-}
-
-void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
-                     const std::vector<elf::Symbol>& symbols, const ListFilter& filter,
-                     const std::function<void(const SymbolRecord&)>& visit) {
-  const bool as_they_come = !filter.fold && !filter.aliases && filter.order == ListOrder::offset;
-  std::vector<SymbolRecord> records;
-  if (!as_they_come) {
-    for (const elf::Symbol& symbol : symbols)
-      records.push_back({&image, target, real_path, symbol});
-    if (filter.fold) records = one_a_place(std::move(records));
-    if (filter.fold || filter.aliases) add_aliases(records, image, filter.symbols);
-    sort(records, filter.order);
-  }
-  const auto raw = as_they_come ? raw_names(symbols, std::identity())
-                                : raw_names(records, &SymbolRecord::symbol);
-  DemangledNames demangled(raw);
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    SymbolRecord record =
-        as_they_come ? SymbolRecord{&image, target, real_path, symbols[i]} : std::move(records[i]);
-    record.demangled = demangled.next();
-    visit(record);
-  }
 }
 
 } // namespace uprobectl::cli

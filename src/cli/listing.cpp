@@ -1,5 +1,6 @@
 #include "listing.hpp"
 
+#include "list_lines.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
