@@ -46,14 +46,14 @@ public:
   Result<ArchiveEntry> find(std::string_view name) const;
 
   // The first name that occurs more than once: Android's own reader (libziparchive) refuses such an
-  // archive whole. A malformed directory is judged as far as it can be read; beyond 1,048,576
-  // entries nothing is looked at any more.
+  // archive whole. A malformed directory is judged as far as it can be read. unsupported where no
+  // more than the first entries could be searched, which is 1,048,576 of them at the most.
   struct Duplicate {
     std::string_view name;
     std::uint64_t first = 0; // local headers, as ArchiveEntry has them
     std::uint64_t second = 0;
   };
-  std::optional<Duplicate> duplicate() const;
+  Result<std::optional<Duplicate>> duplicate() const;
 
   // The entry whose stored bytes contain the offset (compressed ones too); nothing if it falls
   // on a header, the directory or a gap.

@@ -31,23 +31,6 @@ Bytes zip64_field(Bytes extra) {
 
 } // namespace
 
-std::optional<DirectoryRecord> DirectoryWalk::next() {
-  const auto fixed = slice(directory_, at_, record_fixed_size);
-  if (!fixed || read_at<std::uint32_t>(*fixed, 0) != directory_signature) return std::nullopt;
-  DirectoryRecord record{*fixed, {}, {}};
-  const std::uint64_t name_size = field<std::uint16_t>(record, 28);
-  const std::uint64_t extra_size = field<std::uint16_t>(record, 30);
-  const std::uint64_t comment_size = field<std::uint16_t>(record, 32);
-  const auto variable =
-      slice(directory_, at_ + record_fixed_size, name_size + extra_size + comment_size);
-  if (!variable) return std::nullopt;
-  record.name = as_text(variable->first(name_size));
-  record.extra = variable->subspan(name_size, extra_size);
-  at_ += record_fixed_size + variable->size();
-  ++visited_;
-  return record;
-}
-
 Result<void> DirectoryWalk::end() const {
   if (at_ == directory_.size() || visited_ >= entry_count_) return {};
   return fail(ErrorKind::corrupt,

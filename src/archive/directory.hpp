@@ -45,4 +45,22 @@ private:
 // can be is seen when the entry's bytes are asked for, and the other entries stay usable.
 ArchiveEntry decode(const DirectoryRecord& record, std::uint64_t prefix);
 
+// Inline: what is done with a record is mostly less than what a call costs.
+inline std::optional<DirectoryRecord> DirectoryWalk::next() {
+  const auto fixed = slice(directory_, at_, record_fixed_size);
+  if (!fixed || read_at<std::uint32_t>(*fixed, 0) != directory_signature) return std::nullopt;
+  // Three half words in a row: the sizes of name, extra field and comment.
+  const std::uint64_t sizes = read_at<std::uint64_t>(*fixed, 28).value_or(0);
+  const std::uint64_t name_size = sizes & 0xffff;
+  const std::uint64_t extra_size = sizes >> 16 & 0xffff;
+  const std::uint64_t comment_size = sizes >> 32 & 0xffff;
+  const auto variable =
+      slice(directory_, at_ + record_fixed_size, name_size + extra_size + comment_size);
+  if (!variable) return std::nullopt;
+  at_ += record_fixed_size + variable->size();
+  ++visited_;
+  return DirectoryRecord{*fixed, as_text(variable->first(name_size)),
+                         variable->subspan(name_size, extra_size)};
+}
+
 } // namespace uprobectl::archive

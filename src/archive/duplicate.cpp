@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <fmt/format.h>
 #include <utility>
 #include <vector>
 
@@ -20,15 +21,20 @@ std::uint64_t hash_of(std::string_view name) {
     hash = (hash ^ word) * odd;
     hash ^= hash >> 32;
   };
-  while (name.size() >= sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
+  std::uint64_t word = 0;
+  if (name.size() < sizeof(word)) {
+    if (!name.empty()) std::memcpy(&word, name.data(), name.size());
+    mix(word);
+    return hash;
+  }
+  // The last word may overlap the one before: the size, which is mixed in, says by how much.
+  const std::string_view last = name.substr(name.size() - sizeof(word));
+  for (; name.size() > sizeof(word); name.remove_prefix(sizeof(word))) {
     std::memcpy(&word, name.data(), sizeof(word));
     mix(word);
-    name.remove_prefix(sizeof(word));
   }
-  std::uint64_t rest = 0;
-  if (!name.empty()) std::memcpy(&rest, name.data(), name.size());
-  mix(rest);
+  std::memcpy(&word, last.data(), sizeof(word));
+  mix(word);
   return hash;
 }
 
@@ -54,15 +60,22 @@ private:
 
 } // namespace
 
-std::optional<Archive::Duplicate> Archive::duplicate() const {
+Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
   HashSet seen(std::min(directory_.size() / archive::record_fixed_size, most_entries));
   std::size_t looked_at = 0;
   int suspects = 0;
   archive::DirectoryWalk walk(directory_, entry_count_);
   while (const auto record = walk.next()) {
-    if (++looked_at > most_entries) return std::nullopt;
+    if (++looked_at > most_entries)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("only its first {} entries were searched for names that occur twice",
+                              most_entries));
     if (seen.insert(hash_of(record->name))) continue;
-    if (++suspects > most_suspects) return std::nullopt;
+    if (++suspects > most_suspects)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("only its first {} entries were searched for names that occur twice: "
+                              "too many look alike",
+                              looked_at - 1));
     archive::DirectoryWalk again(directory_, entry_count_);
     while (const auto earlier = again.next()) {
       if (earlier->fixed.data() == record->fixed.data()) break;

@@ -49,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   (void)archive->find("lib/arm64-v8a/libfoo.so");
   // Asking for the name that occurs twice says so, too.
-  if (const auto twice = archive->duplicate()) expect(!archive->find(twice->name));
+  if (const auto twice = archive->duplicate(); twice && *twice)
+    expect(!archive->find((*twice)->name));
   for (const std::uint64_t offset :
        {std::uint64_t{0}, std::uint64_t{size / 2}, std::uint64_t{size - 1}, UINT64_MAX})
     (void)archive->entry_at({offset});

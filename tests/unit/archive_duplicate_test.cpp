@@ -12,7 +12,7 @@ namespace {
 std::optional<Archive::Duplicate> duplicate_in(const std::string& bytes) {
   const auto archive = Archive::parse(as_bytes(bytes));
   REQUIRE(archive);
-  return archive->duplicate();
+  return archive->duplicate().value();
 }
 
 } // namespace
