@@ -48,14 +48,22 @@ Result<FunctionSpec> parse_function(std::string_view text);
 // at the beginning of a word is a comment. usage error where a quote is not closed.
 Result<std::vector<std::string>> split_words(std::string_view line);
 
-// A place in a file where a probe can be put. Holds the open file it was resolved in, so that what
+// What the probe points of one binary share. Holds the open file it was resolved in, so that what
 // is attached is what was looked at.
-struct ProbePoint {
-  std::string target;  // TARGET as typed
-  std::string request; // FUNCTION as typed
-  BinaryPath path;     // the binary as shown to people; the entry, where one was found
+struct ProbedBinary {
+  std::string target; // TARGET as typed
+  BinaryPath path;    // the binary as shown to people; the entry, where one was found
   std::shared_ptr<const MappedFile> file;
   std::string real_path; // absolute, symbolic links resolved: the file the kernel knows
+  FileOffset entry_data; // where the image begins in the file
+  elf::Machine machine;
+  std::optional<std::string> build_id;
+};
+
+// A place in a file where a probe can be put.
+struct ProbePoint {
+  std::shared_ptr<const ProbedBinary> binary; // never null
+  std::string request;                        // FUNCTION as typed
 
   // What the kernel takes. Nothing for a library that is compressed in its archive
   // (TargetOptions::extracted): it can be probed only where the device has installed it, there at
@@ -63,7 +71,6 @@ struct ProbePoint {
   std::optional<FileOffset> offset;
   ImageOffset image_offset;       // inside the ELF image
   VirtualAddress address;         // inside the ELF image's numbering
-  FileOffset entry_data;          // where the image begins in the file
   VirtualAddress segment_address; // p_vaddr and p_offset of the PT_LOAD the sum was made with
   ImageOffset segment_offset;
 
@@ -75,8 +82,6 @@ struct ProbePoint {
   std::optional<std::uint64_t> size;   // st_size, where there is a symbol
   std::optional<SymbolKind> kind;
   std::optional<elf::Table> table; // nothing for numbers
-  elf::Machine machine;
-  std::optional<std::string> build_id;
   std::optional<std::vector<std::string>>
       aliases;                            // raw names of the symbol's address; if asked for
   std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for

@@ -102,11 +102,12 @@ Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style,
   style.header = options.header;
   style.verbose = options.verbose;
   if (tool)
-    sink_ = make_emit_sink(
-        out_, *tool,
-        {.fail = [this](const Error& error,
-                        const ProbePoint& point) { fail(error, point.target, point.request); },
-         .warn = [this](std::string text) { warn({std::move(text)}); }});
+    sink_ = make_emit_sink(out_, *tool,
+                           {.fail =
+                                [this](const Error& error, const ProbePoint& point) {
+                                  fail(error, point.binary->target, point.request);
+                                },
+                            .warn = [this](std::string text) { warn({std::move(text)}); }});
   else
     sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
 }

@@ -46,15 +46,23 @@ Result<void> for_each_line(const std::string& path, const Visit& visit) {
   return {};
 }
 
+// What has no prefix, no offset and no version cannot be malformed: most of ten thousand names.
+bool is_plain_name(std::string_view function) {
+  return !function.empty() && !function.contains(':') && !function.contains('+') &&
+         !function.contains('@') && !function.contains('\0');
+}
+
 Result<RequestLine> request_from_words(std::vector<std::string> words) {
   RequestLine request{.target = std::move(words.front()), .functions = {}};
   request.functions.assign(std::make_move_iterator(words.begin() + 1),
                            std::make_move_iterator(words.end()));
   // Malformed is the request itself, so nothing of it is done; an address that cannot be is one
   // FUNCTION's failure, when its turn comes.
-  for (const std::string& function : request.functions)
+  for (const std::string& function : request.functions) {
+    if (is_plain_name(function)) continue;
     if (auto parsed = parse_function(function); !parsed && parsed.error().kind == ErrorKind::usage)
       return fail(std::move(parsed).error());
+  }
   return request;
 }
 

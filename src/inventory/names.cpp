@@ -18,7 +18,7 @@ void name_probes(std::span<InstalledProbe> probes) {
     const auto points = spec ? found->second->resolve(*spec) : fail(spec.error());
     if (!points || points->empty()) continue;
     const ProbePoint& point = points->front();
-    probe.entry = point.path.entry;
+    probe.entry = point.binary->path.entry;
     if (point.symbol) probe.symbol = display_name(point);
   }
 }

@@ -15,7 +15,7 @@ namespace uprobectl::emit {
 class Bpftrace::Symbols {
 public:
   explicit Symbols(const ProbePoint& point) {
-    auto image = elf::Image::open(point.file, point.path);
+    auto image = elf::Image::open(point.binary->file, point.binary->path);
     if (!image) return;
     image->add_embedded_symbols();
     image->add_debug_file({});
@@ -117,26 +117,26 @@ Bpftrace::Bpftrace() = default;
 Bpftrace::~Bpftrace() = default;
 
 const Bpftrace::Symbols& Bpftrace::symbols_of(const ProbePoint& point) {
-  if (file_ != point.file) {
+  if (file_ != point.binary->file) {
     symbols_ = std::make_unique<Symbols>(point);
-    file_ = point.file;
+    file_ = point.binary->file;
   }
   return *symbols_;
 }
 
 Result<BpftraceLine> Bpftrace::line(const ProbePoint& point) {
-  const auto path = quoted_path(point.real_path);
+  const auto path = quoted_path(point.binary->real_path);
   if (!path) return fail(path.error());
   std::uint64_t number = point.offset->value;
   BpftraceLine line;
-  if (point.path.entry) {
+  if (point.binary->path.entry) {
     line.needs = "--unsafe, and version 0.26: older ones probe no archives";
   } else if (const Symbols& symbols = symbols_of(point); symbols.cover(point.address.value)) {
     if (const auto name = symbols.ambiguous_name(point.address.value))
       return fail(Error{
           ErrorKind::unsupported,
           fmt::format("{}: bpftrace would look for '{}' by name and take the first of several",
-                      to_string(point.path), *name)}
+                      to_string(point.binary->path), *name)}
                       .hint(std::string(perf_instead)));
     number = point.address.value;
     if (point.symbol_offset != 0)
@@ -146,7 +146,7 @@ Result<BpftraceLine> Bpftrace::line(const ProbePoint& point) {
       return fail(Error{ErrorKind::unsupported,
                         fmt::format("{}: no symbol covers '{}', and bpftrace would take its offset "
                                     "{:#x} for the address of another function",
-                                    to_string(point.path), point.request, number)}
+                                    to_string(point.binary->path), point.request, number)}
                       .hint(std::string(perf_instead)));
     line.needs = "--unsafe: no symbol tells it what this place is";
   }

@@ -21,7 +21,7 @@ bool splits_a_line(char c) {
 
 Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view line) {
   constexpr std::size_t longest_line = 4093; // WRITE_BUFSIZE - 2, Linux kernel/trace/trace.c
-  const std::string& path = point.real_path;
+  const std::string& path = point.binary->real_path;
   if (std::ranges::any_of(path, splits_a_line))
     return fail(Error{ErrorKind::unsupported,
                       path + ": the kernel's uprobe_events cannot take a path with a space, a '#' "
@@ -85,7 +85,7 @@ std::string EventNames::name(const ProbePoint& point) {
 
 Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name) {
   std::string line =
-      fmt::format("p:uprobectl/{} {}:{:#x}", name, point.real_path, point.offset->value);
+      fmt::format("p:uprobectl/{} {}:{:#x}", name, point.binary->real_path, point.offset->value);
   if (auto checked = check_for_uprobe_events(point, line); !checked)
     return fail(std::move(checked).error());
   return line;
@@ -94,20 +94,20 @@ Result<std::string> tracefs_line(const ProbePoint& point, const std::string& nam
 Result<std::string> perf_line(const ProbePoint& point, const std::string& name) {
   // What perf will write.
   if (auto checked = tracefs_line(point, name); !checked) return fail(std::move(checked).error());
-  return fmt::format("perf probe -x {} -a uprobectl:{}={:#x}", shell_word(point.real_path), name,
-                     point.offset->value);
+  return fmt::format("perf probe -x {} -a uprobectl:{}={:#x}", shell_word(point.binary->real_path),
+                     name, point.offset->value);
 }
 
 Result<std::string> libbpf_line(const ProbePoint& point) {
   // bpf_program__attach_uprobe_opts() splits the path at the first "!/", whether or not such a file
   // is there, and without a function's name opens what follows (libbpf 1.2 to 1.8).
-  if (point.real_path.find("!/") != std::string::npos)
-    return fail(Error{ErrorKind::unsupported, point.real_path +
+  if (point.binary->real_path.find("!/") != std::string::npos)
+    return fail(Error{ErrorKind::unsupported, point.binary->real_path +
                                                   ": libbpf takes the '!/' in this path for an "
                                                   "archive's"}
                     .hint(std::string(other_name)));
   return fmt::format("bpf_program__attach_uprobe_opts(prog, -1, {}, {:#x}, NULL);",
-                     c_string(point.real_path), point.offset->value);
+                     c_string(point.binary->real_path), point.offset->value);
 }
 
 } // namespace uprobectl::emit

@@ -6,7 +6,7 @@ namespace uprobectl {
 namespace {
 
 Error nothing_here(const ProbePoint& point) {
-  return Error{ErrorKind::compressed, to_string(point.path) +
+  return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, no file here has the place "
                                           "that a tool could probe"}
       .hint("on the device resolve the installed library, in the app's lib folder");
@@ -47,8 +47,8 @@ private:
       auto line = bpftrace_.line(point);
       if (!line) return fail(std::move(line).error());
       if (line->needs)
-        messages_.warn(to_string(point.path) + ": '" + point.request + "': bpftrace needs " +
-                       *line->needs);
+        messages_.warn(to_string(point.binary->path) + ": '" + point.request +
+                       "': bpftrace needs " + *line->needs);
       return std::move(line->text);
     }
     case EmitTool::tracefs:

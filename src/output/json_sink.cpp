@@ -17,10 +17,10 @@ public:
 
   void match(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
-    record.field("target", point.target);
+    record.field("target", point.binary->target);
     record.field("request", point.request);
-    record.field("file", point.offset ? Text(point.real_path) : std::nullopt);
-    record.field("entry", point.path.entry);
+    record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
+    record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
     record.field("image_offset", point.image_offset);
     record.field("address", point.address);
@@ -33,8 +33,8 @@ public:
     record.field("size", point.size);
     record.field("kind", point.kind ? Text(to_string(*point.kind)) : std::nullopt);
     record.field("table", point.table ? Text(to_string(*point.table)) : std::nullopt);
-    record.field("machine", elf::to_string(point.machine));
-    record.field("build_id", point.build_id);
+    record.field("machine", elf::to_string(point.binary->machine));
+    record.field("build_id", point.binary->build_id);
     record.field("aliases", point.aliases);
     record.field("instruction", point.instruction);
     finish(record);
@@ -155,8 +155,8 @@ public:
     record.field("tid", event.tid);
     record.field("comm", event.comm);
     record.field("cpu", event.cpu);
-    record.field("file", point.real_path);
-    record.field("entry", point.path.entry);
+    record.field("file", point.binary->real_path);
+    record.field("entry", point.binary->path.entry);
     record.field("symbol", text_of(point.symbol));
     record.field("image_offset", point.image_offset);
     record.field("kind", entry ? "entry" : "return");
@@ -179,8 +179,8 @@ public:
     const ProbePoint& point = *probe.point;
     JsonRecord record(line_, "probe");
     record.field("symbol", point.symbol);
-    record.field("file", point.real_path);
-    record.field("entry", point.path.entry);
+    record.field("file", point.binary->real_path);
+    record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
     record.field("status", probe.hit ? "hit" : "silent");
     record.field("hits", probe.hits);

@@ -19,7 +19,7 @@ std::string hex(std::uint64_t value) {
 
 // "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)": entry data + (address - p_vaddr + p_offset).
 std::string sum_of(const ProbePoint& point) {
-  return hex(point.entry_data.value) + " + (" + hex(point.address.value) + " - " +
+  return hex(point.binary->entry_data.value) + " + (" + hex(point.address.value) + " - " +
          hex(point.segment_address.value) + " + " + hex(point.segment_offset.value) + ")";
 }
 
@@ -63,7 +63,7 @@ public:
     }
     Columns<6> columns;
     columns.add("OFFSET", hex(shown_offset(point)));
-    columns.add("FILE", to_string(point.path));
+    columns.add("FILE", file_of(point));
     columns.add("SYMBOL", display_name(point));
     if (style_.verbose) columns.add("SUM", sum_of(point));
     if (style_.verbose || style_.instruction)
@@ -181,6 +181,13 @@ private:
     last_width_ = display_width(std::string_view(line_).substr(begin));
   }
 
+  // Mostly that of the point before.
+  const std::string& file_of(const ProbePoint& point) {
+    if (binary_ != point.binary) file_ = to_string(point.binary->path);
+    binary_ = point.binary;
+    return file_;
+  }
+
   const std::string& name_of(const ProbePoint& point) {
     std::string& name = names_[&point];
     if (name.empty()) name = display_name(point);
@@ -206,6 +213,8 @@ private:
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;
+  std::shared_ptr<const ProbedBinary> binary_; // of the match before, and how it is shown
+  std::string file_;
 };
 
 } // namespace

@@ -47,8 +47,8 @@ void examine(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& 
 } // namespace
 
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {
-  const std::string subject = to_string(state_->shown);
-  const auto archive = Archive::parse(state_->file->bytes());
+  const std::string subject = to_string(state_->binary->path);
+  const auto archive = Archive::parse(state_->binary->file->bytes());
   if (!archive) return fail(Error(archive.error()).within(subject));
   std::vector<ArchiveLibrary> libraries;
   const auto read = archive->for_each([&](const ArchiveEntry& entry) {

@@ -1,5 +1,6 @@
 #include "resolve/duplicates.hpp"
 #include "resolve/find_file.hpp"
+#include "resolve/point.hpp"
 #include "resolve/process_machine.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/state.hpp"
@@ -34,9 +35,9 @@ Target::~Target() = default;
 
 const std::string& Target::text() const { return state_->text; }
 const BinaryPath& Target::path() const { return state_->path; }
-const BinaryPath& Target::shown() const { return state_->shown; }
+const BinaryPath& Target::shown() const { return state_->binary->path; }
 const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
-const std::shared_ptr<const MappedFile>& Target::file() const { return state_->file; }
+const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
 const std::optional<Error>& Target::foreign() const { return state_->foreign; }
 
@@ -51,27 +52,26 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   auto state = std::make_unique<State>();
   state->debug = DebugSource({.places = options.debug_places});
   state->text = text;
-  state->shown = file.shown;
   state->path = file.path;
   state->warnings = file.warnings;
-  state->file = file.opened;
-  if (!state->file) {
+  ProbedBinary binary{.target = std::string(text), .path = file.shown, .file = file.opened};
+  if (!binary.file) {
     auto mapped = MappedFile::open(file.path.file);
     if (!mapped) return fail(std::move(mapped).error());
-    state->file = std::make_shared<const MappedFile>(std::move(*mapped));
-    if (auto warning = duplicate_warning(*state->file, state->shown.file))
+    binary.file = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (auto warning = duplicate_warning(*binary.file, binary.path.file))
       state->warnings.push_back(std::move(*warning));
   }
-  auto real_path = state->file->real_path();
+  auto real_path = binary.file->real_path();
   if (!real_path) return fail(std::move(real_path).error());
-  state->real_path = std::move(*real_path);
+  binary.real_path = std::move(*real_path);
 
-  const Bytes bytes = state->file->bytes();
+  const Bytes bytes = binary.file->bytes();
   const bool whole_archive =
       !state->path.entry && !is_elf(bytes) && Archive::looks_like_archive(bytes);
   if (!whole_archive) {
     auto image =
-        elf::Image::open(state->file, state->path,
+        elf::Image::open(binary.file, state->path,
                          options.extracted ? elf::Compressed::inflate : elf::Compressed::refuse);
     if (!image) {
       Error error = std::move(image).error();
@@ -80,14 +80,16 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
                                       shell_word(state->path.file));
       return fail(std::move(error));
     }
-    if (image->is_debug_file()) return fail(debug_file(to_string(state->shown), *image));
+    if (image->is_debug_file()) return fail(debug_file(to_string(binary.path), *image));
     if (image->is_inflated())
-      state->warnings.push_back(to_string(state->shown) +
+      state->warnings.push_back(to_string(binary.path) +
                                 ": compressed here, so offsets are those in the library as a "
                                 "device installs it, not in the archive");
-    state->foreign = foreign_to(options.pids, image->machine(), to_string(state->shown));
+    state->foreign = foreign_to(options.pids, image->machine(), to_string(binary.path));
+    describe(*image, binary);
     state->image.emplace(std::move(*image));
   }
+  state->binary = std::make_shared<const ProbedBinary>(std::move(binary));
   return Target(std::move(state));
 }
 

@@ -42,19 +42,13 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
     if (!question.options.unsafe) return fail(ErrorKind::misaligned, problem);
     point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
   }
-  point.target = question.target;
+  point.binary = question.binary;
   point.request = question.function.request;
-  point.path = question.shown;
-  point.file = question.file;
-  point.real_path = question.real_path;
   point.image_offset = offset;
   point.offset = image.to_file(offset);
   point.address = address;
-  point.entry_data = image.entry_data();
   point.segment_address = segment.address;
   point.segment_offset = segment.offset;
-  point.machine = image.machine();
-  point.build_id = image.build_id();
 
   // uprobe_register() refuses an offset that is no multiple of UPROBE_SWBP_INSN_SIZE with EINVAL
   // (Linux kernel/events/uprobes.c), which is 4 on arm64.
@@ -63,19 +57,26 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
         Error{ErrorKind::misaligned,
               fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
                           "not a multiple of {} as the kernel needs on {}",
-                          question.subject(), point.entry_data.value, question.function.request,
-                          point.offset->value, alignment, elf::to_string(image.machine()))}
+                          question.subject(), question.binary->entry_data.value,
+                          question.function.request, point.offset->value, alignment,
+                          elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
   constexpr std::uint64_t smallest_page = 4096;
-  if (point.entry_data.value % smallest_page != 0)
+  if (question.binary->entry_data.value % smallest_page != 0)
     point.warnings.push_back(fmt::format(
         "{}: the entry's data is at {:#x}, not on a page boundary: no loader can map it from the "
         "archive, so the probe will not fire unless the library is aligned with zipalign -p 4",
-        question.subject(), point.entry_data.value));
+        question.subject(), question.binary->entry_data.value));
   return point;
 }
 
 } // namespace
+
+void describe(const elf::Image& image, ProbedBinary& binary) {
+  binary.entry_data = image.entry_data();
+  binary.machine = image.machine();
+  binary.build_id = image.build_id();
+}
 
 std::uint64_t shown_offset(const ProbePoint& point) {
   return point.offset ? point.offset->value : point.image_offset.value;

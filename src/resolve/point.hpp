@@ -9,17 +9,17 @@ namespace uprobectl {
 // What is asked, and where: the image may be that of the target or, for file-offset: in a whole
 // archive, the one that was found at the offset.
 struct Question {
-  const std::string& target; // TARGET as typed
+  const std::shared_ptr<const ProbedBinary>& binary;
   const FunctionSpec& function;
   const elf::Image& image;
-  const BinaryPath& shown; // how the binary is called in messages and records
-  const std::shared_ptr<const MappedFile>& file;
-  const std::string& real_path;
   ResolveOptions options = {};
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
-  std::string subject() const { return to_string(shown); }
+  std::string subject() const { return to_string(binary->path); }
 };
+
+// Adds what the image says of itself.
+void describe(const elf::Image& image, ProbedBinary& binary);
 
 // The numbers of a place that is known by its address or by its image offset, without a symbol.
 // no_code outside executable file bytes, misaligned where the machine cannot have an instruction.

@@ -38,24 +38,25 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   // What a question brings in stays for the next: a cache, which changes no answer.
   State& state = *state_;
   if (state.image)
-    return answer(
-        {state.text, function, *state.image, state.shown, state.file, state.real_path, options},
-        *state.image, state.debug);
+    return answer({state.binary, function, *state.image, options}, *state.image, state.debug);
 
-  const std::string subject = to_string(state.shown);
+  const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
     return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs an entry of it",
                                                       subject, function.request)}
                     .hint(fmt::format("name one: '{}!/lib/…', or ask for file-offset:0x…", subject))
                     .hint(fmt::format("list its libraries with: uprobectl list-symbols {}",
                                       shell_word(subject))));
-  const auto path = entry_of(state.shown, state.file->bytes(), function);
+  const auto path = entry_of(state.binary->path, state.binary->file->bytes(), function);
   if (!path) return fail(path.error());
-  auto image = elf::Image::open(state.file, *path);
+  auto image = elf::Image::open(state.binary->file, *path);
   if (!image) return fail(image.error());
   DebugSource debug(state.debug.where());
-  return answer({state.text, function, *image, *path, state.file, state.real_path, options}, *image,
-                debug);
+  ProbedBinary entry = *state.binary;
+  entry.path = *path;
+  describe(*image, entry);
+  const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
+  return answer({binary, function, *image, options}, *image, debug);
 }
 
 void Target::complete_symbols() {

@@ -8,9 +8,9 @@ namespace uprobectl {
 struct Target::State {
   std::string text; // as typed
   BinaryPath path;  // as found
-  BinaryPath shown; // as typed, taken apart the way it was found
-  std::shared_ptr<const MappedFile> file;
-  std::string real_path;
+  // As typed, taken apart the way it was found; for an archive as a whole without what is its
+  // entries'.
+  std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nothing for an archive as a whole
   DebugSource debug;
   std::vector<std::string> warnings;

@@ -15,11 +15,11 @@ std::vector<ProbeSite> sites_of(std::span<const ProbePoint> points, const Attach
   std::vector<ProbeSite> sites;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const ProbePoint& point = points[i];
-    ProbeSite site{.file = point.file->fd(),
+    ProbeSite site{.file = point.binary->file->fd(),
                    .offset = *point.offset, // resolve_functions() takes no others
                    .on_return = false,
                    .cookie = i,
-                   .label = to_string(point.path) + ": " + display_name(point)};
+                   .label = to_string(point.binary->path) + ": " + display_name(point)};
     if (request.on_entry) sites.push_back(site);
     site.on_return = true;
     if (request.on_return) sites.push_back(std::move(site));

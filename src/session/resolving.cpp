@@ -9,8 +9,9 @@ namespace {
 
 // Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
 Error not_in_a_file(const ProbePoint& point) {
-  return Error{ErrorKind::compressed, to_string(point.path) + ": compressed in its archive, there "
-                                                              "is no file to probe"}
+  return Error{ErrorKind::compressed, to_string(point.binary->path) +
+                                          ": compressed in its archive, there "
+                                          "is no file to probe"}
       .hint("probe the library where the device has installed it, in the app's lib folder");
 }
 
@@ -92,7 +93,7 @@ private:
     for (ProbePoint& point : points) {
       warn(point.warnings);
       // The kernel would fire twice for a place that two FUNCTIONs name.
-      if (probed_.emplace(point.file->identity(), point.offset->value).second)
+      if (probed_.emplace(point.binary->file->identity(), point.offset->value).second)
         resolved_.points.push_back(std::move(point));
     }
   }

@@ -29,8 +29,8 @@ std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
   std::vector<ProbedFile> files;
   files.reserve(points.size());
   for (const ProbePoint& point : points)
-    files.push_back({.real_path = point.real_path,
-                     .identity = point.file->identity(),
+    files.push_back({.real_path = point.binary->real_path,
+                     .identity = point.binary->file->identity(),
                      .offset = *point.offset});
   return survey_mappings(files, pids);
 }

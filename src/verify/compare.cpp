@@ -19,7 +19,7 @@ std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
 bool are_paired(const RecordedMatch& then, const ProbePoint& now, Pairing pairing) {
   if (pairing == Pairing::in_one_file) return true;
-  return then.entry == now.path.entry && (then.entry || then.file == now.real_path);
+  return then.entry == now.binary->path.entry && (then.entry || then.file == now.binary->real_path);
 }
 
 std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,

@@ -128,15 +128,16 @@ private:
     for (const ProbePoint& point : now) {
       const auto old = std::ranges::find_if(
           then, [&](const RecordedMatch& match) { return are_paired(match, point, pairing); });
-      if (old == then.end() || old->build_id == point.build_id) continue;
-      const std::string image = pairing == Pairing::in_one_file ? place : to_string(point.path);
+      if (old == then.end() || old->build_id == point.binary->build_id) continue;
+      const std::string image =
+          pairing == Pairing::in_one_file ? place : to_string(point.binary->path);
       if (!other_builds_.insert(image).second) continue;
       tell({.change = DriftRecord::Change::build_id,
             .target = image,
             .request = std::nullopt,
             .symbol = std::nullopt,
             .recorded = old->build_id,
-            .found = point.build_id});
+            .found = point.binary->build_id});
     }
   }
 

@@ -6,9 +6,10 @@ using namespace uprobectl;
 
 namespace {
 
-ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10) {
+ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10,
+                 const std::string& real_path = "/lib/x.so") {
   ProbePoint point;
-  point.real_path = "/lib/x.so";
+  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.real_path = real_path});
   point.symbol = symbol;
   point.offset = {offset};
   point.address = {0x1000 + offset};
@@ -48,17 +49,15 @@ TEST_CASE("no two events have one name, however alike the places are") {
 }
 
 TEST_CASE("a path longer than a line of uprobe_events is refused") {
-  auto place = point("f");
-  place.real_path = "/" + std::string(4060, 'd');
-  CHECK(emit::tracefs_line(place, "f"));
-  place.real_path += std::string(20, 'd');
+  const std::string path = "/" + std::string(4060, 'd');
+  CHECK(emit::tracefs_line(point("f", 0x10, path), "f"));
+  const auto place = point("f", 0x10, path + std::string(20, 'd'));
   CHECK(emit::tracefs_line(place, "f").error().kind == ErrorKind::unsupported);
 }
 
 TEST_CASE("each character that uprobe_events reads for itself is refused in a path") {
   for (const char c : {' ', '\t', '\n', '\v', '\f', '\r', '#', '\xa0'}) {
-    auto place = point("f");
-    place.real_path = std::string("/a") + c + "b";
+    const auto place = point("f", 0x10, std::string("/a") + c + "b");
     INFO(static_cast<int>(c));
     CHECK_FALSE(emit::tracefs_line(place, "f"));
     CHECK_FALSE(emit::perf_line(place, "f"));
@@ -67,9 +66,9 @@ TEST_CASE("each character that uprobe_events reads for itself is refused in a pa
 }
 
 TEST_CASE("a path becomes a C string that no following character continues") {
-  auto place = point("f");
-  place.real_path = "/a\"\\\x01"
-                    "1?\xff";
+  const auto place = point("f", 0x10,
+                           "/a\"\\\x01"
+                           "1?\xff");
   CHECK(emit::libbpf_line(place) == R"(bpf_program__attach_uprobe_opts(prog, -1, )"
                                     R"("/a\"\\\0011\077\377", 0x10, NULL);)");
 }

@@ -38,18 +38,21 @@ std::string as_json_record(const std::function<void(Sink&)>& use) {
 
 ProbePoint point() {
   ProbePoint point;
-  point.target = "x.apk!/lib/f.so";
+  point.binary =
+      std::make_shared<const ProbedBinary>(ProbedBinary{.target = "x.apk!/lib/f.so",
+                                                        .path = {"x.apk", "lib/f.so"},
+                                                        .file = nullptr,
+                                                        .real_path = "/a/x.apk",
+                                                        .entry_data = {0x1000},
+                                                        .machine = {62, true, ByteOrder::little},
+                                                        .build_id = std::nullopt});
   point.request = "f";
-  point.path = {"x.apk", "lib/f.so"};
-  point.real_path = "/a/x.apk";
   point.offset = {0x3010};
   point.image_offset = {0x2010};
   point.address = {0x4010};
-  point.entry_data = {0x1000};
   point.segment_address = {0x4000};
   point.segment_offset = {0x2000};
   point.symbol = "f";
-  point.machine = {62, true, ByteOrder::little};
   return point;
 }
 

@@ -18,6 +18,7 @@ RecordedMatch recorded(const char* symbol, std::uint64_t image_offset, std::uint
 
 ProbePoint point(const char* symbol, std::uint64_t image_offset, std::uint64_t offset) {
   ProbePoint point;
+  point.binary = std::make_shared<const ProbedBinary>();
   point.request = symbol;
   point.symbol = symbol;
   point.image_offset = {image_offset};
