@@ -39,15 +39,15 @@ class SymbolListing {
 public:
   SymbolListing(const ListRequest& request, const Targets& targets, Console& console)
       : request_(request), targets_(targets), console_(console), unmatched_(request.patterns),
-        filter_(request.filter.symbols) {
-    filter_.patterns = request.patterns;
+        filter_(request.filter) {
+    filter_.symbols.patterns = request.patterns;
   }
 
   void add(const Target& target) {
     added_ = true;
     const elf::Image& image = *target.image();
     const std::string subject = targets_.several ? to_string(target.shown()) : request_.target;
-    const auto symbols = list_symbols(image, filter_);
+    const auto symbols = list_symbols(image, filter_.symbols);
     if (!symbols) {
       console_.fail(Error(symbols.error()).within(subject), request_.target);
       return;
@@ -58,13 +58,13 @@ public:
       return;
     }
     for_each_record(image, targets_.several ? std::string_view(subject) : std::string_view(),
-                    *real_path, *symbols, request_.filter,
+                    *real_path, *symbols, filter_,
                     [&](const SymbolRecord& record) { console_.sink().symbol(record); });
     std::erase_if(unmatched_, [&](const std::string& pattern) {
       return has_matches(pattern, image, *symbols);
     });
     if (!request_.patterns.empty() || !symbols->empty()) return;
-    console_.warn({subject + (is_default(filter_)
+    console_.warn({subject + (is_default(filter_.symbols)
                                   ? ": it has no function symbols; places can be given as vaddr:0x…"
                                   : ": it has no symbols of this kind or size")});
   }
@@ -85,7 +85,7 @@ private:
       return matches_pattern(pattern, symbol.name);
     };
     if (std::ranges::any_of(listed, names_it)) return true;
-    SymbolFilter alone = filter_;
+    SymbolFilter alone = filter_.symbols;
     alone.patterns = {pattern};
     const auto matching = list_symbols(image, alone);
     return matching && !matching->empty();
@@ -101,9 +101,9 @@ private:
       if (!target || target->image() == nullptr) continue;
       target->complete_symbols();
       const elf::Image& image = *target->image();
-      for (const std::string& name : is_default(filter_)
+      for (const std::string& name : is_default(filter_.symbols)
                                          ? nearest_names(image, wanted)
-                                         : nearest(wanted, names_of(image, filter_)))
+                                         : nearest(wanted, names_of(image, filter_.symbols)))
         names.offer(0, name); // nearest first in each file
     }
     return std::move(names).take();
@@ -113,7 +113,7 @@ private:
   const Targets& targets_;
   Console& console_;
   std::vector<std::string> unmatched_; // PATTERNs that no file so far has matched
-  SymbolFilter filter_;
+  ListFilter filter_;                  // with the PATTERNs
   bool added_ = false;
 };
 
