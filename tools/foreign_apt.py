@@ -62,6 +62,18 @@ def source_lines(release):
     return "".join(dict.fromkeys(lines))
 
 
+def update_lists(configuration_path):
+    """A mirror that is just being synchronised has lists that do not fit together: asked again."""
+    for pause in (15, 30, None):
+        try:
+            run(["apt-get", "-c", str(configuration_path), "-o", "APT::Update::Error-Mode=any", "update"])
+            return
+        except Unavailable:
+            if pause is None:
+                raise
+            time.sleep(pause)
+
+
 def configuration(cache, architecture, release=""):
     """The path of an apt configuration with fetched lists, for `apt-get -c`. Each architecture and
     release has its own, so that one which the mirror lacks does not spoil the others."""
@@ -76,7 +88,7 @@ def configuration(cache, architecture, release=""):
     draft.write_text(CONFIGURATION.format(root=root, architecture=architecture))
     try:
         (root / "sources.list").write_text(source_lines(release))
-        run(["apt-get", "-c", str(draft), "-o", "APT::Update::Error-Mode=any", "update"])
+        update_lists(draft)
     except Unavailable:
         if done.exists():  # old lists are better than none
             return done
