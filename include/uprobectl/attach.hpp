@@ -10,21 +10,31 @@
 namespace uprobectl {
 
 enum class Mechanism {
-  multi, // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
+  multi,   // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
+  session, // the same for programs that run at entry and at return (Linux 6.13)
   perf, // one perf event with a BPF link per probe (Linux 5.15): detaching costs 0.04 to 0.5 s each
 };
 std::string_view to_string(Mechanism mechanism);
 ProgramKind program_kind(Mechanism mechanism);
 
-// Which mechanism to use: the one asked for, or the best one this kernel has for these processes.
-// unsupported with the reason if there is none. To be called before any program is loaded.
+struct MechanismNeeds {
+  bool filters_by_pid = false;
+  // Of a program that is loaded already, or can be of no other kind; nothing: it will be loaded for
+  // the mechanism that is chosen.
+  std::optional<ProgramKind> kind = {};
+};
+
+// Which mechanism to use: the one asked for, or the best one this kernel has for these needs.
+// unsupported with the reason if there is none. To be called before any program is loaded. Who asks
+// for multi gets session for a program of that kind.
 Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const KernelFeatures& features,
-                                   bool filters_by_pid);
+                                   const MechanismNeeds& needs);
 
 struct ProbeSite {
   int file = -1; // an open descriptor of the file, borrowed
   FileOffset offset;
-  bool on_return = false;
+  bool on_return = false; // ignored for session programs, which run at both
+  LoadedProgram program;
   std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie
   std::string label;        // names the site in errors
 };
@@ -33,10 +43,10 @@ struct ProbeSite {
 class Attachment {
 public:
   // All sites or none. Without pids every process is probed; with pids only those, present threads
-  // and later ones. Between placements `interrupted` is asked; true ends it with that kind of
-  // error.
-  static Result<Attachment> attach(Mechanism mechanism, const BuiltinProgram& program,
-                                   std::span<const ProbeSite> sites, std::span<const pid_t> pids,
+  // and later ones. A program that was loaded for another mechanism is refused before the kernel
+  // sees it. Between placements `interrupted` is asked; true ends it with that kind of error.
+  static Result<Attachment> attach(Mechanism mechanism, std::span<const ProbeSite> sites,
+                                   std::span<const pid_t> pids,
                                    const std::function<bool()>& interrupted);
 
   Attachment(Attachment&&) noexcept = default;

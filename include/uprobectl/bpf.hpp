@@ -25,7 +25,21 @@ Result<KernelFeatures> probe_kernel_features();
 // The way a program will be attached. It must be known before the program is loaded: the kernel
 // freezes it into the program, and Linux 6.12 and 6.18 oops when a program loaded for a multi link
 // is run from a perf event.
-enum class ProgramKind { plain, multi };
+enum class ProgramKind {
+  plain,   // perf events, tracefs
+  multi,   // uprobe_multi links
+  session, // uprobe_multi links that call it at entry and at return
+};
+std::string_view to_string(ProgramKind kind); // "uprobe_multi links"
+
+// A program in the kernel, borrowed.
+struct LoadedProgram {
+  int fd = -1;
+  ProgramKind kind = ProgramKind::plain;
+  // By this process, so that its kind is known beyond doubt. The kind of a pinned program is what
+  // the kernel's answers tell of it.
+  bool loaded_by_us = true;
+};
 
 // Sums that the program keeps in the kernel, exact even where events were lost.
 struct ProbeCounts {
@@ -50,9 +64,8 @@ public:
   BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
   ~BuiltinProgram();
 
-  ProgramKind kind() const;
-  int entry_fd() const;  // the program for function entries
-  int return_fd() const; // the program for returns
+  // What is to run at a probe, whose cookie is its number.
+  LoadedProgram program(std::uint32_t probe, bool on_return) const;
 
   // Hits are counted and recorded only while armed; after load it is not.
   Result<void> arm(bool on);

@@ -93,9 +93,7 @@ Result<void> place_perf(const Placement& placement, Descriptors& placed) {
       // The event goes into the list first: a link must never outlive what it hangs on.
       placed.perf_events.push_back(std::move(*event));
       const int event_fd = placed.perf_events.back().get();
-      auto link = create_perf_event_link(site.on_return ? placement.program.return_fd()
-                                                        : placement.program.entry_fd(),
-                                         event_fd, site.cookie);
+      auto link = create_perf_event_link(site.program.fd, event_fd, site.cookie);
       if (!link) return fail(placement_error(link.error(), site.label, Mechanism::perf));
       placed.links.push_back(std::move(*link));
       if (::ioctl(event_fd, PERF_EVENT_IOC_ENABLE, 0) != 0)

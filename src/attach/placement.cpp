@@ -44,21 +44,22 @@ Error interrupted_error() {
   return {ErrorKind::interrupted, "interrupted before the probes were in place"};
 }
 
-Result<Attachment> Attachment::attach(Mechanism mechanism, const BuiltinProgram& program,
-                                      std::span<const ProbeSite> sites, std::span<const pid_t> pids,
+Result<Attachment> Attachment::attach(Mechanism mechanism, std::span<const ProbeSite> sites,
+                                      std::span<const pid_t> pids,
                                       const std::function<bool()>& interrupted) {
   // A program loaded for a multi link must never reach a perf event, and the other way round.
-  if (program.kind() != program_kind(mechanism))
-    return fail(ErrorKind::unsupported, "the program was loaded for another mechanism");
+  for (const ProbeSite& site : sites)
+    if (site.program.kind != program_kind(mechanism))
+      return fail(ErrorKind::unsupported,
+                  site.label + ": the program was loaded for another mechanism");
 
   const pid_t everyone[] = {0};
-  const Placement placement{.program = program,
-                            .sites = sites,
+  const Placement placement{.sites = sites,
                             .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
                             .interrupted = interrupted};
   Descriptors placed;
-  auto done = mechanism == Mechanism::multi ? place_multi(placement, placed)
-                                            : place_perf(placement, placed);
+  auto done =
+      mechanism == Mechanism::perf ? place_perf(placement, placed) : place_multi(placement, placed);
   if (!done) return fail(std::move(done).error());
   Attachment attachment;
   attachment.perf_events_ = std::move(placed.perf_events);

@@ -12,7 +12,6 @@ struct Descriptors {
 };
 
 struct Placement {
-  const BuiltinProgram& program;
   std::span<const ProbeSite> sites;
   std::span<const pid_t> pids; // {0}: every process
   const std::function<bool()>& interrupted;

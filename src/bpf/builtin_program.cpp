@@ -83,9 +83,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, object) {
     bpf_program__set_expected_attach_type(
-        program, settings.kind == ProgramKind::multi
-                     ? static_cast<bpf_attach_type>(attach_type_uprobe_multi)
-                     : static_cast<bpf_attach_type>(0));
+        program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
   }
   if (const int error = bpf_object__load(object); error != 0) {
     Error failure = bpf_load_error(-error, "cannot load the built-in BPF program");
@@ -104,9 +102,10 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   return BuiltinProgram(std::move(state));
 }
 
-ProgramKind BuiltinProgram::kind() const { return state_->settings.kind; }
-int BuiltinProgram::entry_fd() const { return state_->entry; }
-int BuiltinProgram::return_fd() const { return state_->on_return; }
+LoadedProgram BuiltinProgram::program(std::uint32_t /*probe*/, bool on_return) const {
+  return {.fd = on_return ? state_->on_return : state_->entry, .kind = state_->settings.kind};
+}
+
 int BuiltinProgram::poll_fd() const { return ring_buffer__epoll_fd(state_->ring.get()); }
 
 Result<void> BuiltinProgram::arm(bool on) {

@@ -47,6 +47,30 @@ std::uint64_t address_of(const T* pointer) {
 
 } // namespace
 
+std::string_view to_string(ProgramKind kind) {
+  switch (kind) {
+  case ProgramKind::plain:
+    return "perf events";
+  case ProgramKind::multi:
+    return "uprobe_multi links";
+  case ProgramKind::session:
+    return "uprobe session links";
+  }
+  return "";
+}
+
+std::uint32_t expected_attach_type(ProgramKind kind) {
+  switch (kind) {
+  case ProgramKind::plain:
+    return 0;
+  case ProgramKind::multi:
+    return attach_type_uprobe_multi;
+  case ProgramKind::session:
+    return attach_type_uprobe_session;
+  }
+  return 0;
+}
+
 std::expected<UniqueFd, int> create_uprobe_multi_link(int program,
                                                       const UprobeMultiTarget& target) {
   LinkCreate attributes;

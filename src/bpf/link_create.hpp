@@ -3,7 +3,7 @@
 // commit 89ae89f53d20 "bpf: Add multi uprobe link").
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/bpf.hpp"
 
 namespace uprobectl {
 
@@ -11,6 +11,10 @@ inline constexpr std::uint32_t attach_type_perf_event = 41;
 inline constexpr std::uint32_t attach_type_uprobe_multi = 48;
 inline constexpr std::uint32_t attach_type_uprobe_session = 57;
 inline constexpr std::uint32_t uprobe_multi_flag_return = 1;
+
+// What a program of the kind is loaded for (bpf_attr.expected_attach_type), and a link to it made
+// with.
+std::uint32_t expected_attach_type(ProgramKind kind);
 
 struct UprobeMultiTarget {
   const char* path = nullptr;

@@ -137,7 +137,7 @@ private:
           may_load() ? nothing_helps : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
       return;
     }
-    const auto mechanism = choose_mechanism(std::nullopt, *features_, false);
+    const auto mechanism = choose_mechanism(std::nullopt, *features_, {});
     if (!mechanism)
       add("attach", false, mechanism.error().message, nothing_helps);
     else if (*mechanism == Mechanism::perf && !features_->perf_permitted)

@@ -53,7 +53,8 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
-  const auto mechanism = choose_mechanism(request.mechanism, *features, !request.pids.empty());
+  const auto mechanism =
+      choose_mechanism(request.mechanism, *features, {.filters_by_pid = !request.pids.empty()});
   if (!mechanism) return fail(mechanism.error());
   auto placed = place(request, *mechanism, resolved, *signals, sink, reporter);
   if (!placed) return fail(std::move(placed).error());

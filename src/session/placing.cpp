@@ -11,17 +11,20 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12.
 constexpr std::size_t many_perf_probes = 50;
 
-std::vector<ProbeSite> sites_of(std::span<const ProbePoint> points, const AttachRequest& request) {
+std::vector<ProbeSite> sites_of(std::span<const ProbePoint> points, const BuiltinProgram& program,
+                                const AttachRequest& request) {
   std::vector<ProbeSite> sites;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const ProbePoint& point = points[i];
     ProbeSite site{.file = point.binary->file->fd(),
                    .offset = *point.offset, // resolve_functions() takes no others
                    .on_return = false,
+                   .program = program.program(static_cast<std::uint32_t>(i), false),
                    .cookie = i,
                    .label = to_string(point.binary->path) + ": " + display_name(point)};
     if (request.on_entry) sites.push_back(site);
     site.on_return = true;
+    site.program = program.program(static_cast<std::uint32_t>(i), true);
     if (request.on_return) sites.push_back(std::move(site));
   }
   return sites;
@@ -34,12 +37,11 @@ bool is_about_one_place(const Error& error) {
 
 class Placer {
 public:
-  Placer(const AttachRequest& request, Mechanism mechanism, const BuiltinProgram& program,
-         SignalWatch& signals)
-      : request_(request), mechanism_(mechanism), program_(program), signals_(signals) {}
+  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals)
+      : request_(request), mechanism_(mechanism), signals_(signals) {}
 
   Result<Attachment> attach(std::span<const ProbeSite> sites) const {
-    return Attachment::attach(mechanism_, program_, sites, request_.pids,
+    return Attachment::attach(mechanism_, sites, request_.pids,
                               [this] { return signals_.arrived(); });
   }
 
@@ -60,7 +62,6 @@ public:
 private:
   const AttachRequest& request_;
   Mechanism mechanism_;
-  const BuiltinProgram& program_;
   SignalWatch& signals_;
 };
 
@@ -98,10 +99,10 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Resolved
         BuiltinProgram::load({.kind = program_kind(mechanism),
                               .probes = static_cast<std::uint32_t>(resolved.points.size())});
     if (!program) return fail(std::move(program).error());
-    const std::vector<ProbeSite> sites = sites_of(resolved.points, request);
+    const std::vector<ProbeSite> sites = sites_of(resolved.points, *program, request);
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
     warn_of_slow_detach(probes, mechanism, reporter);
-    const Placer placer(request, mechanism, *program, signals);
+    const Placer placer(request, mechanism, signals);
     auto attachment = placer.attach(sites);
     if (attachment) return Placed{std::move(*program), std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))
