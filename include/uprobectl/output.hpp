@@ -70,19 +70,24 @@ struct LibraryRecord {
   ArchiveLibrary library;
 };
 struct AttachedRecord {
-  std::string_view mechanism;
+  std::optional<std::string_view> mechanism; // nothing: no probe was asked for
   std::size_t probes = 0;
-  std::string_view program;
+  std::string program;            // "builtin", or that of the user
   std::uint64_t monotonic_ns = 0; // three clocks read at one instant
   std::uint64_t boottime_ns = 0;
   std::uint64_t realtime_ns = 0;
 };
 struct ProbeRecord {
   const ProbePoint* point = nullptr;
-  bool hit = false;
-  std::uint64_t hits = 0; // entries and returns, lost ones included
+  std::optional<std::uint64_t> hits; // entries and returns, lost ones included; nothing: not known
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // why it never fired
+};
+// What a map of a user's program held at the end.
+struct MapEntryRecord {
+  std::string_view map;
+  DataValue key;
+  DataValue value;
 };
 struct LostRecord {
   std::uint64_t count = 0; // since the previous one
@@ -130,6 +135,7 @@ public:
   virtual void attached(const AttachedRecord& record) = 0;
   virtual void event(const Event& event) = 0;
   virtual void probe(const ProbeRecord& record) = 0;
+  virtual void map_entry(const MapEntryRecord& record) = 0;
   virtual void lost(const LostRecord& record) = 0;
   virtual void summary(const SummaryRecord& record) = 0;
   virtual void error(const ErrorRecord& record) = 0;

@@ -3,14 +3,30 @@
 #pragma once
 
 #include "uprobectl/attach.hpp"
+#include "uprobectl/bpf/pinned.hpp"
 #include "uprobectl/output.hpp"
 
 #include <chrono>
 
 namespace uprobectl {
 
+// A program of the user's that runs instead of the built-in one.
+struct UserProgramRequest {
+  std::string path;                // of an object file, or of a pin
+  bool pinned = false;             // path is that of a pin
+  std::optional<std::string> name; // which of the object's programs; nothing: the only one, or all
+                                   // whose sections name places where there is no TARGET
+  std::vector<std::pair<std::string, std::string>> settings; // globals of the object, by name
+  std::vector<std::string> maps; // by name or pin: buffers to read, tables to show at the end;
+                                 // none: all buffers of the program
+  std::optional<std::string> record_type; // of what comes out of the buffers
+  std::uint64_t cookie = 0;               // reaches the program with each hit
+  bool printk = false;                    // show what it says through bpf_printk
+  bool direction_by_section = true;       // entry or return as its section says
+};
+
 struct AttachRequest {
-  std::string target;                 // TARGET as typed
+  std::string target;                 // TARGET as typed; empty: sections of the program name places
   TargetOptions target_options;       // but for its pids, which are those below
   std::vector<std::string> functions; // FUNCTIONs as typed
   ResolveOptions resolve_options;     // how they are taken
@@ -20,9 +36,10 @@ struct AttachRequest {
   std::vector<std::string> command; // started for the run and alone probed; then without pids
   std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
   std::optional<std::uint64_t> max_events;
-  std::optional<Mechanism> mechanism; // nothing: the best there is
-  bool keep_going = false;            // attach what resolves when not all does
-  bool dry_run = false;               // show the probe points and end
+  std::optional<UserProgramRequest> program; // nothing: the built-in one
+  std::optional<Mechanism> mechanism;        // nothing: the best there is
+  bool keep_going = false;                   // attach what resolves when not all does
+  bool dry_run = false;                      // show the probe points and end
 };
 
 // How a run that got its probes into place came to its end.

@@ -4,7 +4,9 @@
 #include "bpf/permission.hpp"
 #include "bpf/verifier_log.hpp"
 
+#include <algorithm>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -43,26 +45,30 @@ Error open_error(const std::string& path, int errnum, const std::string& cause) 
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
 }
 
-std::uint32_t attach_type(SectionKind kind) {
+ProgramKind kind_of_section(SectionKind kind) {
   switch (kind) {
   case SectionKind::uprobe_multi:
-    return attach_type_uprobe_multi;
+    return ProgramKind::multi;
   case SectionKind::uprobe_session:
-    return attach_type_uprobe_session;
+    return ProgramKind::session;
   case SectionKind::uprobe:
   case SectionKind::other:
     break;
   }
-  return 0;
+  return ProgramKind::plain;
 }
 
 // Debian's libbpf 1.1.2 does not know the multi, session and sleepable usdt sections and would load
-// them as no type at all.
-void complete_type(bpf_program* program, const ObjectProgram& described) {
+// them as no type at all. Nor may it attach them.
+void complete_type(bpf_program* program, ObjectProgram& described, const ObjectLoading& loading) {
   if (described.kind == SectionKind::other) return;
+  ProgramKind kind = kind_of_section(described.kind);
+  if (loading.kind && kind != ProgramKind::session) kind = *loading.kind;
+  described.loaded.kind = kind;
   bpf_program__set_type(program, BPF_PROG_TYPE_KPROBE);
   bpf_program__set_expected_attach_type(program,
-                                        static_cast<bpf_attach_type>(attach_type(described.kind)));
+                                        static_cast<bpf_attach_type>(expected_attach_type(kind)));
+  bpf_program__set_autoattach(program, false);
   if (described.sleepable)
     bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
 }
@@ -86,6 +92,16 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
   else
     program.sleepable = false; // libbpf's business
   return program;
+}
+
+std::optional<SectionPlace> place_of_section(const ObjectProgram& program) {
+  const auto slash = program.section.find('/');
+  if (program.kind == SectionKind::other || slash == std::string::npos) return std::nullopt;
+  // The first colon ends FILE, as with libbpf: the names of C++ functions have more of them.
+  const std::string place = program.section.substr(slash + 1);
+  const auto colon = place.find(':');
+  if (colon == 0 || colon == std::string::npos || colon + 1 == place.size()) return std::nullopt;
+  return SectionPlace{.target = place.substr(0, colon), .function = place.substr(colon + 1)};
 }
 
 BpfObject::BpfObject(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -113,7 +129,6 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   bpf_object__for_each_program(program, state->object.get()) {
     state->programs.push_back(
         classify_section(bpf_program__name(program), bpf_program__section_name(program)));
-    complete_type(program, state->programs.back());
   }
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state->object.get())
@@ -123,8 +138,17 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   return BpfObject(std::move(state));
 }
 
-Result<void> BpfObject::load() {
+Result<void> BpfObject::load(const ObjectLoading& loading) {
   const LibbpfLog said;
+  bpf_program* program = nullptr;
+  std::size_t index = 0;
+  bpf_object__for_each_program(program, state_->object.get()) {
+    ObjectProgram& described = state_->programs[index++];
+    complete_type(program, described, loading);
+    if (!loading.only.empty() &&
+        std::ranges::find(loading.only, described.name) == loading.only.end())
+      bpf_program__set_autoload(program, false);
+  }
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
@@ -137,14 +161,36 @@ Result<void> BpfObject::load() {
     const std::string cause = said.cause();
     return fail(cause.empty() ? failure : std::move(failure).hint("libbpf said: " + cause));
   }
-  std::size_t index = 0;
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].fd =
-      bpf_program__fd(program);
+  index = 0;
+  bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].loaded.fd =
+      bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
   index = 0;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);
   return {};
+}
+
+Result<DataTypes> BpfObject::types() const {
+  const btf* const types = bpf_object__btf(state_->object.get());
+  std::uint32_t size = 0;
+  const void* const blob = types == nullptr ? nullptr : btf__raw_data(types, &size);
+  if (blob == nullptr)
+    return fail(Error{ErrorKind::not_found, state_->path + ": there are no types in it"}.hint(
+        "compile it with -g"));
+  return DataTypes::parse({static_cast<const std::byte*>(blob), size});
+}
+
+void ObjectLink::Destroy::operator()(bpf_link* link) const { bpf_link__destroy(link); }
+
+Result<ObjectLink> BpfObject::attach_by_section(std::string_view program) const {
+  const std::string name(program);
+  const LibbpfLog said;
+  bpf_link* const link =
+      bpf_program__attach(bpf_object__find_program_by_name(state_->object.get(), name.c_str()));
+  if (link != nullptr) return ObjectLink(link);
+  Error error = bpf_load_error(errno, state_->path + ": program '" + name + "' cannot be attached");
+  const std::string cause = said.cause();
+  return fail(cause.empty() ? std::move(error) : std::move(error).hint("libbpf said: " + cause));
 }
 
 } // namespace uprobectl

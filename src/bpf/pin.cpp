@@ -58,7 +58,8 @@ std::vector<Pinned> planned(const BpfObject& object, const PinRequest& request) 
   };
   for (const ObjectProgram& program : object.programs())
     add("program", program.name,
-        android ? "prog_" + object.name() + "_" + program.section : program.name, program.fd);
+        android ? "prog_" + object.name() + "_" + program.section : program.name,
+        program.loaded.fd);
   for (const ObjectMap& map : object.maps())
     add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd);
   return pins;

@@ -2,6 +2,7 @@
 #include "console.hpp"
 #include "duration.hpp"
 #include "numbers.hpp"
+#include "program_options.hpp"
 #include "record_file.hpp"
 #include "uprobectl/session.hpp"
 
@@ -24,6 +25,7 @@ struct AttachOptions {
   std::optional<std::string> app;
   std::optional<std::string> command_line;
   bool forward_exit = false;
+  ProgramOptions program;
 };
 
 // "-- COMMAND ARGS…", or -c with both in one text.
@@ -47,7 +49,10 @@ Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
 
 Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptions& options,
                                    const Arguments& arguments) {
-  auto line = request_of(parser, arguments.positionals);
+  auto program = make_program_request(parser, options.program);
+  if (!program) return fail(std::move(program).error());
+  const bool by_sections = options.program.object && arguments.positionals.empty();
+  auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
   if (options.app)
     return fail(Error{ErrorKind::unsupported, "attach cannot restrict its probes to an app"}
@@ -58,6 +63,11 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   AttachRequest request;
   request.target = std::move(line->target);
   request.functions = std::move(line->functions);
+  request.program = std::move(*program);
+  if (request.program) request.program->direction_by_section = !options.entry && !options.on_return;
+  if (by_sections && (options.entry || options.on_return))
+    return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
+                                   "--entry and --return do not"));
   request.on_return = options.on_return;
   request.on_entry = options.entry || !options.on_return;
   request.keep_going = options.keep_going;
@@ -123,6 +133,7 @@ void add_options(OptionParser& parser, AttachOptions& options) {
               "allow +N beyond a function and inside an instruction");
   add_instruction_option(parser, options.instruction);
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
+  add_program_options(parser, options.program);
   add_debug_options(parser, options.debug_places);
   parser.hidden_text("--app", options.app);
 }
@@ -132,10 +143,13 @@ void add_options(OptionParser& parser, AttachOptions& options) {
 ExitCode run_attach(const std::vector<std::string>& arguments) {
   OptionParser parser(
       {.command = "attach",
-       .usage = "attach [options] TARGET FUNCTION… [-- COMMAND ARGS…]",
+       .usage = "attach [options] TARGET FUNCTION… [-- COMMAND ARGS…]\n"
+                "       uprobectl attach [options] --object FILE.o [-- COMMAND ARGS…]",
        .description =
            "Probes each FUNCTION for a fixed time and prints one line a call:\n"
            "TIME PID TID COMM FUNCTION ARGUMENTS [= RETURN]\n"
+           "With --object or --program a BPF program of yours runs there, and what it sends is "
+           "shown.\n"
            "TARGET and FUNCTION are those of resolve. Needs root, or CAP_BPF and CAP_PERFMON.",
        .examples = "  uprobectl attach -d 2s libc.so.6 getpid --dry-run\n"
                    "  uprobectl attach -p $$ --entry --return -d 1s libc.so.6 read write\n"
@@ -156,7 +170,8 @@ ExitCode run_attach(const std::vector<std::string>& arguments) {
       run_attach(*request, (*console)->out(), (*console)->sink(), (*console)->reporter());
   if (!outcome) {
     const bool only_one = request->functions.size() == 1;
-    (*console)->fail(outcome.error(), request->target,
+    const auto target = request->target.empty() ? std::nullopt : std::optional(request->target);
+    (*console)->fail(outcome.error(), target,
                      only_one ? std::optional(request->functions.front()) : std::nullopt);
     const ExitCode code = (*console)->finish();
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;

@@ -1,5 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
+#include "program_options.hpp"
 #include "uprobectl/bpf/object.hpp"
 
 #include <charconv>
@@ -15,6 +16,8 @@ struct LoadOptions {
   std::optional<std::string> mode;
   std::vector<std::string> settings;
 };
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 Result<PinRequest> make_pin_request(const OptionParser& parser, const LoadOptions& options) {
   PinRequest request{.folder = *options.pin};
@@ -34,14 +37,11 @@ Result<PinRequest> make_pin_request(const OptionParser& parser, const LoadOption
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
-                                      const LoadOptions& options, const Console& console) {
+                                      const Settings& settings, const Console& console) {
   auto object = BpfObject::open(path);
   if (!object) return fail(std::move(object).error());
-  for (const std::string& setting : options.settings) {
-    const auto equals = setting.find('=');
-    auto set = object->set_global(setting.substr(0, equals), setting.substr(equals + 1));
-    if (!set) return fail(std::move(set).error());
-  }
+  for (const auto& [name, value] : settings)
+    if (auto set = object->set_global(name, value); !set) return fail(std::move(set).error());
   auto loaded = object->load();
   if (!object->verifier_log().empty()) console.reporter().detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
@@ -55,9 +55,6 @@ std::optional<std::string> mistake(const LoadOptions& options,
     return "one of --pin DIR and --unpin DIR is needed";
   if (options.unpin && !words.empty()) return "--unpin takes no object";
   if (options.pin && words.size() != 1) return "--pin takes one object";
-  for (const std::string& setting : options.settings)
-    if (setting.find('=') == std::string::npos || setting.starts_with('='))
-      return "'" + setting + "' is no --set, it is NAME=VALUE";
   return std::nullopt;
 }
 
@@ -88,6 +85,8 @@ ExitCode run_load(const std::vector<std::string>& arguments) {
   const auto words = parsed->words();
   if (const auto wrong = mistake(options, words))
     return finish_with(parser.usage_error(*wrong), common);
+  const auto settings = parse_settings(parser, options.settings);
+  if (!settings) return finish_with(settings.error(), common);
   std::optional<PinRequest> request;
   if (options.pin) {
     auto made = make_pin_request(parser, options);
@@ -97,7 +96,7 @@ ExitCode run_load(const std::vector<std::string>& arguments) {
   const auto console = Console::open(common);
   if (!console) return finish_with(console.error(), common);
   const auto pins =
-      request ? load_and_pin(words.front(), *request, options, **console) : unpin(*options.unpin);
+      request ? load_and_pin(words.front(), *request, *settings, **console) : unpin(*options.unpin);
   if (!pins) {
     (*console)->fail(pins.error());
     return (*console)->finish();

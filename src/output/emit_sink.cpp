@@ -33,6 +33,7 @@ public:
   void installed_probe(const InstalledProbe&) override {}
   void pinned(const Pin&) override {}
   void check(const Check&) override {}
+  void map_entry(const MapEntryRecord&) override {}
   void attached(const AttachedRecord&) override {}
   void event(const Event&) override {}
   void probe(const ProbeRecord&) override {}

@@ -2,6 +2,7 @@
 // milliseconds, so there is no tree and no formatting library in between.
 #pragma once
 
+#include "output/data_value.hpp"
 #include "output/escape.hpp"
 #include "uprobectl/base.hpp"
 
@@ -60,6 +61,12 @@ private:
   void write(FileOffset value) { write(Hex{value.value}); }
   void write(ImageOffset value) { write(Hex{value.value}); }
   void write(VirtualAddress value) { write(Hex{value.value}); }
+  void write(Bytes value) {
+    out_ += '"';
+    append_hex_bytes(out_, value);
+    out_ += '"';
+  }
+  void write(const DataValue& value) { append_json_value(out_, value); }
   template <typename T>
   void write(const std::optional<T>& value) {
     if (value)

@@ -146,6 +146,10 @@ public:
   }
 
   void event(const Event& event) override {
+    if (event.kind == EventKind::record) {
+      user_record(*event.record);
+      return;
+    }
     const ProbePoint& point = *event.point;
     const bool entry = event.kind == EventKind::entry;
     JsonRecord record(line_, "event");
@@ -182,10 +186,18 @@ public:
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
-    record.field("status", probe.hit ? "hit" : "silent");
+    record.field("status", probe.hits ? Text(*probe.hits > 0 ? "hit" : "silent") : std::nullopt);
     record.field("hits", probe.hits);
     record.field("processes_mapping", probe.processes_mapping);
     record.field("reason", probe.reason);
+    finish(record);
+  }
+
+  void map_entry(const MapEntryRecord& entry) override {
+    JsonRecord record(line_, "map_entry");
+    record.field("map", entry.map);
+    record.field("key", entry.key);
+    record.field("value", entry.value);
     finish(record);
   }
 
@@ -218,6 +230,23 @@ public:
   }
 
 private:
+  // What the kernel adds to a hit of the built-in program a user's program tells in its own way.
+  void user_record(const UserRecord& sent) {
+    JsonRecord record(line_, "event");
+    for (const auto* const unknown : {"time_ns", "pid", "ns_pid", "tid", "comm", "cpu", "file",
+                                      "entry", "symbol", "image_offset"})
+      line_ += ",\"" + std::string(unknown) + "\":null";
+    record.field("kind", "record");
+    for (const auto* const unknown :
+         {"arguments", "return_value", "latency_ns", "stack", "registers"})
+      line_ += ",\"" + std::string(unknown) + "\":null";
+    record.field("map", sent.map);
+    record.field("record_type", sent.type);
+    record.field("record", sent.value);
+    record.field("raw", sent.value ? std::nullopt : std::optional(Bytes(sent.raw)));
+    finish(record);
+  }
+
   void finish(JsonRecord& record) {
     record.end();
     out_.commit();

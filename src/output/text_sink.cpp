@@ -1,3 +1,4 @@
+#include "output/data_value.hpp"
 #include "output/escape.hpp"
 #include "output/json_record.hpp"
 #include "output/text_table.hpp"
@@ -140,6 +141,10 @@ public:
                                    "                  ARGUMENTS\n"
                                  : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
     line_.clear();
+    if (event.kind == EventKind::record) {
+      user_record(*event.record);
+      return;
+    }
     clock_.append_time(line_, event.time_ns);
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
@@ -156,12 +161,37 @@ public:
     out_.append(line_);
   }
 
+  void map_entry(const MapEntryRecord& entry) override {
+    header({"MAP", "KEY", "VALUE"});
+    std::string key;
+    std::string value;
+    append_text_value(key, entry.key);
+    append_text_value(value, entry.value);
+    table_.row({entry.map, key, value});
+  }
+
   void probe(const ProbeRecord&) override {}
   void lost(const LostRecord&) override {}
   void summary(const SummaryRecord&) override {}
   void error(const ErrorRecord&) override {}
 
 private:
+  // When and where it was sent only the program knows.
+  void user_record(const UserRecord& record) {
+    line_ += '-';
+    cell("-", 15, line_.size());
+    cell("-", 7, last_width_);
+    cell("-", 7, last_width_);
+    cell(record.map, 15, last_width_);
+    line_.append(style_.aligned ? "  " : "\t");
+    if (record.value)
+      append_text_value(line_, *record.value);
+    else
+      append_hex_bytes(line_, record.raw);
+    line_ += '\n';
+    out_.append(line_);
+  }
+
   void header(std::initializer_list<std::string_view> names) {
     header(std::span(names.begin(), names.size()));
   }

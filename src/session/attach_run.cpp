@@ -20,18 +20,24 @@ std::uint64_t clock_ns(clockid_t clock) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-AttachedRecord describe(Mechanism mechanism, std::size_t probes) {
-  return {.mechanism = to_string(mechanism),
+AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string program) {
+  return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
           .probes = probes,
-          .program = "builtin",
+          .program = std::move(program),
           .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
           .boottime_ns = clock_ns(CLOCK_BOOTTIME),
           .realtime_ns = clock_ns(CLOCK_REALTIME)};
 }
 
+Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request,
+                                              const Reporter& reporter) {
+  if (request.program) return make_user_payload(request, reporter);
+  return make_builtin_payload(request);
+}
+
 // The flow but for the life of a command, which is probed as request.pids.
-Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, OutputBuffer& out,
-                          Sink& sink, const Reporter& reporter) {
+Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCommand* command,
+                          OutputBuffer& out, Sink& sink, const Reporter& reporter) {
   auto signals = SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
   auto processes = ProcessWatch::start(request.pids);
@@ -39,10 +45,13 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
   TargetOptions options = request.target_options;
   if (command == nullptr) options.pids = request.pids; // a command maps nothing of its own yet
-  auto found = resolve_functions(request, options, reporter);
+  const std::vector<Question> questions = payload.questions();
+  auto found = resolve_questions(questions, request, options, reporter);
   if (!found) return fail(std::move(found).error());
   Resolved& resolved = *found;
-  if (auto judged = judge_failures(request, resolved, sink, reporter); !judged)
+  std::size_t asked = 0;
+  for (const Question& question : questions) asked += question.functions.size();
+  if (auto judged = judge_failures(asked, request, resolved, sink, reporter); !judged)
     return fail(std::move(judged).error());
   AttachOutcome outcome;
   outcome.some_failed = !resolved.failures.empty();
@@ -53,10 +62,13 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
+  if (auto prepared = payload.prepare(*features); !prepared)
+    return fail(std::move(prepared).error());
   const auto mechanism =
-      choose_mechanism(request.mechanism, *features, {.filters_by_pid = !request.pids.empty()});
+      choose_mechanism(request.mechanism, *features,
+                       {.filters_by_pid = !request.pids.empty(), .kind = payload.kind()});
   if (!mechanism) return fail(mechanism.error());
-  auto placed = place(request, *mechanism, resolved, *signals, sink, reporter);
+  auto placed = place(request, *mechanism, payload, resolved, *signals, sink, reporter);
   if (!placed) return fail(std::move(placed).error());
   outcome.some_failed = !resolved.failures.empty();
   const std::vector<ProbePoint>& points = resolved.points;
@@ -65,18 +77,19 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
   if (signals->arrived())
     return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
 
-  if (auto armed = placed->program.arm(true); !armed) return fail(std::move(armed).error());
+  if (auto started = payload.start(); !started) return fail(std::move(started).error());
   const auto start = Clock::now();
-  sink.attached(describe(*mechanism, placed->probes));
+  sink.attached(describe(*mechanism, placed->probes, payload.name()));
   reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
-                              to_string(*mechanism), placed->attachment.links()));
+                              to_string(*mechanism),
+                              placed->attachment ? placed->attachment->links() : 0));
   show_instructions(points, reporter);
-  reporter.status(start_line(request, points.size()));
+  reporter.status(start_line(request, points.size(), payload.others()));
   if (command != nullptr)
     if (auto released = command->release(); !released) return fail(std::move(released).error());
 
   out.write_only_when_asked();
-  Pump pump(placed->program, points, out, sink, request.max_events);
+  Pump pump(payload, out, sink, request.max_events);
   std::optional<Clock::time_point> deadline;
   if (request.duration) deadline = start + *request.duration;
   outcome.ending = pump.run(deadline, *signals, *processes);
@@ -84,8 +97,8 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
   // First nothing counts any more, then the probes go: they go one after the other, and nobody
   // should take the longer life of some for more calls.
-  const bool disarmed = placed->program.arm(false).has_value();
-  placed->attachment.detach();
+  const bool stopped = payload.stop().has_value();
+  placed->attachment.reset();
   if (!pump.finish()) {
     reporter.warning(fmt::format("the reader of the output has stalled: {} bytes and what the ring "
                                  "buffer still held are not written",
@@ -93,13 +106,15 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
     out.abandon();
   }
   if (command != nullptr) outcome.command_status = command->end();
+  payload.show_maps(sink, reporter);
   report_end({.points = points,
               .pids = request.pids,
-              .counts = placed->program.counts(),
+              .hits = payload.hits(resolved.sites, points.size()),
               .earlier = earlier,
               .pumped = pump.state(),
+              .corrupt = payload.corrupt(),
               .duration = end - start,
-              .detached_cleanly = disarmed},
+              .detached_cleanly = stopped},
              sink, reporter);
   return outcome;
 }
@@ -108,12 +123,15 @@ Result<AttachOutcome> run(const AttachRequest& request, HeldCommand* command, Ou
 
 Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
                                  const Reporter& reporter) {
-  if (request.command.empty() || request.dry_run) return run(request, nullptr, out, sink, reporter);
+  auto payload = make_payload(request, reporter);
+  if (!payload) return fail(std::move(payload).error());
+  if (request.command.empty() || request.dry_run)
+    return run(request, **payload, nullptr, out, sink, reporter);
   auto command = HeldCommand::start(request.command);
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.pids = {command->pid()};
-  auto outcome = run(probed, &*command, out, sink, reporter);
+  auto outcome = run(probed, **payload, &*command, out, sink, reporter);
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                                  command->pid()));

@@ -11,24 +11,26 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12.
 constexpr std::size_t many_perf_probes = 50;
 
-std::vector<ProbeSite> sites_of(std::span<const ProbePoint> points, const BuiltinProgram& program,
-                                const AttachRequest& request) {
+std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload) {
   std::vector<ProbeSite> sites;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const ProbePoint& point = points[i];
-    ProbeSite site{.file = point.binary->file->fd(),
-                   .offset = *point.offset, // resolve_functions() takes no others
-                   .on_return = false,
-                   .program = program.program(static_cast<std::uint32_t>(i), false),
-                   .cookie = i,
-                   .label = to_string(point.binary->path) + ": " + display_name(point)};
-    if (request.on_entry) sites.push_back(site);
-    site.on_return = true;
-    site.program = program.program(static_cast<std::uint32_t>(i), true);
-    if (request.on_return) sites.push_back(std::move(site));
+  sites.reserve(resolved.sites.size());
+  for (const PlannedSite& site : resolved.sites) {
+    const ProbePoint& point = resolved.points[site.point];
+    sites.push_back({.file = point.binary->file->fd(),
+                     .offset = *point.offset, // resolve_questions() takes no others
+                     .on_return = site.on_return,
+                     .program = payload.program(site),
+                     .cookie = payload.cookie(site),
+                     .label = to_string(point.binary->path) + ": " + display_name(point)});
   }
   return sites;
 }
+
+// A place that the kernel refuses.
+struct Refusal {
+  std::size_t site = 0;
+  Error error;
+};
 
 // One place's own fault, as against what would keep every probe from being placed.
 bool is_about_one_place(const Error& error) {
@@ -46,17 +48,18 @@ public:
   }
 
   // The sites that the kernel refuses, among some that it refused together; attaches for moments.
-  void find_refused(std::span<const ProbeSite> sites,
-                    std::vector<std::pair<std::size_t, Error>>& refused) const {
+  // `first` is the number of the first one.
+  void find_refused(std::span<const ProbeSite> sites, std::size_t first,
+                    std::vector<Refusal>& refused) const {
     const auto tried = attach(sites);
     if (tried) return;
     if (sites.size() == 1 || !is_about_one_place(tried.error())) {
-      refused.emplace_back(sites.front().cookie, tried.error());
+      refused.push_back({.site = first, .error = tried.error()});
       return;
     }
     const std::size_t half = sites.size() / 2;
-    find_refused(sites.first(half), refused);
-    find_refused(sites.subspan(half), refused);
+    find_refused(sites.first(half), first, refused);
+    find_refused(sites.subspan(half), first + half, refused);
   }
 
 private:
@@ -65,22 +68,30 @@ private:
   SignalWatch& signals_;
 };
 
-void drop_refused(std::span<const std::pair<std::size_t, Error>> refused,
-                  const AttachRequest& request, Resolved& resolved, Sink& sink,
+// A refused site takes its point along, and with it the point's other sites.
+void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
                   const Reporter& reporter) {
+  std::vector<bool> dropped(resolved.points.size());
+  for (const Refusal& refusal : refused) {
+    const std::size_t index = resolved.sites[refusal.site].point;
+    if (dropped[index]) continue;
+    dropped[index] = true;
+    const ProbePoint& point = resolved.points[index];
+    const std::string& target = point.binary->target;
+    reporter.error(refusal.error);
+    sink.error({.target = target, .request = point.request, .error = refusal.error});
+    resolved.failures.push_back(
+        {.target = target, .function = point.request, .error = refusal.error});
+  }
+  std::vector<std::size_t> renumbered(resolved.points.size());
   std::vector<ProbePoint> kept;
   for (std::size_t i = 0; i < resolved.points.size(); ++i) {
-    ProbePoint& point = resolved.points[i];
-    const auto refusal = std::ranges::find(refused, i, &std::pair<std::size_t, Error>::first);
-    if (refusal == refused.end()) {
-      kept.push_back(std::move(point));
-      continue;
-    }
-    reporter.error(refusal->second);
-    sink.error({.target = request.target, .request = point.request, .error = refusal->second});
-    resolved.failures.push_back({.function = point.request, .error = refusal->second});
+    renumbered[i] = kept.size();
+    if (!dropped[i]) kept.push_back(std::move(resolved.points[i]));
   }
   resolved.points = std::move(kept);
+  std::erase_if(resolved.sites, [&](const PlannedSite& site) { return dropped[site.point]; });
+  for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
 }
 
 void warn_of_slow_detach(std::size_t probes, Mechanism mechanism, const Reporter& reporter) {
@@ -92,27 +103,27 @@ void warn_of_slow_detach(std::size_t probes, Mechanism mechanism, const Reporter
 
 } // namespace
 
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Resolved& resolved,
-                     SignalWatch& signals, Sink& sink, const Reporter& reporter) {
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
+                     Resolved& resolved, SignalWatch& signals, Sink& sink,
+                     const Reporter& reporter) {
   for (;;) {
-    auto program =
-        BuiltinProgram::load({.kind = program_kind(mechanism),
-                              .probes = static_cast<std::uint32_t>(resolved.points.size())});
-    if (!program) return fail(std::move(program).error());
-    const std::vector<ProbeSite> sites = sites_of(resolved.points, *program, request);
+    if (auto loaded = payload.load(mechanism, resolved.points); !loaded)
+      return fail(std::move(loaded).error());
+    const std::vector<ProbeSite> sites = sites_of(resolved, payload);
+    if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
     warn_of_slow_detach(probes, mechanism, reporter);
     const Placer placer(request, mechanism, signals);
     auto attachment = placer.attach(sites);
-    if (attachment) return Placed{std::move(*program), std::move(*attachment), probes};
+    if (attachment) return Placed{std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))
       return fail(std::move(attachment).error());
 
-    std::vector<std::pair<std::size_t, Error>> refused;
-    placer.find_refused(sites, refused);
+    std::vector<Refusal> refused;
+    placer.find_refused(sites, 0, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
-    if (!request.keep_going) return fail(std::move(refused.front().second));
-    drop_refused(refused, request, resolved, sink, reporter);
+    if (!request.keep_going) return fail(std::move(refused.front().error));
+    drop_refused(refused, resolved, sink, reporter);
     if (resolved.points.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
   }

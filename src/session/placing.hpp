@@ -7,15 +7,15 @@
 namespace uprobectl {
 
 struct Placed {
-  BuiltinProgram program;
-  Attachment attachment;
-  std::size_t probes = 0; // entries and returns
+  std::optional<Attachment> attachment; // nothing where there was no site
+  std::size_t probes = 0;               // sites, by process where processes are named
 };
 
-// The program is loaded for the mechanism, attached and not armed. Where the kernel refuses single
-// places they are found by halving; with keep_going they move from the points to the failures,
-// reported, and the others are attached, else the first refusal is the error.
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Resolved& resolved,
-                     SignalWatch& signals, Sink& sink, const Reporter& reporter);
+// The payload is loaded for the mechanism, attached and not started. Where the kernel refuses
+// single places they are found by halving; with keep_going they move from the points to the
+// failures, reported, and the others are attached, else the first refusal is the error.
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
+                     Resolved& resolved, SignalWatch& signals, Sink& sink,
+                     const Reporter& reporter);
 
 } // namespace uprobectl

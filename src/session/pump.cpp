@@ -27,19 +27,15 @@ bool Pump::takes_more() const {
 
 bool Pump::drain_once() {
   if (!takes_more()) return false;
-  return program_.drain([this](Bytes record) {
-    if (const auto event = decode_event(record, points_)) {
-      sink_.event(*event);
-      ++state_.events;
-    } else {
-      ++state_.corrupt;
-    }
+  return payload_.drain([this](const Event& event) {
+    sink_.event(event);
+    ++state_.events;
     return takes_more();
   });
 }
 
 void Pump::tell_lost() {
-  const std::uint64_t lost = program_.lost();
+  const std::uint64_t lost = payload_.lost();
   if (lost == state_.lost) return;
   sink_.lost({.count = lost - state_.lost, .reason = "ring buffer full"});
   state_.lost = lost;
@@ -50,7 +46,7 @@ void Pump::wait(int timeout_ms, const SignalWatch& signals, const ProcessWatch& 
   const short room = out_.pending() > 0 ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = room, .revents = 0},
                                 {.fd = signals.fd(), .events = POLLIN, .revents = 0}};
-  if (takes_more()) polled.push_back({.fd = program_.poll_fd(), .events = POLLIN, .revents = 0});
+  if (takes_more()) payload_.add_to(polled);
   processes.add_to(polled);
   if (::poll(polled.data(), polled.size(), timeout_ms) <= 0) return;
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();

@@ -1,6 +1,7 @@
-// Moves records from the BPF program to the sink until something ends the run.
+// Moves events from the payload to the sink until something ends the run.
 #pragma once
 
+#include "session/payload.hpp"
 #include "session/watch.hpp"
 
 namespace uprobectl {
@@ -8,22 +9,20 @@ namespace uprobectl {
 // What goes through the pump, and how far it has come.
 struct PumpState {
   std::uint64_t events = 0;
-  std::uint64_t corrupt = 0; // records that could not be decoded
-  std::uint64_t lost = 0;    // told to the sink so far
+  std::uint64_t lost = 0; // told to the sink so far
 };
 
 class Pump {
 public:
-  Pump(BuiltinProgram& program, std::span<const ProbePoint> points, OutputBuffer& out, Sink& sink,
-       std::optional<std::uint64_t> max_events)
-      : program_(program), points_(points), out_(out), sink_(sink), max_events_(max_events) {}
+  Pump(Payload& payload, OutputBuffer& out, Sink& sink, std::optional<std::uint64_t> max_events)
+      : payload_(payload), out_(out), sink_(sink), max_events_(max_events) {}
 
   // Until the deadline (nothing: none) or whatever else comes first.
   AttachOutcome::Ending run(std::optional<std::chrono::steady_clock::time_point> deadline,
                             SignalWatch& signals, ProcessWatch& processes);
 
-  // What is still in the ring, once no probe can add to it. False if the reader of the output has
-  // stalled and not all could be written.
+  // What is still in the buffers, once no probe can add to it. False if the reader of the output
+  // has stalled and not all could be written.
   bool finish();
 
   const PumpState& state() const { return state_; }
@@ -35,8 +34,7 @@ private:
   void tell_lost();
   void wait(int timeout_ms, const SignalWatch& signals, const ProcessWatch& processes);
 
-  BuiltinProgram& program_;
-  std::span<const ProbePoint> points_;
+  Payload& payload_;
   OutputBuffer& out_;
   Sink& sink_;
   std::optional<std::uint64_t> max_events_;

@@ -42,8 +42,9 @@ std::string format_duration(std::chrono::nanoseconds duration) {
   return with_unit(1, "ns");
 }
 
-std::string start_line(const AttachRequest& request, std::size_t functions) {
-  const std::string what = counted(functions, "function", "functions");
+std::string start_line(const AttachRequest& request, std::size_t functions, std::size_t others) {
+  std::string what = counted(functions, "function", "functions");
+  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
   if (!request.command.empty() && !request.duration)
     return fmt::format("probing {} in '{}' until it ends", what, request.command.front());
   const std::string where = request.pids.empty()
@@ -72,15 +73,13 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
   for (std::size_t i = 0; i < end.points.size(); ++i) {
-    const std::uint64_t hits = end.counts[i].entries + end.counts[i].returns;
     ProbeRecord record{.point = &end.points[i],
-                       .hit = hits > 0,
-                       .hits = hits,
+                       .hits = end.hits[i],
                        .processes_mapping = surveys[i].executable.size(),
                        .reason = std::nullopt};
-    if (hits > 0) {
+    if (end.hits[i] > 0) {
       ++summary.probes_hit;
-    } else {
+    } else if (end.hits[i] == 0) {
       record.reason = explain_silence(surveys[i], end.pids);
       if (++summary.probes_silent <= most_silent_lines)
         reporter.warning(
@@ -91,9 +90,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   if (summary.probes_silent > most_silent_lines)
     reporter.warning(fmt::format("and {} more probes that were never hit",
                                  summary.probes_silent - most_silent_lines));
-  if (end.pumped.corrupt > 0)
+  if (end.corrupt > 0)
     reporter.warning(
-        fmt::format("{} could not be decoded", counted(end.pumped.corrupt, "record", "records")));
+        fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
   if (summary.lost > 0)
     reporter.warning(
         fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));

@@ -7,7 +7,8 @@
 namespace uprobectl {
 
 // "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
-std::string start_line(const AttachRequest& request, std::size_t functions);
+// `others`: programs that run elsewhere than at probes.
+std::string start_line(const AttachRequest& request, std::size_t functions, std::size_t others);
 
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);
@@ -18,9 +19,10 @@ void show_instructions(std::span<const ProbePoint> points, const Reporter& repor
 struct RunEnd {
   std::span<const ProbePoint> points;
   std::span<const pid_t> pids;
-  std::vector<ProbeCounts> counts;        // by point
-  std::span<const MappingSurvey> earlier; // by point, or empty
+  std::vector<std::optional<std::uint64_t>> hits; // by point; nothing: not known
+  std::span<const MappingSurvey> earlier;         // by point, or empty
   PumpState pumped;
+  std::uint64_t corrupt = 0; // records that could not be decoded
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
 };

@@ -1,7 +1,9 @@
 #include "session/resolving.hpp"
 
 #include <fmt/format.h>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -16,10 +18,10 @@ Error not_in_a_file(const ProbePoint& point) {
 }
 
 // Whether the places of one FUNCTION can be probed as asked.
-Result<void> check_places(const AttachRequest& request, std::span<const ProbePoint> points) {
+Result<void> check_places(const Question& question, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(not_in_a_file(point));
-  if (!request.on_return) return {};
+  if (!question.on_return) return {};
   for (const ProbePoint& point : points)
     if (point.symbol && point.symbol_offset != 0)
       return fail(Error{ErrorKind::usage, "'" + point.request +
@@ -32,23 +34,23 @@ Result<void> check_places(const AttachRequest& request, std::span<const ProbePoi
 class Resolving {
 public:
   Resolving(const AttachRequest& request, const TargetOptions& options, const Reporter& reporter)
-      : request_(request), options_(options), how_(request.resolve_options), reporter_(reporter) {
-    // A probe that misses calls is worse than milliseconds of searching; but not for each of many.
-    constexpr std::size_t few = 64;
-    how_.thorough = request.functions.size() <= few;
+      : options_(options), how_(request.resolve_options), reporter_(reporter) {
     how_.to_probe = true;
   }
 
-  Result<Resolved> resolve() {
-    const auto targets = find_targets(request_.target, options_);
+  Result<void> resolve(const Question& question) {
+    // A probe that misses calls is worse than milliseconds of searching; but not for each of many.
+    constexpr std::size_t few = 64;
+    how_.thorough = question.functions.size() <= few;
+    const auto targets = find_targets(question.target, options_);
     if (!targets) return fail(targets.error());
-    auto asked = targets->several ? ask_several(*targets) : ask_one(*targets);
-    if (!asked) return fail(std::move(asked).error());
-    return std::move(resolved_);
+    return targets->several ? ask_several(question, *targets) : ask_one(question, *targets);
   }
 
+  Resolved take() && { return std::move(resolved_); }
+
 private:
-  Result<void> ask_one(const Targets& targets) {
+  Result<void> ask_one(const Question& question, const Targets& targets) {
     warn(targets.warnings);
     const auto target = Target::open(targets.files.front(), targets.text, options_);
     if (!target) return fail(target.error());
@@ -57,45 +59,57 @@ private:
                       .hint("what is mapped there is found with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
-    for (const std::string& text : request_.functions) {
+    for (const std::string& text : question.functions) {
       const auto function = parse_function(text);
       auto points = function ? target->resolve(*function, how_) : fail(function.error());
       if (points)
-        take(text, std::move(*points));
+        take(question, text, std::move(*points));
       else
-        resolved_.failures.push_back({.function = text, .error = std::move(points).error()});
+        add_failure(question, text, std::move(points).error());
     }
     for (const std::string& source : target->debug_notes().used)
-      reporter_.detail(request_.target + ": symbols from " + source);
+      reporter_.detail(question.target + ": symbols from " + source);
     for (const std::string& warning : target->debug_notes().warnings)
-      warn({request_.target + ": " + warning});
+      warn({question.target + ": " + warning});
     return {};
   }
 
-  Result<void> ask_several(const Targets& targets) {
-    auto answers = ask_all(targets, request_.functions, options_, how_);
+  Result<void> ask_several(const Question& question, const Targets& targets) {
+    auto answers = ask_all(targets, question.functions, options_, how_);
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
     for (const std::string& detail : answers->details) reporter_.detail(detail);
     for (SharedAnswer& answer : answers->functions) {
-      for (Error& error : answer.errors)
-        resolved_.failures.push_back({.function = answer.request, .error = std::move(error)});
-      take(answer.request, std::move(answer.points));
+      for (Error& error : answer.errors) add_failure(question, answer.request, std::move(error));
+      take(question, answer.request, std::move(answer.points));
     }
     return {};
   }
 
-  void take(const std::string& function, std::vector<ProbePoint> points) {
-    if (auto checked = check_places(request_, points); !checked) {
-      resolved_.failures.push_back({.function = function, .error = std::move(checked).error()});
+  void add_failure(const Question& question, const std::string& function, Error error) {
+    resolved_.failures.push_back(
+        {.target = question.target, .function = function, .error = std::move(error)});
+  }
+
+  void take(const Question& question, const std::string& function, std::vector<ProbePoint> points) {
+    if (auto checked = check_places(question, points); !checked) {
+      add_failure(question, function, std::move(checked).error());
       return;
     }
     for (ProbePoint& point : points) {
       warn(point.warnings);
-      // The kernel would fire twice for a place that two FUNCTIONs name.
-      if (probed_.emplace(point.binary->file->identity(), point.offset->value).second)
-        resolved_.points.push_back(std::move(point));
+      const auto [known, is_new] = probed_.emplace(
+          std::pair(point.binary->file->identity(), point.offset->value), resolved_.points.size());
+      if (is_new) resolved_.points.push_back(std::move(point));
+      if (question.on_entry) add_site({known->second, question.program, false});
+      if (question.on_return) add_site({known->second, question.program, true});
     }
+  }
+
+  // The kernel would fire twice for a place that two FUNCTIONs name.
+  void add_site(const PlannedSite& site) {
+    if (planned_.emplace(site.point, site.program, site.on_return).second)
+      resolved_.sites.push_back(site);
   }
 
   // Said once, however many places it is true of.
@@ -104,38 +118,44 @@ private:
       if (said_.insert(warning).second) reporter_.warning(warning);
   }
 
-  const AttachRequest& request_;
   const TargetOptions& options_;
   ResolveOptions how_;
   const Reporter& reporter_;
   Resolved resolved_;
   std::set<std::string> said_;
-  std::set<std::pair<FileIdentity, std::uint64_t>> probed_; // offsets
+  // By file and offset the number of the point.
+  std::map<std::pair<FileIdentity, std::uint64_t>, std::size_t> probed_;
+  std::set<std::tuple<std::size_t, std::size_t, bool>> planned_;
 };
 
 } // namespace
 
-Result<Resolved> resolve_functions(const AttachRequest& request, const TargetOptions& options,
+Result<Resolved> resolve_questions(std::span<const Question> questions,
+                                   const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter) {
-  return Resolving(request, options, reporter).resolve();
+  Resolving resolving(request, options, reporter);
+  for (const Question& question : questions)
+    if (auto asked = resolving.resolve(question); !asked) return fail(std::move(asked).error());
+  return std::move(resolving).take();
 }
 
-Result<void> judge_failures(const AttachRequest& request, const Resolved& resolved, Sink& sink,
-                            const Reporter& reporter) {
+Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
+                            const Resolved& resolved, Sink& sink, const Reporter& reporter) {
   if (resolved.failures.empty()) return {};
   const bool goes_on = request.keep_going && !resolved.points.empty();
-  if (request.functions.size() == 1 && resolved.failures.size() == 1 && !goes_on)
+  if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
-  std::set<std::string_view> failed; // several files of one TARGET can each have a reason
+  // Several files of one TARGET can each have a reason.
+  std::set<std::pair<std::string_view, std::string_view>> failed;
   for (const Failure& failure : resolved.failures) {
-    failed.insert(failure.function);
+    failed.emplace(failure.target, failure.function);
     reporter.error(failure.error);
-    sink.error({.target = request.target, .request = failure.function, .error = failure.error});
+    sink.error({.target = failure.target, .request = failure.function, .error = failure.error});
   }
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} functions cannot be probed, so nothing was attached",
-                          failed.size(), request.functions.size())};
+                          failed.size(), functions)};
   if (resolved.points.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }

@@ -1,29 +1,32 @@
 // From the FUNCTIONs of a request to the places that are to be probed.
 #pragma once
 
-#include "uprobectl/session.hpp"
+#include "session/payload.hpp"
 
 namespace uprobectl {
 
 struct Failure {
+  std::string target;   // as typed
   std::string function; // as typed
   Error error;
 };
 
 struct Resolved {
   std::vector<ProbePoint> points; // each place once
+  std::vector<PlannedSite> sites; // each probe once, by point
   std::vector<Failure> failures;
 };
 
-// Every FUNCTION for itself, in every file that the TARGET means. Warnings are said, each once;
+// Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
 // where none of the processes can run what is in it.
-Result<Resolved> resolve_functions(const AttachRequest& request, const TargetOptions& options,
+Result<Resolved> resolve_questions(std::span<const Question> questions,
+                                   const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter);
 
 // What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
 // failures that are not what is returned are reported.
-Result<void> judge_failures(const AttachRequest& request, const Resolved& resolved, Sink& sink,
-                            const Reporter& reporter);
+Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
+                            const Resolved& resolved, Sink& sink, const Reporter& reporter);
 
 } // namespace uprobectl

@@ -24,7 +24,7 @@ ROOMS = {
     "art": "base archive elf",
     "process": "base path archive",
     "resolve": "*",
-    "bpf": "base",
+    "bpf": "base spelling",
     "attach": "base resolve bpf",
     "doctor": "base process bpf attach",
     "stacks": "base elf symbols art process",

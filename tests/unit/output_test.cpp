@@ -138,7 +138,7 @@ TEST_CASE("the records about the run itself appear in JSON only") {
                    .monotonic_ns = 1,
                    .boottime_ns = 2,
                    .realtime_ns = 3});
-    sink.probe({.point = &place, .hit = false, .hits = 0, .processes_mapping = 0, .reason = "no"});
+    sink.probe({.point = &place, .hits = 0, .processes_mapping = 0, .reason = "no"});
     sink.lost({.count = 4, .reason = "ring buffer full"});
     sink.summary({.events = 5,
                   .lost = 4,

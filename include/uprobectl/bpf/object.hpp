@@ -2,10 +2,13 @@
 // into the kernel, pinned. Source of the section names: libbpf's documentation, program_types.rst.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/bpf.hpp"
+#include "uprobectl/bpf/maps.hpp"
+#include "uprobectl/bpf/types.hpp"
 
-#include <span>
 #include <sys/types.h>
+
+struct bpf_link;
 
 namespace uprobectl {
 
@@ -23,12 +26,40 @@ struct ObjectProgram {
   SectionKind kind = SectionKind::other;
   bool on_return = false; // "uretprobe…"
   bool sleepable = false; // "….s"
-  int fd = -1;            // owned by the object; -1 before it is loaded
+  LoadedProgram loaded =
+      {}; // owned by the object; fd -1 before it is loaded, or if it was left out
 };
+
+// The place that a section names: "uprobe/FILE:FUNCTION", FILE being a TARGET and FUNCTION what
+// resolve takes. Nothing for a section that names none.
+struct SectionPlace {
+  std::string target;
+  std::string function;
+};
+std::optional<SectionPlace> place_of_section(const ObjectProgram& program);
 
 struct ObjectMap {
   std::string name; // as in the source; ".rodata" and its like with the object's name before
   int fd = -1;
+};
+
+struct ObjectLoading {
+  // What programs for uprobes are loaded for, those for sessions aside; nothing: what their
+  // sections say.
+  std::optional<ProgramKind> kind = {};
+  std::vector<std::string> only = {}; // names of programs, the others are left out; empty: all
+};
+
+// A program that libbpf has attached. Destroying it detaches.
+class ObjectLink {
+public:
+  explicit ObjectLink(bpf_link* link) : link_(link) {}
+
+private:
+  struct Destroy {
+    void operator()(bpf_link* link) const;
+  };
+  std::unique_ptr<bpf_link, Destroy> link_;
 };
 
 // Closing it frees programs and maps that nothing else holds.
@@ -47,12 +78,16 @@ public:
 
   // not_permitted names the capability. Where the verifier refuses, the last lines of its log are
   // a hint, and all of it is in verifier_log().
-  Result<void> load();
+  Result<void> load(const ObjectLoading& loading = {});
   const std::string& verifier_log() const;
 
   const std::string& name() const; // the file's base name without ".o", ".bpf.o"
   std::span<const ObjectProgram> programs() const;
   std::span<const ObjectMap> maps() const;
+  Result<DataTypes> types() const; // not_found where it was compiled without -g
+
+  // Attaches a loaded program of another kind than uprobes where its section says.
+  Result<ObjectLink> attach_by_section(std::string_view program) const;
 
 private:
   struct State;

@@ -1,0 +1,135 @@
+#include "uprobectl/bpf/maps.hpp"
+
+#include <bpf/libbpf.h>
+#include <cerrno>
+#include <linux/perf_event.h>
+
+namespace uprobectl {
+
+namespace {
+
+struct FreeRings {
+  void operator()(ring_buffer* rings) const { ring_buffer__free(rings); }
+};
+struct FreePerfBuffer {
+  void operator()(perf_buffer* buffer) const { perf_buffer__free(buffer); }
+};
+
+constexpr std::size_t perf_pages = 64; // for each CPU
+
+// A drain ends here even if a program refills a buffer as fast as it is read.
+constexpr std::uint32_t most_per_drain = 1U << 16;
+
+using Visit = std::function<bool(std::size_t map, Bytes record)>;
+
+// What the callbacks of all buffers share.
+struct Draining {
+  const Visit* visit = nullptr;
+  std::uint32_t left = 0;
+  std::uint64_t lost = 0;
+
+  bool take(std::size_t map, Bytes record) {
+    if (visit == nullptr || left == 0) return false;
+    if (!(*visit)(map, record)) left = 0;
+    return left != 0 && --left != 0;
+  }
+};
+
+// One buffer's callback context: stays where it is.
+struct Source {
+  Draining& draining;
+  std::size_t map = 0;
+};
+
+int take_from_ring(void* context, void* data, std::size_t size) {
+  const auto& source = *static_cast<Source*>(context);
+  return source.draining.take(source.map, {static_cast<const std::byte*>(data), size}) ? 0 : -1;
+}
+
+// The kernel's layout of the two record types (perf_event_open(2)).
+bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header* header) {
+  const auto& source = *static_cast<Source*>(context);
+  const Bytes body{reinterpret_cast<const std::byte*>(header) + sizeof(*header),
+                   header->size - sizeof(*header)};
+  if (header->type == PERF_RECORD_LOST && body.size() >= 16) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, body.data() + 8, sizeof(count));
+    source.draining.lost += count;
+  }
+  if (header->type != PERF_RECORD_SAMPLE || body.size() < 4) return LIBBPF_PERF_EVENT_CONT;
+  std::uint32_t size = 0;
+  std::memcpy(&size, body.data(), sizeof(size));
+  const Bytes record = body.subspan(4, std::min<std::size_t>(size, body.size() - 4));
+  return source.draining.take(source.map, record) ? LIBBPF_PERF_EVENT_CONT
+                                                  : LIBBPF_PERF_EVENT_ERROR;
+}
+
+perf_buffer* open_perf_buffer(const UserMap& map, Source& source) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
+  attributes.sample_type = PERF_SAMPLE_RAW;
+  attributes.sample_period = 1;
+  attributes.wakeup_events = 1;
+  return perf_buffer__new_raw(map.fd.get(), perf_pages, &attributes, take_from_perf, &source,
+                              nullptr);
+}
+
+} // namespace
+
+struct RecordStreams::State {
+  Draining draining;
+  std::vector<std::unique_ptr<Source>> sources;
+  std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
+  std::vector<std::unique_ptr<perf_buffer, FreePerfBuffer>> perf_buffers;
+  std::vector<int> poll_fds;
+};
+
+RecordStreams::RecordStreams(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RecordStreams::RecordStreams(RecordStreams&&) noexcept = default;
+RecordStreams& RecordStreams::operator=(RecordStreams&&) noexcept = default;
+RecordStreams::~RecordStreams() = default;
+
+Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps) {
+  auto state = std::make_unique<State>();
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const UserMap& map = maps[i];
+    if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
+    state->sources.push_back(std::make_unique<Source>(Source{state->draining, i}));
+    Source* const source = state->sources.back().get();
+    if (map.use == MapUse::perf_buffer) {
+      state->perf_buffers.emplace_back(open_perf_buffer(map, *source));
+      if (!state->perf_buffers.back())
+        return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
+      state->poll_fds.push_back(perf_buffer__epoll_fd(state->perf_buffers.back().get()));
+      continue;
+    }
+    int error = 0;
+    if (!state->rings) {
+      state->rings.reset(ring_buffer__new(map.fd.get(), take_from_ring, source, nullptr));
+      if (!state->rings) error = errno;
+    } else {
+      error = -ring_buffer__add(state->rings.get(), map.fd.get(), take_from_ring, source);
+    }
+    if (error != 0) return fail(system_error(error, "cannot read ring buffer '" + map.name + "'"));
+  }
+  if (state->rings) state->poll_fds.push_back(ring_buffer__epoll_fd(state->rings.get()));
+  return RecordStreams(std::move(state));
+}
+
+std::span<const int> RecordStreams::poll_fds() const { return state_->poll_fds; }
+
+bool RecordStreams::drain(const Visit& visit) {
+  state_->draining.visit = &visit;
+  state_->draining.left = most_per_drain;
+  if (state_->rings) ring_buffer__consume(state_->rings.get());
+  for (const auto& buffer : state_->perf_buffers)
+    if (state_->draining.left != 0) perf_buffer__consume(buffer.get());
+  state_->draining.visit = nullptr;
+  return state_->draining.left == 0;
+}
+
+std::uint64_t RecordStreams::lost() const { return state_->draining.lost; }
+
+} // namespace uprobectl

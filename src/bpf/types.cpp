@@ -1,0 +1,233 @@
+#include "uprobectl/bpf/types.hpp"
+
+#include "bpf/permission.hpp"
+#include "uprobectl/spelling.hpp"
+
+#include <algorithm>
+#include <bpf/btf.h>
+#include <cerrno>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr int deepest = 32;                   // nested types: a program's stack frame has 512 bytes
+constexpr std::size_t most_values = 1U << 16; // of one decoded value
+
+std::string_view name_at(const btf* types, std::uint32_t offset) {
+  const char* const name = btf__name_by_offset(types, offset);
+  return name == nullptr ? std::string_view() : name;
+}
+
+// Compilers say "char", few of them the encoding for it.
+bool is_char(const btf* types, const btf_type* type) {
+  return btf_is_int(type) && type->size == 1 &&
+         ((btf_int_encoding(type) & BTF_INT_CHAR) != 0 || name_at(types, type->name_off) == "char");
+}
+
+class Decoder {
+public:
+  explicit Decoder(const btf* types) : types_(types) {}
+
+  std::optional<DataValue> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
+    if (depth > deepest || ++values_ > most_values) return std::nullopt;
+    const int resolved = btf__resolve_type(types_, id);
+    if (resolved < 0) return std::nullopt;
+    const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
+    const std::int64_t size = btf__resolve_size(types_, static_cast<std::uint32_t>(resolved));
+    if (size < 0 || static_cast<std::size_t>(size) > bytes.size()) return std::nullopt;
+    bytes = bytes.first(static_cast<std::size_t>(size));
+    switch (btf_kind(type)) {
+    case BTF_KIND_INT:
+      return integer(type, bytes);
+    case BTF_KIND_ENUM:
+    case BTF_KIND_ENUM64:
+      return enumerator(type, bytes);
+    case BTF_KIND_FLOAT:
+      return real(bytes);
+    case BTF_KIND_PTR:
+      return DataValue{DataValue::Pointer{load(bytes)}};
+    case BTF_KIND_ARRAY:
+      return array(btf_array(type), bytes, depth);
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+      return members(type, bytes, depth);
+    default:
+      return std::nullopt;
+    }
+  }
+
+private:
+  // At most eight bytes, in the machine's order, which is little-endian.
+  static std::uint64_t load(Bytes bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data(), std::min(bytes.size(), sizeof(value)));
+    return value;
+  }
+
+  static DataValue raw(Bytes bytes) {
+    return {DataValue::Raw{std::vector<std::byte>(bytes.begin(), bytes.end())}};
+  }
+
+  static DataValue number(std::uint64_t value, std::size_t bits, bool is_signed) {
+    if (!is_signed) return {value};
+    const std::size_t unused = 64 - bits;
+    return {static_cast<std::int64_t>(value << unused) >> unused};
+  }
+
+  static DataValue integer(const btf_type* type, Bytes bytes) {
+    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw(bytes);
+    const std::uint8_t encoding = btf_int_encoding(type);
+    if ((encoding & BTF_INT_BOOL) != 0) return {load(bytes) != 0};
+    return number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
+  }
+
+  DataValue named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
+    const std::uint64_t mask = bits < 64 ? (1ULL << bits) - 1 : ~0ULL;
+    const bool wide = btf_is_enum64(type);
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const std::uint64_t known =
+          wide ? btf_enum64_value(btf_enum64(type) + i)
+               : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
+      const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
+      if ((known & mask) == (value & mask)) return {std::string(name_at(types_, name))};
+    }
+    return number(value, bits, btf_kflag(type));
+  }
+
+  DataValue enumerator(const btf_type* type, Bytes bytes) const {
+    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw(bytes);
+    return named(type, load(bytes), bytes.size() * 8);
+  }
+
+  static DataValue real(Bytes bytes) {
+    if (bytes.size() == sizeof(float)) {
+      float value = 0;
+      std::memcpy(&value, bytes.data(), sizeof(value));
+      return {static_cast<double>(value)};
+    }
+    if (bytes.size() != sizeof(double)) return raw(bytes);
+    double value = 0;
+    std::memcpy(&value, bytes.data(), sizeof(value));
+    return {value};
+  }
+
+  std::optional<DataValue> array(const struct btf_array* shape, Bytes bytes, int depth) {
+    const int element_id = btf__resolve_type(types_, shape->type);
+    if (element_id < 0) return std::nullopt;
+    const btf_type* const element = btf__type_by_id(types_, static_cast<std::uint32_t>(element_id));
+    if (is_char(types_, element)) {
+      const auto* const text = reinterpret_cast<const char*>(bytes.data());
+      return DataValue{std::string(text, ::strnlen(text, bytes.size()))};
+    }
+    if (btf_is_int(element) && element->size == 1 &&
+        (btf_int_encoding(element) & BTF_INT_BOOL) == 0)
+      return raw(bytes);
+    const std::size_t size = shape->nelems == 0 ? 0 : bytes.size() / shape->nelems;
+    DataValue::Array values;
+    for (std::uint32_t i = 0; i < shape->nelems; ++i) {
+      auto value = decode(shape->type, bytes.subspan(i * size, size), depth + 1);
+      if (!value) return std::nullopt;
+      values.push_back(std::move(*value));
+    }
+    return DataValue{std::move(values)};
+  }
+
+  std::optional<DataValue> members(const btf_type* type, Bytes bytes, int depth) {
+    DataValue::Struct values;
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const btf_member& member = btf_members(type)[i];
+      const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
+      const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
+      if (bit / 8 > bytes.size()) return std::nullopt;
+      auto value = width != 0 ? bit_field(member.type, bytes, bit, width)
+                              : decode(member.type, bytes.subspan(bit / 8), depth + 1);
+      if (!value) return std::nullopt;
+      values.push_back({std::string(name_at(types_, member.name_off)), std::move(*value)});
+    }
+    return DataValue{std::move(values)};
+  }
+
+  std::optional<DataValue> bit_field(std::uint32_t id, Bytes bytes, std::uint32_t bit,
+                                     std::uint32_t width) const {
+    const std::size_t first = bit / 8;
+    const std::size_t length = (bit % 8 + width + 7) / 8;
+    if (width > 64 || length > bytes.size() - first) return std::nullopt;
+    std::uint64_t value = 0;
+    for (std::uint32_t i = 0; i < width; ++i) {
+      const std::uint32_t at = bit + i;
+      const auto byte = std::to_integer<unsigned>(bytes[at / 8]);
+      value |= std::uint64_t{(byte >> (at % 8)) & 1U} << i;
+    }
+    const int resolved = btf__resolve_type(types_, id);
+    if (resolved < 0) return std::nullopt;
+    const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
+    if (btf_is_enum(type) || btf_is_enum64(type)) return named(type, value, width);
+    if (!btf_is_int(type)) return std::nullopt;
+    if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return DataValue{value != 0};
+    return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
+  }
+
+  const btf* types_;
+  std::size_t values_ = 0;
+};
+
+bool can_be_named(const btf_type* type) {
+  return btf_is_composite(type) || btf_is_typedef(type) || btf_is_any_enum(type) ||
+         btf_is_int(type);
+}
+
+std::string_view without_keyword(std::string_view name) {
+  for (const std::string_view keyword : {"struct ", "union ", "enum "})
+    if (name.starts_with(keyword)) return name.substr(keyword.size());
+  return name;
+}
+
+} // namespace
+
+void DataTypes::Free::operator()(btf* types) const { btf__free(types); }
+
+Result<DataTypes> DataTypes::parse(Bytes blob) {
+  btf* const types = btf__new(blob.data(), static_cast<std::uint32_t>(blob.size()));
+  if (types == nullptr) return fail(ErrorKind::corrupt, "the BTF type information is damaged");
+  return DataTypes(types);
+}
+
+Result<DataTypes> DataTypes::of_kernel(std::uint32_t btf_id) {
+  btf* const types = btf__load_from_kernel_by_id(btf_id);
+  if (types == nullptr)
+    return fail(bpf_load_error(errno, "cannot read the BTF type information in the kernel"));
+  return DataTypes(types);
+}
+
+std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
+  const btf_type* const type = btf__type_by_id(types_.get(), id);
+  const std::int64_t size = btf__resolve_size(types_.get(), id);
+  if (type == nullptr || size < 0) return std::nullopt;
+  return Type{.name = std::string(name_at(types_.get(), type->name_off)),
+              .id = id,
+              .size = static_cast<std::size_t>(size)};
+}
+
+Result<DataTypes::Type> DataTypes::find(std::string_view name) const {
+  const std::string_view wanted = without_keyword(name);
+  std::vector<std::string> known;
+  for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
+    const btf_type* const candidate = btf__type_by_id(types_.get(), id);
+    if (!can_be_named(candidate)) continue;
+    const std::string_view its_name = name_at(types_.get(), candidate->name_off);
+    if (its_name == wanted)
+      if (auto found = type(id)) return std::move(*found);
+    if (btf_is_composite(candidate) && !its_name.empty()) known.emplace_back(its_name);
+  }
+  Error error{ErrorKind::not_found, "no type '" + std::string(wanted) + "' in its BTF"};
+  if (const auto near = nearest(wanted, known); !near.empty())
+    return fail(std::move(error).hint(did_you_mean(near)));
+  return fail(std::move(error));
+}
+
+std::optional<DataValue> DataTypes::decode(std::uint32_t id, Bytes bytes) const {
+  return Decoder(types_.get()).decode(id, bytes);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,69 @@
+#include "uprobectl/events.hpp"
+
+namespace uprobectl {
+
+namespace {
+
+// The names that authors give the record type of a buffer: libbpf's own tools have map "events" and
+// `struct event`.
+std::vector<std::string> usual_names(std::string_view map) {
+  std::vector<std::string> names = {std::string(map) + "_record", std::string(map)};
+  if (map.ends_with('s')) names.emplace_back(map.substr(0, map.size() - 1));
+  return names;
+}
+
+// The raw part of a perf sample is padded so that it ends, with its 32-bit size, on eight bytes.
+bool has_size(MapUse use, std::size_t type, std::size_t record) {
+  if (use == MapUse::ring_buffer) return record == type;
+  return record >= type && (record + 4) % 8 == 0 && record - type < 8;
+}
+
+} // namespace
+
+Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types,
+                                                  std::span<const UserMap> maps,
+                                                  const std::optional<std::string>& type_name) {
+  UserRecordDecoder decoder;
+  if (type_name) {
+    if (!types)
+      return fail(
+          Error{ErrorKind::not_found, "no type '" + *type_name + "': the program has no BTF"}.hint(
+              "compile it with -g"));
+    auto found = types->find(*type_name);
+    if (!found) return fail(std::move(found).error());
+    decoder.wanted_ = std::move(*found);
+  }
+  for (const UserMap& map : maps) {
+    Stream stream{.map = map.name, .use = map.use, .by_name = {}};
+    if (types && !type_name)
+      for (const std::string& name : usual_names(map.name))
+        if (auto found = types->find(name)) stream.by_name.push_back(std::move(*found));
+    decoder.streams_.push_back(std::move(stream));
+  }
+  decoder.types_ = std::move(types);
+  return decoder;
+}
+
+const DataTypes::Type* UserRecordDecoder::type_of(const Stream& stream, std::size_t size) const {
+  if (wanted_) return &*wanted_;
+  for (const DataTypes::Type& candidate : stream.by_name)
+    if (has_size(stream.use, candidate.size, size)) return &candidate;
+  return nullptr;
+}
+
+Event UserRecordDecoder::decode(std::size_t map, Bytes record) const {
+  const Stream& stream = streams_[map];
+  auto decoded = std::make_shared<UserRecord>();
+  decoded->map = stream.map;
+  if (const DataTypes::Type* const type = type_of(stream, record.size())) {
+    decoded->value = types_->decode(type->id, record);
+    if (decoded->value) decoded->type = type->name;
+  }
+  if (!decoded->value) decoded->raw.assign(record.begin(), record.end());
+  Event event;
+  event.kind = EventKind::record;
+  event.record = std::move(decoded);
+  return event;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,72 @@
+// What runs at the probes of a run and what comes out of it: the built-in program, or those of a
+// user. The rest of the session does not know which.
+#pragma once
+
+#include "uprobectl/bpf/object.hpp"
+#include "uprobectl/session.hpp"
+
+#include <poll.h>
+
+namespace uprobectl {
+
+// FUNCTIONs of one TARGET, and which of the payload's programs is to run there.
+struct Question {
+  std::string target;
+  std::vector<std::string> functions;
+  std::size_t program = 0;
+  bool on_entry = true;
+  bool on_return = false;
+};
+
+// One probe.
+struct PlannedSite {
+  std::size_t point = 0;
+  std::size_t program = 0;
+  bool on_return = false;
+};
+
+class Payload {
+public:
+  using Visit = std::function<bool(const Event&)>;
+
+  Payload() = default;
+  Payload(const Payload&) = delete;
+  Payload& operator=(const Payload&) = delete;
+  virtual ~Payload() = default;
+
+  virtual std::string name() const = 0; // as `attached` tells it
+  virtual std::vector<Question> questions() const = 0;
+  virtual std::size_t others() const = 0; // programs that run elsewhere than at probes
+
+  // Before anything else of the kernel's: afterwards kind() is known.
+  virtual Result<void> prepare(const KernelFeatures& features) = 0;
+  virtual std::optional<ProgramKind> kind() const = 0; // as MechanismNeeds has it
+
+  // Loads the programs for the mechanism. May be asked again with fewer points; these are borrowed.
+  virtual Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) = 0;
+  virtual LoadedProgram program(const PlannedSite& site) const = 0;
+  virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
+
+  virtual Result<void> start() = 0; // the last probe is in place
+  virtual Result<void> stop() = 0;  // before the first one is taken away
+
+  virtual void add_to(std::vector<pollfd>& polled) const = 0;
+  // What has been sent, in order, until visit returns false. True if some may be left.
+  virtual bool drain(const Visit& visit) = 0;
+  virtual std::uint64_t corrupt() const = 0; // records that could not be decoded
+  virtual std::uint64_t lost() const = 0;    // records that found a buffer full
+
+  // By point, exact; nothing where it is not known.
+  virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
+                                                         std::size_t points) const = 0;
+  // The maps that were asked for, at the end.
+  virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
+};
+
+std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request);
+
+// Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
+Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request,
+                                                   const Reporter& reporter);
+
+} // namespace uprobectl

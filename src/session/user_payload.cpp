@@ -1,0 +1,240 @@
+#include "session/printk.hpp"
+#include "session/user_programs.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t most_entries_shown = 1U << 16; // of one map
+
+DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
+
+class UserPayload final : public Payload {
+public:
+  UserPayload(UserPrograms programs, const AttachRequest& request, const Reporter& reporter)
+      : programs_(std::move(programs)), request_(*request.program), reporter_(reporter) {}
+
+  std::string name() const override { return programs_.path(); }
+  std::vector<Question> questions() const override { return programs_.questions(); }
+  std::size_t others() const override { return programs_.others(); }
+  Result<void> prepare(const KernelFeatures& features) override {
+    return programs_.prepare(features);
+  }
+  std::optional<ProgramKind> kind() const override { return programs_.kind(); }
+
+  Result<void> load(Mechanism mechanism, std::span<const ProbePoint> /*points*/) override {
+    if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
+      return fail(std::move(loaded).error());
+    return streams_ ? Result<void>() : open_maps();
+  }
+
+  LoadedProgram program(const PlannedSite& site) const override {
+    return programs_.program(site.program);
+  }
+  std::uint64_t cookie(const PlannedSite& /*site*/) const override { return request_.cookie; }
+
+  Result<void> start() override {
+    counting_ = RunCounting::start();
+    for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
+    auto others = programs_.attach_others();
+    if (!others) return fail(std::move(others).error());
+    others_ = std::move(*others);
+    return {};
+  }
+  Result<void> stop() override {
+    for (std::size_t i = 0; i < programs_.count(); ++i) {
+      const auto now = runs(i);
+      runs_.push_back(now && runs_before_[i] ? std::optional(*now - *runs_before_[i])
+                                             : std::nullopt);
+    }
+    others_.clear();
+    return {};
+  }
+
+  void add_to(std::vector<pollfd>& polled) const override {
+    for (const int fd : streams_->poll_fds())
+      polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (printk_) polled.push_back({.fd = printk_->fd(), .events = POLLIN, .revents = 0});
+  }
+  bool drain(const Visit& visit) override {
+    if (printk_)
+      for (const std::string& line : printk_->take_lines()) reporter_.status(line);
+    return streams_->drain(
+        [&](std::size_t map, Bytes record) { return visit(decoder_->decode(map, record)); });
+  }
+  std::uint64_t corrupt() const override { return 0; } // what cannot be decoded is shown raw
+  std::uint64_t lost() const override { return streams_->lost() + told_lost() - told_lost_before_; }
+
+  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
+                                                 std::size_t points) const override;
+  void show_maps(Sink& sink, const Reporter& reporter) const override;
+
+private:
+  std::optional<std::uint64_t> runs(std::size_t program) const {
+    return counting_.runs(programs_.program(program).fd);
+  }
+  std::uint64_t told_lost() const;
+  Result<void> open_maps();
+  Result<void> select_maps(std::vector<UserMap> known);
+  void show_table(const UserMap& map, const Table& table, Sink& sink) const;
+
+  UserPrograms programs_;
+  const UserProgramRequest& request_;
+  const Reporter& reporter_;
+  std::vector<UserMap> maps_;          // that are read or shown
+  std::optional<UserMap> lost_;        // where the program counts what it could not send
+  std::uint64_t told_lost_before_ = 0; // a pinned one may have run before
+  std::optional<UserRecordDecoder> decoder_;
+  std::optional<RecordStreams> streams_;
+  std::optional<PrintkReader> printk_;
+  RunCounting counting_;
+  std::vector<std::optional<std::uint64_t>> runs_before_; // by program
+  std::vector<std::optional<std::uint64_t>> runs_;
+  std::vector<ObjectLink> others_;
+};
+
+// Those named, or all.
+Result<void> UserPayload::select_maps(std::vector<UserMap> known) {
+  if (request_.maps.empty()) {
+    maps_ = std::move(known);
+    return {};
+  }
+  for (const std::string& name : request_.maps) {
+    if (name.find('/') != std::string::npos) {
+      auto map = open_pinned_map(name);
+      if (!map) return fail(std::move(map).error());
+      maps_.push_back(std::move(*map));
+      continue;
+    }
+    const auto found = std::ranges::find(known, name, &UserMap::name);
+    if (found == known.end()) {
+      std::string names;
+      for (const UserMap& map : known) names += (names.empty() ? "" : ", ") + map.name;
+      return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
+          names.empty() ? "it has none that could be shown" : "there are: " + names));
+    }
+    maps_.push_back(std::move(*found));
+    known.erase(found);
+  }
+  return {};
+}
+
+// By convention map "lost" has the count in its first value: only the program itself knows what has
+// found a ring buffer full.
+std::optional<UserMap> find_lost(const std::vector<UserMap>& maps) {
+  const auto found = std::ranges::find(maps, "lost", &UserMap::name);
+  if (found == maps.end() || found->key_size != 4 || found->value_size != 8) return std::nullopt;
+  if (found->use != MapUse::table && found->use != MapUse::per_cpu) return std::nullopt;
+  auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
+  return copy ? std::optional(std::move(*copy)) : std::nullopt;
+}
+
+std::uint64_t UserPayload::told_lost() const {
+  if (!lost_) return 0;
+  const auto table = read_table(*lost_, 1);
+  std::uint64_t sum = 0;
+  if (!table || table->entries.empty()) return 0;
+  for (const auto& value : table->entries.front().values) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, value.data(), sizeof(count));
+    sum += count;
+  }
+  return sum;
+}
+
+Result<void> UserPayload::open_maps() {
+  auto known = programs_.maps();
+  if (known) lost_ = find_lost(*known);
+  if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
+        return name.find('/') == std::string::npos;
+      }))
+    return fail(std::move(known).error());
+  if (!known && request_.maps.empty())
+    reporter_.warning("nothing the program sends can be shown: " + known.error().message);
+  if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
+    return fail(std::move(selected).error());
+  auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
+  if (!decoder) return fail(std::move(decoder).error().within(programs_.path()));
+  decoder_ = std::move(*decoder);
+  auto streams = RecordStreams::open(maps_);
+  if (!streams) return fail(std::move(streams).error());
+  streams_ = std::move(*streams);
+  told_lost_before_ = told_lost();
+  if (!request_.printk) return {};
+  auto printk = PrintkReader::open();
+  if (!printk) return fail(std::move(printk).error());
+  printk_ = std::move(*printk);
+  return {};
+}
+
+// The kernel counts runs by program: they tell of a place if the program has no other, or never
+// ran.
+std::vector<std::optional<std::uint64_t>> UserPayload::hits(std::span<const PlannedSite> sites,
+                                                            std::size_t points) const {
+  std::vector<std::set<std::size_t>> places(programs_.count()); // points by program
+  for (const PlannedSite& site : sites) places[site.program].insert(site.point);
+  std::vector<std::optional<std::uint64_t>> result(points, 0);
+  for (std::size_t program = 0; program < places.size(); ++program) {
+    const auto count = runs_[program];
+    const bool known = count && (*count == 0 || places[program].size() == 1);
+    for (const std::size_t point : places[program]) {
+      auto& sum = result[point];
+      sum = known && sum ? std::optional(*sum + *count) : std::nullopt;
+    }
+  }
+  return result;
+}
+
+void UserPayload::show_table(const UserMap& map, const Table& table, Sink& sink) const {
+  std::optional<DataTypes> types;
+  if (map.btf_id != 0)
+    if (auto known = DataTypes::of_kernel(map.btf_id)) types = std::move(*known);
+  const auto decoded = [&](std::uint32_t type, const std::vector<std::byte>& bytes) {
+    auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
+    return value ? std::move(*value) : raw_value(bytes);
+  };
+  for (const TableEntry& entry : table.entries) {
+    DataValue::Array values;
+    for (const auto& value : entry.values) values.push_back(decoded(map.value_type, value));
+    const bool one = map.use != MapUse::per_cpu;
+    sink.map_entry({.map = map.name,
+                    .key = decoded(map.key_type, entry.key),
+                    .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
+  }
+}
+
+void UserPayload::show_maps(Sink& sink, const Reporter& reporter) const {
+  if (request_.maps.empty()) return;
+  for (const UserMap& map : maps_) {
+    if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
+    if (map.use == MapUse::other) {
+      reporter.warning(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
+      continue;
+    }
+    const auto table = read_table(map, most_entries_shown);
+    if (!table) {
+      reporter.warning(table.error().message);
+      continue;
+    }
+    show_table(map, *table, sink);
+    if (table->cut)
+      reporter.warning(fmt::format("map '{}': only the first {} entries are shown", map.name,
+                                   most_entries_shown));
+  }
+}
+
+} // namespace
+
+Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request,
+                                                   const Reporter& reporter) {
+  auto programs = UserPrograms::open(request);
+  if (!programs) return fail(std::move(programs).error());
+  return std::make_unique<UserPayload>(std::move(*programs), request, reporter);
+}
+
+} // namespace uprobectl

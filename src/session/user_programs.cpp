@@ -1,0 +1,181 @@
+#include "session/user_programs.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string names_of(std::span<const ObjectProgram> programs) {
+  std::string names;
+  for (const ObjectProgram& program : programs)
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", program.name, program.section);
+  return names;
+}
+
+const ObjectProgram* find_program(const BpfObject& object, std::string_view name) {
+  const auto found = std::ranges::find(object.programs(), name, &ObjectProgram::name);
+  return found == object.programs().end() ? nullptr : &*found;
+}
+
+bool is_session(const ObjectProgram& program) {
+  return program.kind == SectionKind::uprobe_session;
+}
+
+} // namespace
+
+Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
+  UserPrograms programs(request);
+  if (!request.program->pinned) {
+    if (auto opened = programs.open_object(request); !opened)
+      return fail(std::move(opened).error());
+    return programs;
+  }
+  programs.chosen_ = {request.program->path};
+  programs.questions_ = {{.target = request.target,
+                          .functions = request.functions,
+                          .on_entry = request.on_entry,
+                          .on_return = request.on_return}};
+  return programs;
+}
+
+Result<void> UserPrograms::open_object(const AttachRequest& request) {
+  auto object = BpfObject::open(request_->path);
+  if (!object) return fail(std::move(object).error());
+  object_ = std::move(*object);
+  for (const auto& [name, value] : request_->settings)
+    if (auto set = object_->set_global(name, value); !set) return fail(std::move(set).error());
+  if (auto chosen = choose(request); !chosen) return fail(std::move(chosen).error());
+  return check_kinds();
+}
+
+Result<void> UserPrograms::choose(const AttachRequest& request) {
+  std::vector<const ObjectProgram*> candidates;
+  for (const ObjectProgram& program : object_->programs())
+    if (!request_->name || program.name == *request_->name) candidates.push_back(&program);
+  if (candidates.empty())
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
+                    .hint("there are: " + names_of(object_->programs())));
+  if (request.target.empty()) {
+    for (const ObjectProgram* program : candidates)
+      if (auto added = add_by_section(*program); !added) return fail(std::move(added).error());
+    return {};
+  }
+  std::erase_if(candidates,
+                [](const ObjectProgram* program) { return program->kind == SectionKind::other; });
+  if (candidates.empty())
+    return fail(Error{ErrorKind::not_found, path() + ": no program of it is for uprobes"}.hint(
+        "leave out the TARGET to attach them where their sections say: " +
+        names_of(object_->programs())));
+  if (candidates.size() > 1)
+    return fail(
+        Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
+            "name one with --program-name: " + names_of(object_->programs())));
+  const ObjectProgram& program = *candidates.front();
+  Question question{.target = request.target,
+                    .functions = request.functions,
+                    .on_entry = request.on_entry,
+                    .on_return = request.on_return};
+  if (request_->direction_by_section || is_session(program)) {
+    question.on_entry = !program.on_return;
+    question.on_return = program.on_return;
+  }
+  chosen_ = {program.name};
+  questions_ = {std::move(question)};
+  return {};
+}
+
+Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
+  if (program.kind == SectionKind::other) {
+    others_.push_back(program.name);
+    return {};
+  }
+  auto place = place_of_section(program);
+  if (program.section.starts_with("usdt"))
+    return fail(ErrorKind::unsupported, fmt::format("{}: program '{}' is for a static probe ({})",
+                                                    path(), program.name, program.section));
+  if (!place)
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
+                                  program.name, program.section)}
+                    .hint("say where it is to run: attach --object FILE TARGET FUNCTION…")
+                    .hint("or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
+  questions_.push_back({.target = std::move(place->target),
+                        .functions = {std::move(place->function)},
+                        .program = chosen_.size(),
+                        .on_entry = !program.on_return,
+                        .on_return = program.on_return});
+  chosen_.push_back(program.name);
+  return {};
+}
+
+// One mechanism serves a run, and no other than session links serves session programs.
+Result<void> UserPrograms::check_kinds() const {
+  const auto sessions = std::ranges::count_if(
+      chosen_, [&](const std::string& name) { return is_session(*find_program(*object_, name)); });
+  if (sessions == 0 || static_cast<std::size_t>(sessions) == chosen_.size()) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    path() + ": programs for sessions and others cannot be attached in one run"}
+                  .hint("choose one of them with --program-name"));
+}
+
+Result<void> UserPrograms::prepare(const KernelFeatures& features) {
+  if (object_) {
+    if (!chosen_.empty() && is_session(*find_program(*object_, chosen_.front())))
+      kind_ = ProgramKind::session;
+    return {};
+  }
+  auto pinned = PinnedProgram::open(request_->path, features);
+  if (!pinned) return fail(std::move(pinned).error());
+  pinned_ = std::move(*pinned);
+  kind_ = pinned_->program().kind;
+  return {};
+}
+
+Result<void> UserPrograms::load(Mechanism mechanism, const Reporter& reporter) {
+  if (!object_ || std::exchange(loaded_, true)) return {};
+  ObjectLoading loading{.kind = program_kind(mechanism), .only = chosen_};
+  loading.only.insert(loading.only.end(), others_.begin(), others_.end());
+  auto loaded = object_->load(loading);
+  if (!object_->verifier_log().empty()) reporter.detail(object_->verifier_log());
+  return loaded;
+}
+
+LoadedProgram UserPrograms::program(std::size_t index) const {
+  if (pinned_) return pinned_->program();
+  return find_program(*object_, chosen_[index])->loaded;
+}
+
+Result<std::vector<ObjectLink>> UserPrograms::attach_others() const {
+  std::vector<ObjectLink> links;
+  for (const std::string& name : others_) {
+    auto link = object_->attach_by_section(name);
+    if (!link) return fail(std::move(link).error());
+    links.push_back(std::move(*link));
+  }
+  return links;
+}
+
+Result<std::vector<UserMap>> UserPrograms::maps() const {
+  if (pinned_) return maps_of_program(pinned_->program().fd);
+  std::vector<UserMap> maps;
+  for (const ObjectMap& map : object_->maps()) {
+    auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
+    if (!described) return fail(std::move(described).error());
+    described->name = map.name; // the kernel keeps only 15 bytes of it
+    maps.push_back(std::move(*described));
+  }
+  return maps;
+}
+
+std::optional<DataTypes> UserPrograms::types() const {
+  if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
+  auto types = pinned_ ? DataTypes::of_kernel(pinned_->btf_id()) : object_->types();
+  if (!types) return std::nullopt;
+  return std::move(*types);
+}
+
+} // namespace uprobectl

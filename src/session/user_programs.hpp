@@ -1,0 +1,51 @@
+// The programs of a user: which of an object's, or the one behind a pin, and where they go.
+#pragma once
+
+#include "session/payload.hpp"
+
+namespace uprobectl {
+
+class UserPrograms {
+public:
+  // Chooses among the object's programs and gives its globals their values. The kernel is not
+  // asked.
+  static Result<UserPrograms> open(const AttachRequest& request);
+
+  const std::string& path() const { return request_->path; }
+  const std::vector<Question>& questions() const { return questions_; }
+
+  // A pinned program is opened, so that kind() is known.
+  Result<void> prepare(const KernelFeatures& features);
+  std::optional<ProgramKind> kind() const { return kind_; }
+
+  // An object is loaded, once. The verifier's log is told in detail.
+  Result<void> load(Mechanism mechanism, const Reporter& reporter);
+  LoadedProgram program(std::size_t index) const; // as Question::program numbers them
+  std::size_t count() const { return chosen_.size(); }
+
+  // Programs that are not for uprobes, attached where their sections say.
+  std::size_t others() const { return others_.size(); }
+  Result<std::vector<ObjectLink>> attach_others() const;
+
+  // Once loaded. Descriptors of their own.
+  Result<std::vector<UserMap>> maps() const;
+  std::optional<DataTypes> types() const; // nothing where there are none, or they may not be read
+
+private:
+  explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
+  Result<void> open_object(const AttachRequest& request);
+  Result<void> choose(const AttachRequest& request);
+  Result<void> add_by_section(const ObjectProgram& program);
+  Result<void> check_kinds() const;
+
+  const UserProgramRequest* request_;
+  std::optional<BpfObject> object_;
+  std::optional<PinnedProgram> pinned_;
+  std::optional<ProgramKind> kind_;
+  std::vector<std::string> chosen_; // names, by number
+  std::vector<std::string> others_; // names
+  std::vector<Question> questions_;
+  bool loaded_ = false;
+};
+
+} // namespace uprobectl
