@@ -16,6 +16,8 @@ folder=$(dirname "$0")
 . "$folder/refusal_scenarios.sh"
 # shellcheck source=tests/guest/load_scenarios.sh
 . "$folder/load_scenarios.sh"
+# shellcheck source=tests/guest/program_scenarios.sh
+. "$folder/program_scenarios.sh"
 
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
@@ -55,4 +57,5 @@ done
 end_scenarios
 refusal_scenarios
 load_scenarios
+program_scenarios
 finish_suite

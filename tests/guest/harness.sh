@@ -143,7 +143,7 @@ become_attach() {
 
 # In the background: stdout in `out`, stderr in `err`, the exit status at the end in `status`.
 start_attach() {
-  rm -f attach.pid status
+  rm -f attach.pid status out err
   (
     (become_attach "$@") >out 2>err
     echo $? >status

@@ -11,7 +11,7 @@ load_scenarios() {
 }
 
 # A bpf file system of the scenario's own, so that nobody else's pins are near.
-with_pins() { # FUNCTION
+with_pins() { # FUNCTION [ARGUMENT…]
   mkdir pins
   mount -t bpf bpf pins || fail 'cannot mount a bpf file system'
   ("$@")

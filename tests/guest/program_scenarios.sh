@@ -1,0 +1,255 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
+# Programs of users instead of the built-in one: compiled objects, and what is pinned.
+
+program_scenarios() {
+  for mechanism in perf multi; do
+    for filter in pid all; do
+      scenario "object, $mechanism, $filter: entries in a plain file" object_counts "$mechanism" "$filter" count_plain
+      scenario "object, $mechanism, $filter: returns in a plain file" object_counts "$mechanism" "$filter" count_return
+      scenario "object, $mechanism, $filter: entries in an archive" object_counts_in_archive "$mechanism" "$filter"
+      scenario "pinned, $mechanism, $filter: a plain file and an archive" pinned_counts "$mechanism" "$filter"
+    done
+  done
+  scenario 'object: records of a ring buffer and a perf buffer, read by their types' reads_records
+  scenario 'object: --record names the type, --map the buffer' names_type_and_map
+  scenario 'object: the cookie reaches the program' passes_cookie perf
+  scenario 'object: the cookie reaches the program by multi' passes_cookie multi
+  scenario 'object: what finds the ring buffer full is counted' counts_lost
+  scenario 'object: sections say where, in archives too' attaches_by_sections
+  scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
+  scenario 'object: bpf_printk is shown on stderr' shows_printk
+  scenario 'object: session programs need session links' runs_sessions
+  scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
+  scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
+  scenario 'pinned: what is no program is told' refuses_pinned_map
+  scenario 'object: one program has to be chosen' asks_for_program_name
+}
+
+# The `value` of the map's only entry.
+value_of() { # MAP
+  records map_entry "map=$1" | sed -n 's/.*"value": *\([0-9]*\).*/\1/p'
+}
+
+attach_to() { # MECHANISM FILTER PID ARGUMENT…
+  attach_mechanism=$1
+  attach_filter=$2
+  attach_pid=$3
+  shift 3
+  if [ "$attach_filter" = pid ]; then set -- -p "$attach_pid" "$@"; fi
+  start_attach -j -d 120 --mechanism "$attach_mechanism" "$@"
+}
+
+# Another process calls, too: filtered or counted as asked.
+expected_calls() { # FILTER OWN OTHER
+  if [ "$1" = pid ]; then echo "$2"; else echo $(($2 + $3)); fi
+}
+
+object_counts() { # MECHANISM FILTER PROGRAM
+  needs "$1"
+  start_workload other --calls 7
+  other=$started_pid
+  start_workload target --calls 20
+  attach_to "$1" "$2" "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name "$3" --set step=3 \
+    --map calls "$FIXTURES/workload" work_six
+  let_it_call other "$other"
+  let_it_call target "$started_pid"
+  stop_attach
+  calls=$(expected_calls "$2" 20 7)
+  expect_equal 'mechanism' "$1" "$(records attached | field mechanism)"
+  expect_equal 'counted by the program' "$((calls * 3))" "$(value_of calls)"
+  expect_equal 'hits' "$calls" "$(records probe | field hits)"
+  expect_equal 'detached cleanly' true "$(records summary | field detached_cleanly)"
+}
+
+object_counts_in_archive() { # MECHANISM FILTER
+  needs "$1"
+  start_apk_host greet_add 20
+  attach_to "$1" "$2" "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name count_multi \
+    --map calls "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'counted by the program' 20 "$(value_of calls)"
+  expect_equal 'hits' 20 "$(records probe | field hits)"
+}
+
+pinned_counts() { with_pins pinned_counts_there "$@"; }
+pinned_counts_there() { # MECHANISM FILTER
+  needs "$1"
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  case $1 in multi) program=count_multi ;; *) program=count_plain ;; esac
+  start_workload other --calls 7
+  other=$started_pid
+  start_workload target --calls 20
+  attach_to "$1" "$2" "$started_pid" --program "pins/c/$program" --map calls \
+    "$FIXTURES/workload" work_six
+  let_it_call other "$other"
+  let_it_call target "$started_pid"
+  stop_attach
+  calls=$(expected_calls "$2" 20 7)
+  expect_equal 'counted in a plain file' "$calls" "$(value_of calls)"
+  start_apk_host greet_add 5
+  attach_to "$1" "$2" "$started_pid" --program "pins/c/$program" --map pins/c/calls \
+    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'and then in an archive' "$((calls + 5))" "$(value_of calls)"
+  expect_equal 'hits of this run' 5 "$(records probe | field hits)"
+  load --unpin pins/c || fail "unpin: $(cat err)"
+}
+
+attach_messages() { # PID ARGUMENT…
+  attach_messages_pid=$1
+  shift
+  start_attach -j -d 120 -p "$attach_messages_pid" --object "$FIXTURES/messages.bpf.o" \
+    --program-name tell_entry "$@" "$FIXTURES/workload" work_six
+}
+
+reads_records() {
+  start_workload target --calls 3
+  attach_messages "$started_pid"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'records' 6 "$(count_records event kind=record)"
+  for i in 1 2 3; do
+    echo "\"record\":{\"cookie\":0,\"pid\":$started_pid,\"what\":\"CALLED\",\"first\":-$i,\"comm\":\"workload\",\"detail\":{\"bytes\":\"ab000000\",\"small\":5,\"rest\":4097}},\"raw\":null"
+  done >expected
+  records event map=messages | sed 's/.*"record":/"record":/;s/}$//' >actual
+  expect_same_lines 'messages' expected actual
+  expect_equal 'their type' message "$(records event map=messages | field record_type | sort -u)"
+  for i in 1 2 3; do echo "\"record\":{\"first\":$i},\"raw\":null"; done >expected
+  records event map=samples | sed 's/.*"record":/"record":/;s/}$//' >actual
+  expect_same_lines 'samples' expected actual
+}
+
+names_type_and_map() {
+  start_workload target --calls 2
+  attach_messages "$started_pid" --map samples --map sums --record sample
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'records' 2 "$(count_records event)"
+  expect_equal 'of that map' 2 "$(count_records event map=samples)"
+  expect_match 'the table at the end' '"map":"sums","key":"CALLED","value":\{"first":3\}' "$(records map_entry)"
+  "$UPROBECTL" attach -d 1 --object "$FIXTURES/messages.bpf.o" --program-name tell_entry --record massage \
+    "$FIXTURES/workload" work_six >out 2>err && fail 'an unknown type is taken'
+  expect_match 'hint' "did you mean 'message'" "$(cat err)"
+}
+
+passes_cookie() { # MECHANISM
+  needs "$1"
+  start_workload target --calls 1
+  attach_messages "$started_pid" --mechanism "$1" --cookie 0x1122334455
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_match 'record' '"cookie":73588229205,' "$(records event map=messages)"
+}
+
+# The ring buffer is only read when the program is stopped: 64 KiB hold no 3000 records of 56 bytes.
+counts_lost() {
+  start_workload target --calls 3000
+  attach_messages "$started_pid" --map messages
+  attach=$(cat attach.pid)
+  kill -STOP "$attach"
+  let_it_call target "$started_pid"
+  kill -CONT "$attach"
+  stop_attach
+  received=$(count_records event map=messages)
+  lost=$(records lost | field count | awk '{ sum += $1 } END { print sum + 0 }')
+  [ "$lost" -gt 0 ] || fail "nothing was lost of 3000, $received were received"
+  expect_equal 'received and lost' 3000 "$((received + lost))"
+  expect_equal 'lost in the summary' "$lost" "$(records summary | field lost)"
+}
+
+attaches_by_sections() {
+  [ "$FIXTURES" = /fixtures ] || skip 'the sections name /fixtures, which this machine has elsewhere'
+  start_workload target --calls 4
+  workload=$started_pid
+  start_program greeter "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 6 --wait --hold
+  start_attach -j -d 120 --object "$FIXTURES/messages.bpf.o" --map messages
+  let_it_call target "$workload"
+  let_it_call greeter "$started_pid"
+  stop_attach
+  expect_equal 'of work_six, both ways' 8 "$(records event | grep -c "\"pid\":$workload,")"
+  expect_equal 'of the archive' 6 "$(records event | grep -c "\"pid\":$started_pid,")"
+  expect_equal 'hits of work_six' 8 "$(records probe symbol=work_six | field hits)"
+}
+
+attaches_tracepoint() {
+  start_attach -j -d 120 --object "$FIXTURES/opens.bpf.o"
+  expect_match 'start line' '^probing 0 functions and running 1 program in all processes' "$(cat err)"
+  sh -c 'echo $$ >shell.pid; cat shell.pid >/dev/null'
+  stop_attach
+  grep -q "\"record\":{\"pid\":$(cat shell.pid)}" out || fail "no open of $(cat shell.pid): $(head -n 5 out)"
+  expect_equal 'mechanism' null "$(records attached | field mechanism)"
+}
+
+shows_printk() {
+  start_workload target --calls 2
+  attach_messages "$started_pid" --set says=1 --printk
+  let_it_call target "$started_pid"
+  stop_attach
+  grep -q 'bpf_trace_printk: what 1 first 1$' err || fail "said: $(cat err)"
+  grep -q 'bpf_trace_printk: what 1 first 2$' err || fail "said: $(cat err)"
+}
+
+runs_sessions() {
+  start_workload target --calls 5
+  if "$UPROBECTL" doctor | grep -q '^uprobe_session	yes'; then
+    start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/session.bpf.o" --map calls \
+      "$FIXTURES/workload" work_six
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal 'mechanism' session "$(records attached | field mechanism)"
+    expect_equal 'both ways' 10 "$(value_of calls)"
+    return
+  fi
+  attach_fails_with 1 -j -p "$started_pid" --object "$FIXTURES/session.bpf.o" "$FIXTURES/workload" work_six
+  expect_match 'message' 'this kernel has no uprobe session links' "$(cat err)"
+}
+
+# Through a perf event it would take the kernel down; whether that lives tells the next scenario.
+refuses_deadly_mechanism() { with_pins refuses_deadly_mechanism_there; }
+refuses_deadly_mechanism_there() {
+  needs multi
+  load "$FIXTURES/messages.bpf.o" --pin pins/m || fail "load: $(cat err)"
+  for mechanism in perf perf-ioctl tracefs; do
+    attach_fails_with 1 -d 1 --mechanism "$mechanism" --program pins/m/tell_archive "$FIXTURES/workload" work_six
+    expect_match 'message' 'the program was loaded for uprobe_multi links' "$(cat err)"
+  done
+  load --unpin pins/m
+  start_workload target --calls 2
+  start_attach -j -d 120 -p "$started_pid" --mechanism perf "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events afterwards' 2 "$(count_records event)"
+}
+
+refuses_wrong_kind() { with_pins refuses_wrong_kind_there; }
+refuses_wrong_kind_there() {
+  needs multi
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  attach_fails_with 1 -d 1 --mechanism multi --program pins/c/count_plain "$FIXTURES/workload" work_six
+  expect_match 'message' 'the program was loaded for perf events, not for --mechanism multi' "$(cat err)"
+  load --unpin pins/c
+}
+
+refuses_pinned_map() { with_pins refuses_pinned_map_there; }
+refuses_pinned_map_there() {
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  attach_fails_with 1 -d 1 --program pins/c/calls "$FIXTURES/workload" work_six
+  expect_match 'message' 'this pin is no program' "$(cat err)"
+  attach_fails_with 1 -d 1 --program pins/c/nothing "$FIXTURES/workload" work_six
+  expect_match 'message' 'pins/c/nothing: no such file' "$(cat err)"
+  attach_fails_with 1 -d 1 --program pins/c/count_plain --map callers "$FIXTURES/workload" work_six
+  expect_match 'message' "the program has no map 'callers'" "$(cat err)"
+  load --unpin pins/c
+}
+
+asks_for_program_name() {
+  attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" "$FIXTURES/workload" work_six
+  expect_match 'hint' 'name one with --program-name: count_plain' "$(cat err)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
+  expect_match 'message' "no program 'count'" "$(cat err)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
+  expect_match 'message' "the section of program 'count_plain' names no place" "$(cat err)"
+}
