@@ -1,0 +1,188 @@
+#include "output/data_value.hpp"
+#include "uprobectl/events.hpp"
+
+#include <bpf/btf.h>
+#include <catch2/catch.hpp>
+#include <memory>
+
+using namespace uprobectl;
+
+namespace {
+
+// Types as clang would write them, made with libbpf's writer.
+class TypesBuilder {
+public:
+  TypesBuilder() : types_(btf__new_empty(), btf__free) {}
+  btf* get() const { return types_.get(); }
+
+  std::uint32_t integer(const char* name, std::size_t size, int encoding = 0) {
+    return static_cast<std::uint32_t>(btf__add_int(get(), name, size, encoding));
+  }
+  std::uint32_t array(std::uint32_t element, std::uint32_t count) {
+    return static_cast<std::uint32_t>(btf__add_array(get(), element, element, count));
+  }
+  std::uint32_t structure(const char* name, std::uint32_t size) {
+    return static_cast<std::uint32_t>(btf__add_struct(get(), name, size));
+  }
+  void member(const char* name, std::uint32_t type, std::uint32_t bit, std::uint32_t width = 0) {
+    REQUIRE(btf__add_field(get(), name, static_cast<int>(type), bit, width) == 0);
+  }
+
+  DataTypes build() const {
+    std::uint32_t size = 0;
+    const void* const blob = btf__raw_data(get(), &size);
+    auto types = DataTypes::parse({static_cast<const std::byte*>(blob), size});
+    REQUIRE(types);
+    return std::move(*types);
+  }
+
+private:
+  std::unique_ptr<btf, decltype(&btf__free)> types_;
+};
+
+std::string json(const DataTypes& types, std::string_view name, std::string_view bytes) {
+  const auto type = types.find(name);
+  REQUIRE(type);
+  const auto value = types.decode(type->id, as_bytes(bytes));
+  if (!value) return "nothing";
+  std::string text;
+  append_json_value(text, *value);
+  return text;
+}
+
+using namespace std::string_literals;
+
+} // namespace
+
+TEST_CASE("integers are read with their size and sign, from 2^53 on as strings") {
+  TypesBuilder builder;
+  builder.integer("u64", 8);
+  builder.integer("s16", 2, BTF_INT_SIGNED);
+  builder.integer("flag", 1, BTF_INT_BOOL);
+  builder.integer("u128", 16);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "s16", "\xfe\xff"s) == "-2");
+  CHECK(json(types, "u64", "\xff\xff\xff\xff\xff\xff\x1f\x00"s) == "9007199254740991");
+  CHECK(json(types, "u64", "\x00\x00\x00\x00\x00\x00\x20\x00"s) == "\"9007199254740992\"");
+  CHECK(json(types, "flag", "\x01"s) == "true");
+  CHECK(json(types, "u128", "0123456789abcdef"s) == "\"30313233343536373839616263646566\"");
+}
+
+TEST_CASE("a struct is read with text, bytes, arrays, pointers and bit fields") {
+  TypesBuilder builder;
+  const auto u8 = builder.integer("__u8", 1);
+  const auto chars = builder.array(builder.integer("char", 1, BTF_INT_SIGNED), 4);
+  const auto bytes = builder.array(u8, 2);
+  const auto u16 = builder.integer("u16", 2);
+  const auto pair = builder.array(u16, 2);
+  const auto pointer = static_cast<std::uint32_t>(btf__add_ptr(builder.get(), 0));
+  builder.structure("thing", 24);
+  builder.member("name", chars, 0);
+  builder.member("raw", bytes, 32);
+  builder.member("low", u16, 48, 3);
+  builder.member("high", u16, 51, 13);
+  builder.member("at", pointer, 64);
+  builder.member("both", pair, 128);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "struct thing",
+             "ab\0z"s + "\x01\xff"s + "\x0d\x80"s + "\x10\x00\x00\x00\xff\x7f\x00\x00"s +
+                 "\x05\x00\x06\x00\x00\x00\x00\x00"s) ==
+        R"({"name":"ab","raw":"01ff","low":5,"high":4097,"at":"0x7fff00000010","both":[5,6]})");
+}
+
+TEST_CASE("the members of an anonymous union are those of the struct around it") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  const auto u8 = builder.integer("u8", 1);
+  const auto either = static_cast<std::uint32_t>(btf__add_union(builder.get(), "", 4));
+  builder.member("number", u32, 0);
+  builder.member("first", u8, 0);
+  builder.structure("outer", 4);
+  builder.member("", either, 0);
+  CHECK(json(builder.build(), "outer", "\x02\x01\x00\x00"s) == R"({"number":258,"first":2})");
+}
+
+TEST_CASE("enumerators are told by name, unknown ones by number") {
+  TypesBuilder builder;
+  REQUIRE(btf__add_enum(builder.get(), "what", 4) > 0);
+  REQUIRE(btf__add_enum_value(builder.get(), "CALLED", 1) == 0);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "what", "\x01\x00\x00\x00"s) == "\"CALLED\"");
+  CHECK(json(types, "what", "\x09\x00\x00\x00"s) == "9");
+}
+
+TEST_CASE("too few bytes are read as nothing, what follows the type is ignored") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  builder.structure("pair", 8);
+  builder.member("a", u32, 0);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00"s) == "nothing");
+  CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00\x00\xff"s) == R"({"a":1})");
+}
+
+TEST_CASE("a type that contains itself without end is given up") {
+  TypesBuilder builder;
+  builder.structure("knot", 8);
+  builder.member("again", 1, 0);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "knot", "01234567"s) == "nothing");
+}
+
+TEST_CASE("an array of nothing without end is given up") {
+  TypesBuilder builder;
+  const auto empty = builder.structure("empty", 0);
+  const auto many = builder.array(empty, 0xffffffff);
+  builder.structure("all", 8);
+  builder.member("many", many, 0);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "all", "01234567"s) == "nothing");
+}
+
+TEST_CASE("a type that is not there is named, with what is near") {
+  TypesBuilder builder;
+  builder.structure("message", 0);
+  const auto missing = builder.build().find("massage");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().message == "no type 'massage' in its BTF");
+  CHECK(missing.error().hints == std::vector<std::string>{"did you mean 'message'?"});
+}
+
+TEST_CASE("damaged type information is an error") {
+  CHECK(DataTypes::parse(as_bytes("no BTF at all")).error().kind == ErrorKind::corrupt);
+}
+
+TEST_CASE("records of map 'messages' are read as struct message where the size is its") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  builder.structure("message", 4);
+  builder.member("pid", u32, 0);
+  std::vector<UserMap> maps(2);
+  maps[0].name = "messages";
+  maps[0].use = MapUse::ring_buffer;
+  maps[1].name = "messages";
+  maps[1].use = MapUse::perf_buffer;
+  const auto decoder = UserRecordDecoder::make(builder.build(), maps, std::nullopt);
+  REQUIRE(decoder);
+  const Event read = decoder->decode(0, as_bytes("\x07\x00\x00\x00"s));
+  CHECK(read.kind == EventKind::record);
+  CHECK(read.record->type == "message");
+  CHECK(read.record->raw.empty());
+  const Event longer = decoder->decode(0, as_bytes("\x07\x00\x00\x00\x00\x00\x00\x00"s));
+  CHECK_FALSE(longer.record->value);
+  CHECK(longer.record->raw.size() == 8);
+  // A perf sample of 4 bytes is as long as one of 4 bytes with its size before it: 8 bytes.
+  CHECK(decoder->decode(1, as_bytes("\x07\x00\x00\x00"s)).record->type == "message");
+  CHECK_FALSE(decoder->decode(1, as_bytes("\x07\x00\x00\x00\x00\x00"s)).record->value);
+}
+
+TEST_CASE("values read as text are words that a person can take in") {
+  DataValue::Struct members;
+  members.push_back({"pid", {std::uint64_t{12}}});
+  members.push_back({"name", {std::string("a\tb")}});
+  members.push_back({"at", {DataValue::Struct{{"x", {std::int64_t{-1}}}}}});
+  members.push_back({"codes", {DataValue::Array{{std::uint64_t{1}}, {std::uint64_t{2}}}}});
+  std::string text;
+  append_text_value(text, {members});
+  CHECK(text == R"(pid=12 name="a\x09b" at={x=-1} codes=[1 2])");
+}
