@@ -18,6 +18,8 @@ folder=$(dirname "$0")
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
 . "$folder/program_scenarios.sh"
+# shellcheck source=tests/guest/docs_scenarios.sh
+. "$folder/docs_scenarios.sh"
 
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
@@ -58,4 +60,5 @@ end_scenarios
 refusal_scenarios
 load_scenarios
 program_scenarios
+docs_scenarios
 finish_suite

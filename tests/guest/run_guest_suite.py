@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent.parent / "docs"
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
@@ -20,7 +21,7 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o", "messages.bpf.o",
+FIXTURES = ("workload", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o",
             "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 540
@@ -44,9 +45,10 @@ def main() -> int:
         files=[
             (options.bin, "/usr/bin/uprobectl"),
             *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
+            *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*-program.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
-        environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures",
+        environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",
                      "CPU_FEATURES": options.features},
         cpu=options.cpu,
         timeout=options.timeout,
