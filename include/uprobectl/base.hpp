@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+struct stat;
+
 namespace uprobectl {
 
 // ---------------------------------------------------------------------------------- errors
@@ -170,6 +172,13 @@ struct FileIdentity {
   auto operator<=>(const FileIdentity&) const = default;
 };
 
+// What has become of an open file since it was opened.
+enum class FileChange {
+  none,
+  replaced, // its path now leads to another file, or to none
+  written,  // its own content is no longer the same
+};
+
 // A regular file opened for reading and mapped whole, read-only and private. The descriptor stays
 // open as long as the mapping, so what was resolved is what gets probed, whatever happens to the
 // path meanwhile. Only regular files: a FIFO or device is refused without blocking. A file that
@@ -192,12 +201,17 @@ public:
   // The absolute path with symbolic links resolved, as the kernel knows the open file.
   Result<std::string> real_path() const;
 
+  // By size and time of modification: a write within the clock's grain (some milliseconds) of
+  // another may be missed.
+  FileChange change() const;
+
 private:
-  MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::string path);
+  MappedFile(UniqueFd fd, Bytes bytes, const struct ::stat& status, std::string path);
 
   UniqueFd fd_;
   Bytes bytes_;
   FileIdentity identity_;
+  std::int64_t modified_ns_ = 0; // since 1970
   std::string path_;
 };
 

@@ -21,6 +21,14 @@ void UniqueFd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+namespace {
+
+std::int64_t modification_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+} // namespace
+
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must fail below instead of waiting for a writer.
   UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
@@ -38,18 +46,30 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (start == MAP_FAILED) return fail(system_error(errno, path));
     bytes = {static_cast<const std::byte*>(start), size};
   }
-  return MappedFile(std::move(fd), bytes, {status.st_dev, status.st_ino}, path);
+  return MappedFile(std::move(fd), bytes, status, path);
 }
 
-MappedFile::MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::string path)
-    : fd_(std::move(fd)), bytes_(bytes), identity_(identity), path_(std::move(path)) {}
+MappedFile::MappedFile(UniqueFd fd, Bytes bytes, const struct ::stat& status, std::string path)
+    : fd_(std::move(fd)), bytes_(bytes), identity_{status.st_dev, status.st_ino},
+      modified_ns_(modification_ns(status)), path_(std::move(path)) {}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})),
-      identity_(other.identity_), path_(std::move(other.path_)) {}
+      identity_(other.identity_), modified_ns_(other.modified_ns_), path_(std::move(other.path_)) {}
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+FileChange MappedFile::change() const {
+  struct stat status{};
+  if (::fstat(fd_.get(), &status) != 0 || modification_ns(status) != modified_ns_ ||
+      static_cast<std::uint64_t>(status.st_size) != bytes_.size())
+    return FileChange::written;
+  if (::stat(path_.c_str(), &status) != 0 ||
+      FileIdentity{status.st_dev, status.st_ino} != identity_)
+    return FileChange::replaced;
+  return FileChange::none;
 }
 
 Result<std::string> MappedFile::real_path() const {

@@ -1,3 +1,4 @@
+#include "session/file_changes.hpp"
 #include "session/held_command.hpp"
 #include "session/placing.hpp"
 #include "session/pump.hpp"
@@ -74,6 +75,8 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   const std::vector<ProbePoint>& points = resolved.points;
   const auto earlier =
       request.pids.empty() ? std::vector<MappingSurvey>() : survey_points(points, request.pids);
+  if (auto checked = check_files(points, reporter); !checked)
+    return fail(std::move(checked).error());
   if (signals->arrived())
     return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
 

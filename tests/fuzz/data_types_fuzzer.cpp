@@ -1,5 +1,5 @@
-// Records come from programs that anybody may have written, and so do the types to read them by: the
-// first half of the input makes types, the second is read by each of them.
+// Records come from programs that anybody may have written, and so do the types to read them by:
+// the first half of the input makes types, the second is read by each of them.
 #include "output/data_value.hpp"
 
 #include <bpf/btf.h>
@@ -14,7 +14,8 @@ struct FreeTypes {
 };
 using Types = std::unique_ptr<btf, FreeTypes>;
 
-// Two bytes a step: what to add, and a number for it. Types may name others that come later, or none.
+// Two bytes a step: what to add, and a number for it. Types may name others that come later, or
+// none.
 Types make_types(Bytes steps) {
   Types types(btf__new_empty());
   btf__add_int(types.get(), "int", 4, BTF_INT_SIGNED);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,4 +71,35 @@ TEST_CASE("a mapped file keeps its bytes and identity when the path is replaced"
   unlink(path);
   CHECK(as_text(mapped->bytes()) == "old");
   CHECK(mapped->real_path()->ends_with(" (deleted)"));
+}
+
+TEST_CASE("a mapped file tells whether it was written to or replaced since it was opened") {
+  char folder[] = "/tmp/uprobectl-test-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string path = std::string(folder) + "/file";
+  const auto write_file = [](const std::string& name, std::string_view text) {
+    const UniqueFd fd{open(name.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600)};
+    REQUIRE(write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+    REQUIRE(futimens(fd.get(), times) == 0); // the clock's grain must not decide
+  };
+  write_file(path, "old");
+  const auto mapped = MappedFile::open(path);
+  REQUIRE(mapped);
+  CHECK(mapped->change() == FileChange::none);
+  write_file(std::string(folder) + "/new", "new");
+  REQUIRE(rename((std::string(folder) + "/new").c_str(), path.c_str()) == 0);
+  CHECK(mapped->change() == FileChange::replaced);
+  const auto again = MappedFile::open(path);
+  REQUIRE(again);
+  write_file(path, "longer");
+  CHECK(again->change() == FileChange::written);
+  const auto third = MappedFile::open(path);
+  REQUIRE(third);
+  const timespec later[2] = {{.tv_sec = 2, .tv_nsec = 0}, {.tv_sec = 2, .tv_nsec = 0}};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), later, 0) == 0);
+  CHECK(third->change() == FileChange::written);
+  unlink(path.c_str());
+  CHECK(third->change() == FileChange::written);
+  rmdir(folder);
 }
