@@ -96,7 +96,7 @@ def man_options(text):
         for item in re.split(r"^\.It ", section, flags=re.M)[1:]:
             head, _, body = item.partition("\n")
             names = frozenset("-" + name for name in re.findall(r"Fl (\S+)", head))
-            words = frozenset(re.findall(r"^\.Cm ([a-z_]+)", body, re.M))
+            words = frozenset(re.findall(r"^\.Cm ([a-z_-]+)", body, re.M))
             options[names] = Option(names, " Ar " in head, words)
     return found
 
