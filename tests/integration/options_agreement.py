@@ -146,8 +146,15 @@ def zsh_options(share, commands):
 
 # ---- the comparison
 
+# How each shell completes a value, by the help's word for it; others not at all.
+KINDS = {"FILE": ("file", "_files"), "FILE.o": ("file", "_files"), "PATH": ("file", "_files"),
+         "PIN": ("file", "_files"), "RECORD": ("file", "_files"), "DIR": ("dir", "_directories"),
+         "PID": ("pid", "_pids"), "COMMAND": ("command", "_cmdstring")}
+
+
 def advice(where, command, option, placeholder, text):
     """The line to add, ready to be pasted but for the man page's own words."""
+    kind, zsh_action = KINDS.get(placeholder, ("any", " "))
     long_last = sorted(option.names, key=lambda name: (name.startswith("--"), name))
     of = command or "every command"
     if where == MAN:
@@ -155,15 +162,16 @@ def advice(where, command, option, placeholder, text):
         line = f".It {names}{' Ar ' + placeholder if option.takes_value else ''}"
         return f"share/{where}: add to `.Ss Options of {of}`: {line}"
     if where == BASH:
-        value = ":" + ("|".join(sorted(option.values)) or "any") if option.takes_value else ""
+        value = ":" + ("|".join(sorted(option.values)) or kind) if option.takes_value else ""
         line = ",".join(long_last) + value
     else:
         spelled = [name + ("=" if option.takes_value and name.startswith("--") else "")
                    for name in long_last]
-        action = (f"({' '.join(sorted(option.values))})" if option.values else " ")
+        action = f"({' '.join(sorted(option.values))})" if option.values else zsh_action
         value = f":{placeholder}:{action}" if option.takes_value else ""
-        line = f"'{spelled[0]}[{text}]{value}'" if len(spelled) == 1 else \
-            f"'({' '.join(long_last)})'{{{','.join(spelled)}}}'[{text}]{value}'"
+        quote = '"' if "'" in text else "'"
+        line = f"{quote}{spelled[0]}[{text}]{value}{quote}" if len(spelled) == 1 else \
+            f"'({' '.join(long_last)})'{{{','.join(spelled)}}}{quote}[{text}]{value}{quote}"
     return f"share/{where}: add to _uprobectl_options, {of}: {line}"
 
 
