@@ -148,6 +148,20 @@ ExitCode Console::finish() {
   return failed_ ? ExitCode::failed : ExitCode::done;
 }
 
+std::expected<std::unique_ptr<Console>, ExitCode>
+open_console_without_arguments(OptionParser::Text text, const std::vector<std::string>& arguments) {
+  OptionParser parser(std::move(text));
+  CommonOptions options;
+  add_common_options(parser, options);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return std::unexpected(parsed.error());
+  if (!parsed->words().empty())
+    return std::unexpected(finish_with(parser.usage_error("it takes no argument"), options));
+  auto console = Console::open(options);
+  if (!console) return std::unexpected(finish_with(console.error(), options));
+  return std::move(*console);
+}
+
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
   // The file of --output is not opened, and so not emptied, for a run that does not begin.
   if (options.json && !options.output) {

@@ -70,6 +70,11 @@ private:
   bool failed_ = false;
 };
 
+// The console of a command that takes options and nothing else; the exit code of a run that ends
+// here.
+std::expected<std::unique_ptr<Console>, ExitCode>
+open_console_without_arguments(OptionParser::Text text, const std::vector<std::string>& arguments);
+
 // Reports a usage error or what kept a run from beginning: on stderr, and as an error record.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
 

@@ -5,7 +5,7 @@
 namespace uprobectl::cli {
 
 ExitCode run_list_probes(const std::vector<std::string>& arguments) {
-  OptionParser parser(
+  const auto console = open_console_without_arguments(
       {.command = "list-probes",
        .usage = "list-probes [options]",
        .description =
@@ -13,15 +13,9 @@ ExitCode run_list_probes(const std::vector<std::string>& arguments) {
            "machine,\nwhoever put it there. What nobody is seen to hold is marked `leftover`. "
            "Needs root.",
        .examples = "  uprobectl list-probes\n"
-                   "  uprobectl list-probes --json\n"});
-  CommonOptions options;
-  add_common_options(parser, options);
-  const auto parsed = parse_or_finish(parser, options, arguments);
-  if (!parsed) return parsed.error();
-  if (!parsed->words().empty())
-    return finish_with(parser.usage_error("it takes no argument"), options);
-  const auto console = Console::open(options);
-  if (!console) return finish_with(console.error(), options);
+                   "  uprobectl list-probes --json\n"},
+      arguments);
+  if (!console) return console.error();
   const auto inventory = take_inventory();
   if (!inventory) {
     (*console)->fail(inventory.error());

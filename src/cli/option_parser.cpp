@@ -142,10 +142,11 @@ std::string OptionParser::help() const {
       "usage: uprobectl " + text.usage + "\n\n" + text.description + "\n\noptions:\n";
   for (const CLI::Option* option : impl_->app.get_options()) {
     if (option->get_group().empty()) continue; // hidden
-    std::string line = "  ";
-    for (const std::string& name : option->get_snames()) line += "-" + name + ", ";
+    std::string line;
+    for (const std::string& name : option->get_snames())
+      line += (line.empty() ? "  -" : ", -") + name;
     for (const std::string& name : option->get_lnames())
-      line += (line.ends_with(' ') ? "--" : ", --") + name;
+      line += (line.empty() ? "  --" : ", --") + name;
     if (option->get_type_size() > 0) line += " " + option->get_type_name();
     constexpr std::size_t column = 28;
     line.append(line.size() < column ? column - line.size() : 2, ' ');

@@ -1,10 +1,10 @@
 #include "uprobectl/doctor.hpp"
 
 #include "process/command.hpp"
+#include "process/pseudo_file.hpp"
 
 #include <algorithm>
 #include <charconv>
-#include <fcntl.h>
 #include <filesystem>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -13,22 +13,6 @@
 namespace uprobectl {
 
 namespace {
-
-// Files of /proc and /sys give what fits into one read, and tell no size.
-std::optional<std::string> read_small(const std::string& path) {
-  const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
-  if (!file) return std::nullopt;
-  std::string text(64 << 10, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
-  return text;
-}
 
 template <typename T>
 std::optional<T> number_in(const std::optional<std::string>& text, int base = 10) {
@@ -109,16 +93,16 @@ SystemFacts read_system_facts(const std::string& root) {
     facts.machine = names.machine;
   }
   facts.is_root = ::geteuid() == 0;
-  facts.capabilities =
-      number_in<std::uint64_t>(status_field(read_small(root + "/proc/self/status"), "CapEff"), 16);
+  facts.capabilities = number_in<std::uint64_t>(
+      status_field(pseudo_file_text(root + "/proc/self/status"), "CapEff"), 16);
   facts.perf_event_paranoid =
-      number_in<std::int64_t>(read_small(root + "/proc/sys/kernel/perf_event_paranoid"));
-  facts.unprivileged_bpf_disabled =
-      number_in<std::int64_t>(read_small(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
-  facts.lockdown = chosen_word(read_small(root + "/sys/kernel/security/lockdown"));
-  if (const auto enforces = number_in<int>(read_small(root + "/sys/fs/selinux/enforce")))
+      number_in<std::int64_t>(pseudo_file_text(root + "/proc/sys/kernel/perf_event_paranoid"));
+  facts.unprivileged_bpf_disabled = number_in<std::int64_t>(
+      pseudo_file_text(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
+  facts.lockdown = chosen_word(pseudo_file_text(root + "/sys/kernel/security/lockdown"));
+  if (const auto enforces = number_in<int>(pseudo_file_text(root + "/sys/fs/selinux/enforce")))
     facts.selinux_enforces = *enforces != 0;
-  const auto mounts = read_small(root + "/proc/self/mounts");
+  const auto mounts = pseudo_file_text(root + "/proc/self/mounts");
   facts.bpffs = mount_of(mounts, "bpf");
   facts.tracefs = mount_of(mounts, "tracefs");
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");

@@ -1,24 +1,17 @@
 #include "inventory/holders.hpp"
 #include "inventory/names.hpp"
+#include "process/pseudo_file.hpp"
 #include "uprobectl/inventory.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <tuple>
 
 namespace uprobectl {
 
 namespace {
-
-std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 class InventoryTaker {
 public:
@@ -99,11 +92,11 @@ private:
   void add_tracefs() {
     constexpr std::array roots = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (const std::string root : roots) {
-      const auto text = read_text(root + "/uprobe_events");
+      const auto text = pseudo_file_text(root + "/uprobe_events");
       if (!text) continue;
       TracefsEvents parsed = parse_uprobe_events(*text);
       for (TracefsEvent& event : parsed.events) {
-        const auto enabled = read_text(root + "/events/" + event.name + "/enable");
+        const auto enabled = pseudo_file_text(root + "/events/" + event.name + "/enable");
         const bool has_program =
             std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
               return probe.file == event.path && probe.offset == event.offset;

@@ -1,12 +1,13 @@
 #include "process/command.hpp"
 
+#include "process/child.hpp"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char** environ;
@@ -18,17 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_output = 1U << 20;
-
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(system_error(errno, "cannot make a pipe"));
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
+constexpr std::string_view not_in_time = "did not end in time";
 
 // How a child is to be started: as C has it, but released at the end.
 class SpawnPlan {
@@ -89,7 +80,7 @@ std::optional<std::string_view> read_both(Pipe& out, Pipe& err, CommandResult& r
                                           Clock::time_point deadline) {
   while (out.read_end || err.read_end) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return "did not end in time";
+    if (left <= 0) return not_in_time;
     // poll passes over descriptors that are -1.
     std::array polled = {pollfd{.fd = out.read_end.get(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = err.read_end.get(), .events = POLLIN, .revents = 0}};
@@ -99,13 +90,6 @@ std::optional<std::string_view> read_both(Pipe& out, Pipe& err, CommandResult& r
     if (result.output.size() + result.errors.size() > most_output) return "prints too much";
   }
   return std::nullopt;
-}
-
-int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 } // namespace
@@ -121,10 +105,17 @@ Result<CommandResult> run_command(const std::vector<std::string>& words,
   err->write_end.reset();
 
   CommandResult result;
-  const auto wrong = read_both(*out, *err, result, Clock::now() + patience);
-  if (wrong) ::kill(-*child, SIGKILL);
-  result.exit_code = wait_for(*child);
-  if (wrong) return fail(ErrorKind::io, words.front() + " " + std::string(*wrong));
+  const auto deadline = Clock::now() + patience;
+  const auto wrong = read_both(*out, *err, result, deadline);
+  // With its streams closed it may still run on.
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  const auto ended = wrong ? std::nullopt : wait_for(*child, left);
+  if (!ended) {
+    ::kill(-*child, SIGKILL);
+    wait_for(*child);
+    return fail(ErrorKind::io, words.front() + " " + std::string(wrong.value_or(not_in_time)));
+  }
+  result.exit_code = *ended;
   return result;
 }
 

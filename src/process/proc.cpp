@@ -1,30 +1,13 @@
+#include "process/pseudo_file.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
-
-// Files in /proc have no size that stat would tell: read until the end.
-Result<std::string> read_proc_file(const std::string& path) {
-  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd) return fail(system_error(errno, path));
-  std::string text;
-  char chunk[16384];
-  for (;;) {
-    const ssize_t size = ::read(fd.get(), chunk, sizeof(chunk));
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return fail(system_error(errno, path));
-    if (size == 0) return text;
-    text.append(chunk, static_cast<std::size_t>(size));
-  }
-}
 
 std::string proc_path(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
@@ -37,7 +20,7 @@ struct CloseDirectory {
 } // namespace
 
 Result<std::vector<Mapping>> mappings_of(pid_t pid) {
-  auto text = read_proc_file(proc_path(pid, "maps"));
+  auto text = read_pseudo_file(proc_path(pid, "maps"));
   if (!text) {
     if (text.error().kind == ErrorKind::not_found)
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
@@ -61,7 +44,7 @@ std::vector<pid_t> all_processes() {
 }
 
 std::optional<std::string> command_name(pid_t pid) {
-  auto text = read_proc_file(proc_path(pid, "comm"));
+  auto text = read_pseudo_file(proc_path(pid, "comm"));
   if (!text) return std::nullopt;
   if (text->ends_with('\n')) text->pop_back();
   return std::move(*text);

@@ -1,28 +1,14 @@
 #include "session/held_command.hpp"
 
-#include <array>
+#include "process/child.hpp"
+
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
-
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error(errno, "cannot make a pipe"));
-  return Pipe{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
-}
 
 // In the child, where only async-signal-safe calls are allowed until exec.
 [[noreturn]] void wait_and_exec(int go, int failure, char* const* words) {
@@ -70,7 +56,7 @@ HeldCommand::HeldCommand(HeldCommand&& other) noexcept
 HeldCommand::~HeldCommand() {
   if (pid_ < 0 || !go_) return; // it runs: end() was asked, or it outlives us
   go_.reset();
-  reap(0);
+  reap();
 }
 
 Result<void> HeldCommand::release() {
@@ -82,30 +68,22 @@ Result<void> HeldCommand::release() {
   const ssize_t got = ::read(failure_.get(), &errnum, sizeof(errnum));
   failure_.reset();
   if (got != sizeof(errnum)) return {};
-  reap(0);
+  reap();
   return fail(system_error(errnum, "cannot run " + name_));
 }
 
-std::optional<int> HeldCommand::reap(int flags) {
-  int status = 0;
-  pid_t ended = 0;
-  do ended = ::waitpid(pid_, &status, flags);
-  while (ended < 0 && errno == EINTR);
-  if (ended != pid_) return std::nullopt;
-  pid_ = -1;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+std::optional<int> HeldCommand::reap(std::optional<std::chrono::milliseconds> patience) {
+  const auto status = patience ? wait_for(pid_, *patience) : wait_for(pid_);
+  if (status) pid_ = -1;
+  return status;
 }
 
 std::optional<int> HeldCommand::end() {
   using namespace std::chrono_literals;
   if (pid_ < 0) return std::nullopt;
-  if (const auto status = reap(WNOHANG)) return status;
+  if (const auto status = reap(0ms)) return status;
   ::kill(pid_, SIGTERM);
-  for (int i = 0; i < 200; ++i) {
-    if (const auto status = reap(WNOHANG)) return status;
-    std::this_thread::sleep_for(10ms);
-  }
-  return std::nullopt;
+  return reap(2s);
 }
 
 } // namespace uprobectl

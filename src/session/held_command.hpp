@@ -4,6 +4,7 @@
 
 #include "uprobectl/base.hpp"
 
+#include <chrono>
 #include <sys/types.h>
 
 namespace uprobectl {
@@ -33,7 +34,8 @@ public:
 
 private:
   HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
-  std::optional<int> reap(int flags);
+  // Waits without end, or so long.
+  std::optional<int> reap(std::optional<std::chrono::milliseconds> patience = {});
 
   std::string name_;
   pid_t pid_ = -1;   // -1 once reaped

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-FOLDERS = ["src", "include", "tests", "tools", "fixtures", "docs", ".ci"]
+FOLDERS = ["src", "include", "tests", "tools", "fixtures", "share", "docs", ".ci"]
 CODE = {".cpp", ".hpp", ".c", ".h", ".py", ".sh", ""}
 C_FAMILY = {".cpp", ".hpp", ".c", ".h"}
 # Saved inputs of the fuzz targets are bytes, not files to read.
@@ -96,7 +96,7 @@ def leaks(files):
 def bash_scripts(files):
     for _, file in files:
         with file.open("rb") as stream:
-            if re.match(rb"#!.*\b(ba)?sh\b", stream.readline()):
+            if re.match(rb"#!.*\b(ba)?sh\b|# shellcheck shell=bash$", stream.readline()):
                 yield str(file)
 
 

@@ -39,6 +39,22 @@ TEST_CASE("a command that does not end is killed with what it has started") {
   CHECK(std::chrono::steady_clock::now() - before < 30s);
 }
 
+TEST_CASE("a command that closes its streams and stays is killed, too") {
+  const auto before = std::chrono::steady_clock::now();
+  const auto result = run_command({"sh", "-c", "exec >&- 2>&-; sleep 60"}, 100ms);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind == ErrorKind::io);
+  CHECK(result.error().message == "sh did not end in time");
+  CHECK(std::chrono::steady_clock::now() - before < 30s);
+}
+
+TEST_CASE("a command that closes its streams early is waited for within its time") {
+  const auto result = run_command({"sh", "-c", "echo out; exec >&- 2>&-; sleep 0.05; exit 3"}, 30s);
+  REQUIRE(result);
+  CHECK(result->output == "out\n");
+  CHECK(result->exit_code == 3);
+}
+
 TEST_CASE("a command that prints without end is stopped") {
   const auto result = run_command({"yes"}, 30s);
   REQUIRE_FALSE(result);

@@ -1,0 +1,14 @@
+// The files of /proc and /sys, and of whatever stands in for them in a test.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+namespace uprobectl {
+
+// The whole text. Such files have no size that stat would tell: it is read until its end.
+Result<std::string> read_pseudo_file(const std::string& path);
+
+// For whom it makes no difference why there is none.
+std::optional<std::string> pseudo_file_text(const std::string& path);
+
+} // namespace uprobectl
