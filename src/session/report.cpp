@@ -80,7 +80,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     if (end.hits[i] > 0) {
       ++summary.probes_hit;
     } else if (end.hits[i] == 0) {
-      record.reason = explain_silence(surveys[i], end.pids);
+      record.reason = explain_silence(surveys[i], end.pids, end.points[i].binary->file->change());
       if (++summary.probes_silent <= most_silent_lines)
         reporter.warning(
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));

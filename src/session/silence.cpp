@@ -42,11 +42,16 @@ void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey>
   }
 }
 
-std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids) {
+std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
+                            FileChange change) {
   if (!survey.executable.empty())
     return fmt::format("mapped by {}, but not called while it was probed",
                        survey.executable.size() == 1 ? name_process(survey.executable.front())
                                                      : plural(survey.executable.size(), "process"));
+  if (!survey.other_inode.empty() && change == FileChange::replaced)
+    return fmt::format("{} maps the file that has this path by now: the one probed was replaced "
+                       "meanwhile, run it again",
+                       name_process(survey.other_inode.front()));
   if (!survey.other_inode.empty())
     return fmt::format("{} maps another file that had this path: it was replaced, restart the "
                        "process to probe it",

@@ -14,6 +14,8 @@ std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
 void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
 
 // One line, without subject: "no process maps this file executable".
-std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids);
+// `change`: what has become of the probed file since it was opened.
+std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
+                            FileChange change = FileChange::none);
 
 } // namespace uprobectl

@@ -67,6 +67,17 @@ TEST_CASE("processes that could not be looked at are counted where nobody is kno
         "no process maps this file executable (3 processes could not be looked at)");
 }
 
+TEST_CASE("what maps a file's successor is told") {
+  const MappingSurvey survey{.executable = {}, .other_inode = {4194304}, .unreadable = 0};
+  CHECK(explain_silence(survey, {}, FileChange::replaced) ==
+        "process 4194304 maps the file that has this path by now: the one probed was replaced "
+        "meanwhile, run it again");
+  CHECK(
+      explain_silence(survey, {}, FileChange::none) ==
+      "process 4194304 maps another file that had this path: it was replaced, restart the process "
+      "to probe it");
+}
+
 TEST_CASE("what an earlier survey saw is not forgotten") {
   std::vector<MappingSurvey> now(1);
   const MappingSurvey earlier[] = {{.executable = {7}, .other_inode = {}, .unreadable = 0}};
