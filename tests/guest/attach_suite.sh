@@ -18,6 +18,8 @@ folder=$(dirname "$0")
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
 . "$folder/program_scenarios.sh"
+# shellcheck source=tests/guest/matrix_scenarios.sh
+. "$folder/matrix_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
 
@@ -60,5 +62,6 @@ end_scenarios
 refusal_scenarios
 load_scenarios
 program_scenarios
+matrix_scenarios
 docs_scenarios
 finish_suite

@@ -3,14 +3,8 @@
 # Programs of users instead of the built-in one: compiled objects, and what is pinned.
 
 program_scenarios() {
-  for mechanism in perf multi; do
-    for filter in pid all; do
-      scenario "object, $mechanism, $filter: entries in a plain file" object_counts "$mechanism" "$filter" count_plain
-      scenario "object, $mechanism, $filter: returns in a plain file" object_counts "$mechanism" "$filter" count_return
-      scenario "object, $mechanism, $filter: entries in an archive" object_counts_in_archive "$mechanism" "$filter"
-      scenario "pinned, $mechanism, $filter: a plain file and an archive" pinned_counts "$mechanism" "$filter"
-    done
-  done
+  scenario 'object: a program for returns sees them without being told' counts_returns_by_section
+  scenario 'pinned: hits are those of the run, whatever came before' counts_hits_of_the_run
   scenario 'object: records of a ring buffer and a perf buffer, read by their types' reads_records
   scenario 'object: --record names the type, --map the buffer' names_type_and_map
   scenario 'object: the cookie reaches the program' passes_cookie perf
@@ -31,70 +25,28 @@ value_of() { # MAP
   records map_entry "map=$1" | sed -n 's/.*"value": *\([0-9]*\).*/\1/p'
 }
 
-attach_to() { # MECHANISM FILTER PID ARGUMENT…
-  attach_mechanism=$1
-  attach_filter=$2
-  attach_pid=$3
-  shift 3
-  if [ "$attach_filter" = pid ]; then set -- -p "$attach_pid" "$@"; fi
-  start_attach -j -d 120 --mechanism "$attach_mechanism" "$@"
-}
-
-# Another process calls, too: filtered or counted as asked.
-expected_calls() { # FILTER OWN OTHER
-  if [ "$1" = pid ]; then echo "$2"; else echo $(($2 + $3)); fi
-}
-
-object_counts() { # MECHANISM FILTER PROGRAM
-  needs "$1"
-  start_workload other --calls 7
-  other=$started_pid
+counts_returns_by_section() {
   start_workload target --calls 20
-  attach_to "$1" "$2" "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name "$3" --set step=3 \
-    --map calls "$FIXTURES/workload" work_six
-  let_it_call other "$other"
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name count_return \
+    --set step=3 --map calls "$FIXTURES/workload" work_six
   let_it_call target "$started_pid"
   stop_attach
-  calls=$(expected_calls "$2" 20 7)
-  expect_equal 'mechanism' "$1" "$(records attached | field mechanism)"
-  expect_equal 'counted by the program' "$((calls * 3))" "$(value_of calls)"
-  expect_equal 'hits' "$calls" "$(records probe | field hits)"
-  expect_equal 'detached cleanly' true "$(records summary | field detached_cleanly)"
-}
-
-object_counts_in_archive() { # MECHANISM FILTER
-  needs "$1"
-  start_apk_host greet_add 20
-  attach_to "$1" "$2" "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name count_multi \
-    --map calls "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
-  let_it_call target "$started_pid"
-  stop_attach
-  expect_equal 'counted by the program' 20 "$(value_of calls)"
+  expect_equal 'counted by the program' 60 "$(value_of calls)"
   expect_equal 'hits' 20 "$(records probe | field hits)"
 }
 
-pinned_counts() { with_pins pinned_counts_there "$@"; }
-pinned_counts_there() { # MECHANISM FILTER
-  needs "$1"
+counts_hits_of_the_run() { with_pins counts_hits_of_the_run_there; }
+counts_hits_of_the_run_there() {
   load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
-  case $1 in multi) program=count_multi ;; *) program=count_plain ;; esac
-  start_workload other --calls 7
-  other=$started_pid
-  start_workload target --calls 20
-  attach_to "$1" "$2" "$started_pid" --program "pins/c/$program" --map calls \
-    "$FIXTURES/workload" work_six
-  let_it_call other "$other"
-  let_it_call target "$started_pid"
-  stop_attach
-  calls=$(expected_calls "$2" 20 7)
-  expect_equal 'counted in a plain file' "$calls" "$(value_of calls)"
-  start_apk_host greet_add 5
-  attach_to "$1" "$2" "$started_pid" --program "pins/c/$program" --map pins/c/calls \
-    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
-  let_it_call target "$started_pid"
-  stop_attach
-  expect_equal 'and then in an archive' "$((calls + 5))" "$(value_of calls)"
-  expect_equal 'hits of this run' 5 "$(records probe | field hits)"
+  for run in 1 2; do
+    start_workload target --calls 5
+    start_attach -j -d 120 -p "$started_pid" --program pins/c/count_plain --map pins/c/calls \
+      "$FIXTURES/workload" work_six
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal 'counted by the program so far' "$((5 * run))" "$(value_of calls)"
+    expect_equal 'hits of this run' 5 "$(records probe | field hits)"
+  done
   load --unpin pins/c || fail "unpin: $(cat err)"
 }
 
