@@ -43,6 +43,8 @@ private:
 // parameters are names, see parse_function in resolve.
 bool is_pattern(std::string_view text);
 bool matches_pattern(std::string_view pattern, std::string_view name);
+// The pattern without `*`, `?`, `[` and `]`: what a person who misspelt it may have had in mind.
+std::string without_wildcards(std::string_view pattern);
 // Against a symbol's raw name, its demangled name and that without parameters.
 bool matches_name(const std::string& pattern, std::string_view raw);
 
