@@ -38,10 +38,10 @@ struct Segment {
   bool executable = false;
 };
 
-enum class Binding { local, global, weak };
-enum class SymbolType { none, object, function, ifunc, section, file, tls, other };
+enum class Binding : std::uint8_t { local, global, weak };
+enum class SymbolType : std::uint8_t { none, object, function, ifunc, section, file, tls, other };
 // plt: found by following PLT entries, not read from a table.
-enum class Table { dynsym, symtab, gnu_debugdata, debug_file, plt };
+enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, plt };
 
 // A symbol's version: f@NAME (hidden) or f@@NAME (the default).
 struct SymbolVersion {
