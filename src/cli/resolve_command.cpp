@@ -5,17 +5,25 @@
 #include "target_options.hpp"
 #include "verify_mode.hpp"
 
+#include <filesystem>
+#include <system_error>
+
 namespace uprobectl::cli {
 
 namespace {
 
 // The requests of the command line, or those of a file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
-                          const std::optional<std::string>& file) {
+                          const std::optional<std::string>& file,
+                          const std::optional<std::string>& output) {
   auto words = arguments.positionals;
   words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
   if (file && !words.empty())
     return fail(parser.usage_error("--file takes the requests from a file"));
+  // They are read where they lie, while the output is written.
+  std::error_code unknown;
+  if (file && output && std::filesystem::equivalent(*file, *output, unknown))
+    return fail(parser.usage_error("--output would overwrite the requests of --file"));
   return file ? Requests::read(*file) : Requests::typed(parser, words);
 }
 
@@ -150,7 +158,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
 
   Requests requests;
   if (!verify.record) {
-    auto read = read_all(parser, *parsed, file);
+    auto read = read_all(parser, *parsed, file, options.output);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
     if (!file)
