@@ -89,6 +89,10 @@ class Goals:
             argv = [self.binary, "list-symbols", *options, library]
             yield from self.record(f"list-symbols of libNativeScript.so, {question}: time",
                                    paired(argv, against, self.pairs)["median"], 0.5, argv=argv)
+        argv = [self.binary, "list-symbols", "--sort", "name", "--kind", "function,import,plt",
+                "--json", library]
+        yield from self.record("list-symbols of libNativeScript.so, JSON by name, imports and PLT: "
+                               "peak memory", peak_kilobytes(argv), PEAK_KILOBYTES, "kB")
 
     def many_names(self):
         for library in (str(self.packages.file(LLVM)), self.android_library()):

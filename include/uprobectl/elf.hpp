@@ -38,10 +38,10 @@ struct Segment {
   bool executable = false;
 };
 
-enum class Binding { local, global, weak };
-enum class SymbolType { none, object, function, ifunc, section, file, tls, other };
+enum class Binding : std::uint8_t { local, global, weak };
+enum class SymbolType : std::uint8_t { none, object, function, ifunc, section, file, tls, other };
 // plt: found by following PLT entries, not read from a table.
-enum class Table { dynsym, symtab, gnu_debugdata, debug_file, plt };
+enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, plt };
 
 // A symbol's version: f@NAME (hidden) or f@@NAME (the default).
 struct SymbolVersion {
@@ -98,6 +98,8 @@ public:
   // Says that at() will be asked for this entry soon, by somebody who reads on and on: names lie
   // scattered over megabytes, and waiting for the memory of each takes longer than all the rest.
   void expect(std::uint32_t index) const;
+  // The same for the entry without its name, by somebody who does not read in order.
+  void expect_entry(std::uint32_t index) const;
 
   // Whether the entry has this name, its version aside: cheaper than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
@@ -192,6 +194,9 @@ public:
   // DT_HASH, else a scan. Definitions come through the hash table in a few page accesses; only if
   // there are none are undefined symbols looked for, which DT_GNU_HASH does not have.
   Result<std::vector<Symbol>> find_dynamic(std::string_view name) const;
+  // Says that find_dynamic() will be asked for these names next. Finding a name is mostly waiting
+  // for memory, which for some dozens of names can be waited for at once.
+  void expect_dynamic(std::span<const std::string_view> names) const;
 
   // Symbols that are not in the image's own tables. Nothing is looked for until one of the two is
   // called; what they find is in debug_symbols() from then on. Addresses are those of the image,

@@ -5,19 +5,22 @@
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbols.hpp"
 
+#include <concepts>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <sys/types.h>
 
 namespace uprobectl {
 
-// A FUNCTION as typed, taken apart without looking at any file.
+// A FUNCTION as typed, taken apart without looking at any file: views of the text, which must
+// outlive it. There may be thousands of them.
 struct FunctionSpec {
   enum class Form { name, plt, virtual_address, image_offset, file_offset };
 
   Form form = Form::name;
-  std::string request;               // as typed
-  std::string name;                  // name, plt: the whole name, version suffix included, "+N" not
+  std::string_view request;          // as typed
+  std::string_view name;             // name, plt: the whole name, version suffix included, "+N" not
   std::uint64_t number = 0;          // the other forms: the address or offset
   std::optional<std::uint64_t> plus; // "+N": bytes into the function
 };
@@ -43,9 +46,23 @@ struct ResolveOptions {
 // "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is shown), "vaddr:0x…",
 // "offset:0x…", "file-offset:0x…". A "+" that no number follows is part of the name (operator+).
 Result<FunctionSpec> parse_function(std::string_view text);
+template <std::same_as<std::string> Temporary>
+Result<FunctionSpec> parse_function(Temporary&&) = delete; // nothing to view would be left
 
-// The words of a line of requests, "TARGET FUNCTION…", quoted as a shell would; what follows a '#'
-// at the beginning of a word is a comment. usage error where a quote is not closed.
+// Takes apart lines of requests, "TARGET FUNCTION…", quoted as a shell would; what follows a '#' at
+// the beginning of a word is a comment.
+class WordSplitter {
+public:
+  // The words, as long as the next line is not taken apart. What they are views of stays: the line,
+  // or the splitter where something in a word is quoted. usage error where a quote is not closed.
+  Result<std::span<const std::string_view>> split(std::string_view line);
+
+private:
+  std::vector<std::string_view> words_;
+  std::deque<std::string> unquoted_; // words that do not stand in their line as they are
+};
+
+// The words of a single line.
 Result<std::vector<std::string>> split_words(std::string_view line);
 
 // What the probe points of one binary share. Holds the open file it was resolved in, so that what
@@ -182,6 +199,11 @@ public:
   // .symtab.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
+  // The same for each of many FUNCTIONs as typed, quicker; they are visited in order.
+  using VisitPlaces =
+      std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
+  void resolve_each(std::span<const std::string_view> functions, const ResolveOptions& options,
+                    const VisitPlaces& visit) const;
 
   // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
   void complete_symbols();
@@ -204,8 +226,8 @@ struct Visited {
 };
 
 // Opens one file after the other; of several those that the processes cannot run are left out, too.
-// None stays open longer than its visit, but for what the visitor
-// keeps. An error where none can be opened: of a single file its own.
+// None stays open longer than its visit, but for what the visitor keeps. An error where none can be
+// opened: of a single file its own.
 Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
                           const std::function<void(Target&)>& visit);
 
@@ -224,7 +246,9 @@ struct SharedAnswers {
 };
 
 // Asks every file for each FUNCTION; one that some file has is no failure of the others. Files that
-// cannot be opened are left out as visit_all does.
+// cannot be opened are left out as visit_all does. usage error where a FUNCTION is malformed.
+Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string_view> functions,
+                              const TargetOptions& where, const ResolveOptions& how);
 Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
                               const TargetOptions& where, const ResolveOptions& how);
 

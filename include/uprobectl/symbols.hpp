@@ -43,6 +43,8 @@ private:
 // parameters are names, see parse_function in resolve.
 bool is_pattern(std::string_view text);
 bool matches_pattern(std::string_view pattern, std::string_view name);
+// The pattern without `*`, `?`, `[` and `]`: what a person who misspelt it may have had in mind.
+std::string without_wildcards(std::string_view pattern);
 // Against a symbol's raw name, its demangled name and that without parameters.
 bool matches_name(const std::string& pattern, std::string_view raw);
 
@@ -50,6 +52,8 @@ bool matches_name(const std::string& pattern, std::string_view raw);
 // .dynsym first through the hash table; .symtab and then each debug table only if those before have
 // no definition. Definitions first, imports after. Empty if there is none.
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name);
+// Before find_by_name() is called for each of some dozens of names: makes these calls quicker.
+void expect_names(const elf::Image& image, std::span<const std::string_view> names);
 
 // All code symbols whose demangled name is this: `ns::Foo::bar` any overload, `ns::Foo::bar(int)`
 // that one; a template's return type may be left out, spaces do not count. One pass over both

@@ -16,11 +16,6 @@ Error nothing_matches(const std::string& target, const std::string& pattern,
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
-std::string without_wildcards(std::string pattern) {
-  std::erase_if(pattern, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
-  return pattern;
-}
-
 bool is_default(const SymbolFilter& filter) {
   return !filter.imports && filter.kinds.empty() && filter.min_size == 0;
 }

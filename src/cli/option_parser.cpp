@@ -9,7 +9,7 @@
 namespace uprobectl::cli {
 
 std::vector<std::string> Arguments::words() const {
-  auto all = positionals;
+  std::vector<std::string> all(positionals.begin(), positionals.end());
   all.insert(all.end(), after_dashes.begin(), after_dashes.end());
   return all;
 }
@@ -17,6 +17,7 @@ std::vector<std::string> Arguments::words() const {
 struct OptionParser::Impl {
   Text text;
   CLI::App app;
+  std::vector<std::string> extras; // that CLI11 has left over
   bool help = false;
   bool version = false;
 
@@ -121,9 +122,10 @@ Result<Arguments> OptionParser::parse(const std::vector<std::string>& arguments)
   }
   result.help = impl_->help;
   result.version = impl_->version;
-  for (std::string& extra : impl_->app.remaining()) {
+  impl_->extras = impl_->app.remaining();
+  for (const std::string& extra : impl_->extras) {
     if (!looks_like_option(extra)) {
-      result.positionals.push_back(std::move(extra));
+      result.positionals.push_back(extra);
       continue;
     }
     const std::string name = extra.substr(0, extra.find('='));

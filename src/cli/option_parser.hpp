@@ -7,7 +7,8 @@
 namespace uprobectl::cli {
 
 struct Arguments {
-  std::vector<std::string> positionals;  // in order
+  // In order; views of the arguments, or of what the parser keeps: there may be thousands.
+  std::vector<std::string_view> positionals;
   std::vector<std::string> after_dashes; // what follows "--"
   bool help = false;
   bool version = false;

@@ -1,23 +1,30 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "emit_option.hpp"
-#include "record_file.hpp"
+#include "requests.hpp"
 #include "target_options.hpp"
 #include "verify_mode.hpp"
+
+#include <filesystem>
+#include <system_error>
 
 namespace uprobectl::cli {
 
 namespace {
 
 // The requests of the command line, or those of a file.
-Result<std::vector<RequestLine>> read_all(const OptionParser& parser, const Arguments& arguments,
-                                          const std::optional<std::string>& file) {
-  if (file && !arguments.words().empty())
+Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
+                          const std::optional<std::string>& file,
+                          const std::optional<std::string>& output) {
+  auto words = arguments.positionals;
+  words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
+  if (file && !words.empty())
     return fail(parser.usage_error("--file takes the requests from a file"));
-  if (file) return read_requests(*file);
-  auto request = request_of(parser, arguments.words());
-  if (!request) return fail(std::move(request).error());
-  return std::vector{std::move(*request)};
+  // They are read where they lie, while the output is written.
+  std::error_code unknown;
+  if (file && output && std::filesystem::equivalent(*file, *output, unknown))
+    return fail(parser.usage_error("--output would overwrite the requests of --file"));
+  return file ? Requests::read(*file) : Requests::typed(parser, words);
 }
 
 class Resolving {
@@ -25,7 +32,7 @@ public:
   Resolving(const TargetOptions& where, const ResolveOptions& how, Console& console)
       : where_(where), how_(how), console_(console) {}
 
-  void resolve(const RequestLine& request) {
+  void resolve(const Requests::Line& request) {
     if (target_ && target_->text() == request.target) {
       ask(request);
       return;
@@ -60,19 +67,18 @@ private:
     }
   }
 
-  void ask(const RequestLine& request) {
-    for (const std::string& text : request.functions) {
-      const auto function = parse_function(text);
-      const auto points = function ? target_->resolve(*function, how_) : fail(function.error());
+  void ask(const Requests::Line& request) {
+    const auto take = [&](std::size_t index, const Result<std::vector<ProbePoint>>& points) {
       if (points)
         show(*points);
       else
-        console_.fail(points.error(), request.target, text);
-    }
+        console_.fail(points.error(), request.target, std::string(request.functions[index]));
+    };
+    target_->resolve_each(request.functions, how_, take);
     console_.report(*target_);
   }
 
-  void ask_several(const RequestLine& request, const Targets& targets) {
+  void ask_several(const Requests::Line& request, const Targets& targets) {
     const auto answers = ask_all(targets, request.functions, where_, how_);
     if (!answers) {
       console_.fail(answers.error(), request.target);
@@ -90,7 +96,7 @@ private:
     }
   }
 
-  void describe(const RequestLine& request) {
+  void describe(const Requests::Line& request) {
     if (const elf::Image* image = target_->image())
       console_.reporter().detail(request.target + ": " + to_string(target_->path()) + ", " +
                                  elf::to_string(image->machine()) + ", build id " +
@@ -150,13 +156,14 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   verify.unsafe = how.unsafe;
   how.instructions = instructions_of(options, style.instruction);
 
-  std::vector<RequestLine> requests;
+  Requests requests;
   if (!verify.record) {
-    auto read = read_all(parser, *parsed, file);
+    auto read = read_all(parser, *parsed, file, options.output);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
     if (!file)
-      if (const auto checked = check_target(parser, requests.front().target, *target_options);
+      if (const auto checked =
+              check_target(parser, requests.lines().front().target, *target_options);
           !checked)
         return finish_with(checked.error(), options);
   }
@@ -164,7 +171,7 @@ ExitCode run_resolve(const std::vector<std::string>& arguments) {
   if (!console) return finish_with(console.error(), options);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
   Resolving resolving(*target_options, how, **console);
-  for (const RequestLine& request : requests) resolving.resolve(request);
+  for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
   return (*console)->finish();
 }
 

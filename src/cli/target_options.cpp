@@ -31,8 +31,11 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWord
 Result<void> check_target(const OptionParser& parser, std::string_view target,
                           const TargetOptions& options) {
   if (target != "*" || options.app || !options.pids.empty()) return {};
-  Error error = parser.usage_error("the TARGET '*' means the files of processes or of an app");
-  error.hints.insert(error.hints.begin(), "name them with -p PID, or --app PKG on Android");
+  auto refused = find_targets(target, {}); // which says why, as for a line of a file of requests
+  if (refused) return {};
+  Error error = parser.usage_error(std::move(refused.error().message));
+  error.hints.insert(error.hints.begin(), refused.error().hints.begin(),
+                     refused.error().hints.end());
   return fail(std::move(error));
 }
 

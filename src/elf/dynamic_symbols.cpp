@@ -115,7 +115,8 @@ Result<std::vector<Symbol>> DynamicSymbols::find(const Layout& layout,
   if (!gnu_ && !sysv_) return scan_all(layout, name);
   std::vector<Symbol> found;
   const SymbolTable table(uncounted_);
-  const VisitIndex add = [&](std::uint32_t index) { add_if_named(table, index, name, found); };
+  const auto visit = [&](std::uint32_t index) { add_if_named(table, index, name, found); };
+  const VisitIndex add = std::cref(visit); // which needs no memory of its own
   if (!gnu_) {
     sysv_->for_each_candidate(name, add);
     return found;
@@ -125,6 +126,18 @@ Result<std::vector<Symbol>> DynamicSymbols::find(const Layout& layout,
   // Imports: below first_hashed, or anywhere if nothing is hashed.
   if (gnu_->symbol_count()) return scan(table, gnu_->first_hashed(), name);
   return scan_all(layout, name);
+}
+
+void DynamicSymbols::expect(std::span<const std::string_view> names) const {
+  if (!gnu_) return;
+  const SymbolTable table(uncounted_);
+  std::vector<std::uint32_t> indexes;
+  gnu_->for_each_candidate(names, [&](std::uint32_t index) {
+    if (indexes.size() == 2 * names.size()) return; // a hostile chain has millions
+    table.expect_entry(index);
+    indexes.push_back(index);
+  });
+  for (const std::uint32_t index : indexes) table.expect(index);
 }
 
 } // namespace uprobectl::elf

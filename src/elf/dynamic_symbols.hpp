@@ -14,6 +14,7 @@ public:
 
   Result<SymbolTable> table(const Layout& layout) const;
   Result<std::vector<Symbol>> find(const Layout& layout, std::string_view name) const;
+  void expect(std::span<const std::string_view> names) const;
 
 private:
   std::uint64_t count(const Layout& layout) const;

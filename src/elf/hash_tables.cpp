@@ -9,9 +9,23 @@ namespace {
 
 constexpr std::uint64_t gnu_header_size = 16; // four words
 
+// hash * 33 + c for each character c, modulo 2^32: eight characters at a time, whose sum is made
+// pairwise in one register, as names are long and each step would wait for the one before.
 std::uint32_t gnu_hash(std::string_view name) {
+  constexpr std::uint64_t p1 = 33;
+  constexpr std::uint64_t p2 = p1 * p1;
+  constexpr std::uint64_t p4 = p2 * p2;
   std::uint32_t hash = 5381;
-  for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+  std::size_t i = 0;
+  for (; i + 8 <= name.size(); i += 8) {
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, name.data() + i, 8); // little-endian: the first character lowest
+    sum = (sum & 0x00ff00ff00ff00ff) * p1 + (sum >> 8 & 0x00ff00ff00ff00ff);
+    sum = (sum & 0x0000ffff0000ffff) * p2 + (sum >> 16 & 0x0000ffff0000ffff);
+    sum = (sum & 0xffffffff) * p4 + (sum >> 32);
+    hash = static_cast<std::uint32_t>(hash * (p4 * p4) + sum);
+  }
+  for (; i < name.size(); ++i) hash = hash * 33 + static_cast<unsigned char>(name[i]);
   return hash;
 }
 
@@ -47,13 +61,20 @@ std::optional<GnuHashTable> GnuHashTable::read(Bytes bytes, const Machine& machi
   return table;
 }
 
+std::uint64_t GnuHashTable::filter_offset(std::uint32_t hash) const {
+  const std::uint32_t word_size = machine_.is_64bit ? 8 : 4;
+  return gnu_header_size + std::uint64_t{(hash / (word_size * 8)) & (bloom_words_ - 1)} * word_size;
+}
+
+std::uint64_t GnuHashTable::bucket_offset(std::uint32_t hash) const {
+  return buckets_at_ + std::uint64_t{hash % bucket_count_} * 4;
+}
+
 bool GnuHashTable::may_contain(std::uint32_t hash) const {
   const std::uint32_t bits = machine_.is_64bit ? 64 : 32;
-  const std::uint64_t index = (hash / bits) & (bloom_words_ - 1);
-  const auto filter =
-      machine_.is_64bit
-          ? read_at<std::uint64_t>(bytes_, gnu_header_size + index * 8, machine_.order)
-          : std::optional<std::uint64_t>(word(gnu_header_size + index * 4));
+  const std::uint64_t at = filter_offset(hash);
+  const auto filter = machine_.is_64bit ? read_at<std::uint64_t>(bytes_, at, machine_.order)
+                                        : std::optional<std::uint64_t>(word(at));
   const std::uint64_t mask =
       std::uint64_t{1} << (hash % bits) | std::uint64_t{1} << ((hash >> bloom_shift_) % bits);
   return filter && (*filter & mask) == mask;
@@ -63,13 +84,19 @@ std::uint64_t GnuHashTable::chain_offset(std::uint32_t index) const {
   return buckets_at_ + (std::uint64_t{bucket_count_} + (index - first_hashed_)) * 4;
 }
 
+void GnuHashTable::prefetch(std::uint64_t offset) const {
+  if (offset < bytes_.size()) __builtin_prefetch(&bytes_[offset]);
+}
+
 void GnuHashTable::for_each_candidate(std::string_view name, const VisitIndex& visit) const {
-  const std::uint32_t hash = gnu_hash(name);
   if (bucket_count_ == 0) return;
-  const std::uint64_t bucket_at = buckets_at_ + std::uint64_t{hash % bucket_count_} * 4;
-  __builtin_prefetch(&bytes_[bucket_at]); // comes while the filter is looked at
-  if (!may_contain(hash)) return;
-  std::uint32_t index = *word(bucket_at);
+  const std::uint32_t hash = gnu_hash(name);
+  prefetch(bucket_offset(hash)); // comes while the filter is looked at
+  if (may_contain(hash)) walk_chain(hash, visit);
+}
+
+void GnuHashTable::walk_chain(std::uint32_t hash, const VisitIndex& visit) const {
+  std::uint32_t index = *word(bucket_offset(hash));
   if (index == 0 || index < first_hashed_) return;
   for (;; ++index) {
     const auto chained = word(chain_offset(index));
@@ -77,6 +104,21 @@ void GnuHashTable::for_each_candidate(std::string_view name, const VisitIndex& v
     if ((*chained | 1) == (hash | 1)) visit(index);
     if ((*chained & 1) != 0 || index == UINT32_MAX) return; // bit 0 ends the chain
   }
+}
+
+void GnuHashTable::for_each_candidate(std::span<const std::string_view> names,
+                                      const VisitIndex& visit) const {
+  if (bucket_count_ == 0) return;
+  std::vector<std::uint32_t> hashes;
+  hashes.reserve(names.size());
+  for (const std::string_view name : names) {
+    hashes.push_back(gnu_hash(name));
+    prefetch(filter_offset(hashes.back()));
+    prefetch(bucket_offset(hashes.back()));
+  }
+  std::erase_if(hashes, [&](std::uint32_t hash) { return !may_contain(hash); });
+  for (const std::uint32_t hash : hashes) prefetch(chain_offset(*word(bucket_offset(hash))));
+  for (const std::uint32_t hash : hashes) walk_chain(hash, visit);
 }
 
 std::optional<std::uint32_t> GnuHashTable::symbol_count() const {

@@ -17,6 +17,9 @@ public:
   static std::optional<GnuHashTable> read(Bytes bytes, const Machine& machine);
 
   void for_each_candidate(std::string_view name, const VisitIndex& visit) const;
+  // The candidates of several names, found with one wait for the memory of all instead of one for
+  // each: a table of megabytes is in no processor's cache.
+  void for_each_candidate(std::span<const std::string_view> names, const VisitIndex& visit) const;
   // Symbols below this index (imports and locals) are not in the table.
   std::uint32_t first_hashed() const { return first_hashed_; }
   // One past the last symbol; nothing if no symbol is hashed at all: GNU ld then writes a
@@ -28,7 +31,11 @@ private:
     return read_at<std::uint32_t>(bytes_, offset, machine_.order);
   }
   bool may_contain(std::uint32_t hash) const;
+  void walk_chain(std::uint32_t hash, const VisitIndex& visit) const;
+  std::uint64_t filter_offset(std::uint32_t hash) const;
+  std::uint64_t bucket_offset(std::uint32_t hash) const;
   std::uint64_t chain_offset(std::uint32_t index) const;
+  void prefetch(std::uint64_t offset) const;
 
   Bytes bytes_;
   Machine machine_;

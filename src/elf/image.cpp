@@ -82,6 +82,10 @@ Result<std::vector<Symbol>> Image::find_dynamic(std::string_view name) const {
   return state_->dynamic->find(state_->layout, name);
 }
 
+void Image::expect_dynamic(std::span<const std::string_view> names) const {
+  if (state_->dynamic) state_->dynamic->expect(names);
+}
+
 Result<std::vector<ImportSlot>> Image::import_slots() const {
   const auto symbols = dynamic_symbols();
   if (!symbols) return fail(symbols.error());

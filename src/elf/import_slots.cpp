@@ -65,6 +65,8 @@ public:
     const Bytes entries = bytes->first(std::min<std::uint64_t>(bytes->size(), size));
     const std::uint64_t word = layout_.machine.is_64bit ? 8 : 4;
     const std::uint64_t step = word * (has_addend ? 3 : 2);
+    // Memory that is not used is never touched, but growing step by step would touch twice what is.
+    slots_.reserve(slots_.size() + entries.size() / step);
     for (std::uint64_t at = 0; slice(entries, at, step); at += step) add(entries, at);
   }
 

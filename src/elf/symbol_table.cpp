@@ -108,6 +108,13 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
   return symbol;
 }
 
+void SymbolTable::expect_entry(std::uint32_t index) const {
+  if (index >= count_) return;
+  __builtin_prefetch(&parts_.entries[index * symbol_size(parts_.machine)]);
+  const std::uint64_t version = index * std::uint64_t{2};
+  if (version < parts_.versions.size()) __builtin_prefetch(&parts_.versions[version]);
+}
+
 void SymbolTable::expect(std::uint32_t index) const {
   if (index >= count_) return;
   const std::uint64_t offset = index * symbol_size(parts_.machine);

@@ -14,7 +14,8 @@ void name_probes(std::span<InstalledProbe> probes) {
     if (is_new)
       if (auto target = Target::open(probe.file)) found->second = std::move(*target);
     if (!found->second) continue; // deleted, or of another mount namespace
-    const auto spec = parse_function(fmt::format("file-offset:{:#x}", probe.offset.value));
+    const auto place = fmt::format("file-offset:{:#x}", probe.offset.value);
+    const auto spec = parse_function(place);
     const auto points = spec ? found->second->resolve(*spec) : fail(spec.error());
     if (!points || points->empty()) continue;
     const ProbePoint& point = points->front();

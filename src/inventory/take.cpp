@@ -53,10 +53,10 @@ private:
   // A probe is kept by each descriptor of its event, after a fork by several processes'.
   void add_perf_event(const HeldPerfProbe& event) {
     const FileOffset offset = event.probe.offsets.front();
+    const auto program = program_name(event.probe.program);
     for (InstalledProbe& known : inventory_.probes) {
       if (known.mechanism != "perf" || known.file != event.probe.path || known.offset != offset ||
-          known.on_return != event.probe.on_return ||
-          known.program != program_name(event.probe.program))
+          known.on_return != event.probe.on_return || known.program != program)
         continue;
       if (std::ranges::find(known.holders, event.holder, &ProbeHolder::pid) == known.holders.end())
         known.holders.push_back(holder_of(event.holder));
@@ -74,6 +74,7 @@ private:
     for (const pid_t pid : pids) holders.push_back(holder_of(pid));
     std::ranges::sort(holders);
     holders.erase(std::ranges::unique(holders).begin(), holders.end());
+    const auto program = program_name(held.program);
     for (const FileOffset offset : held.offsets)
       inventory_.probes.push_back(
           {.mechanism = std::string(mechanism),
@@ -84,7 +85,7 @@ private:
            .symbol = {},
            .filter = held.filter > 0 ? std::optional(held.filter) : std::nullopt,
            .holders = holders,
-           .program = program_name(held.program),
+           .program = program,
            .event = {},
            .leftover = holders.empty()});
   }

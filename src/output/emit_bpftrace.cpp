@@ -29,13 +29,18 @@ public:
     for (Range& range : ranges_) range.reach = reach = std::max(reach, range.end);
   }
 
-  bool cover(std::uint64_t address) const { return !names_at(address).empty(); }
+  bool cover(std::uint64_t address) const {
+    return any_at(address, [](const std::string&) { return true; });
+  }
 
   // A name by which bpftrace may find another place than the symbol's that covers the address.
   std::optional<std::string> ambiguous_name(std::uint64_t address) const {
-    for (const std::string& name : names_at(address))
-      if (places_.at(name).several) return name;
-    return std::nullopt;
+    std::optional<std::string> ambiguous;
+    any_at(address, [&](const std::string& name) {
+      if (places_.at(name).several) ambiguous = name;
+      return ambiguous.has_value();
+    });
+    return ambiguous;
   }
 
 private:
@@ -62,12 +67,13 @@ private:
     }
   }
 
-  std::vector<std::string> names_at(std::uint64_t address) const {
-    std::vector<std::string> names;
+  // Whether one of the names that cover the address is a wanted one.
+  template <typename IsWanted>
+  bool any_at(std::uint64_t address, const IsWanted& is_wanted) const {
     auto range = std::ranges::upper_bound(ranges_, address, {}, &Range::begin);
     while (range != ranges_.begin() && (--range)->reach > address)
-      if (range->end > address) names.push_back(range->name);
-    return names;
+      if (range->end > address && is_wanted(range->name)) return true;
+    return false;
   }
 
   std::vector<Range> ranges_; // by begin

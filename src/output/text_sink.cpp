@@ -36,10 +36,10 @@ std::string joined_names(const std::vector<std::string>& names) {
 template <std::size_t most>
 class Columns {
 public:
-  void add(std::string_view name, std::string cell) {
+  // The cell is a view of what must be there until the row is written.
+  void add(std::string_view name, std::string_view cell) {
     names_[count_] = name;
-    texts_[count_] = std::move(cell);
-    cells_[count_] = texts_[count_];
+    cells_[count_] = cell;
     ++count_;
   }
   std::span<const std::string_view> names() const { return std::span(names_).first(count_); }
@@ -48,8 +48,7 @@ public:
 private:
   std::size_t count_ = 0;
   std::array<std::string_view, most> names_ = {};
-  std::array<std::string, most> texts_ = {};
-  std::array<std::string_view, most> cells_ = {}; // views of texts_
+  std::array<std::string_view, most> cells_ = {};
 };
 
 class TextSink final : public Sink {
@@ -62,15 +61,19 @@ public:
       table_.row({hex(shown_offset(point))});
       return;
     }
+    const std::string offset = hex(shown_offset(point));
+    const std::string name = display_name(point);
+    std::string sum;
+    std::string aliases;
     Columns<6> columns;
-    columns.add("OFFSET", hex(shown_offset(point)));
+    columns.add("OFFSET", offset);
     columns.add("FILE", file_of(point));
-    columns.add("SYMBOL", display_name(point));
-    if (style_.verbose) columns.add("SUM", sum_of(point));
+    columns.add("SYMBOL", name);
+    if (style_.verbose) columns.add("SUM", sum = sum_of(point));
     if (style_.verbose || style_.instruction)
-      columns.add("INSTRUCTION", point.instruction.value_or(""));
-    if (style_.aliases)
-      columns.add("ALIASES", joined_names(point.aliases.value_or(std::vector<std::string>())));
+      columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
+    if (style_.aliases && point.aliases) aliases = joined_names(*point.aliases);
+    if (style_.aliases) columns.add("ALIASES", aliases);
     header(columns.names());
     table_.row(columns.cells());
   }

@@ -10,12 +10,13 @@ namespace uprobectl {
 namespace {
 
 // The file simply does not have it, as against having it in a way that is a person's business.
-bool means_lacking(const FunctionSpec& function, const Error& error) {
+bool means_lacking(std::string_view text, const Error& error) {
   if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
       error.kind == ErrorKind::no_code)
     return true;
-  const bool is_name =
-      function.form == FunctionSpec::Form::name || function.form == FunctionSpec::Form::plt;
+  const auto function = parse_function(text);
+  const bool is_name = !function || function->form == FunctionSpec::Form::name ||
+                       function->form == FunctionSpec::Form::plt;
   return !is_name && error.kind == ErrorKind::out_of_range;
 }
 
@@ -28,12 +29,14 @@ bool is_misplaced(const Target& target, const Error& error) {
 
 class Asking {
 public:
-  Asking(const Targets& targets, std::span<const std::string> functions, const TargetOptions& where,
-         const ResolveOptions& how)
-      : targets_(targets), where_(where), how_(how), quick_(how), importing_(functions.size()) {
+  Asking(const Targets& targets, std::span<const std::string_view> functions,
+         const TargetOptions& where, const ResolveOptions& how)
+      : targets_(targets), functions_(functions), where_(where), how_(how), quick_(how),
+        importing_(functions.size()) {
     quick_.suggest = false;
-    for (const std::string& function : functions)
-      answers_.functions.push_back({.request = function, .points = {}, .files = 0, .errors = {}});
+    for (const std::string_view function : functions)
+      answers_.functions.push_back(
+          {.request = std::string(function), .points = {}, .files = 0, .errors = {}});
   }
 
   Result<SharedAnswers> ask() {
@@ -43,8 +46,7 @@ public:
     std::ranges::move(visited->warnings, std::back_inserter(answers_.warnings));
     for (std::size_t i = 0; i < answers_.functions.size(); ++i) {
       SharedAnswer& answer = answers_.functions[i];
-      if (answer.files == 0 && answer.errors.empty())
-        answer.errors.push_back(nowhere(answer.request, importing_[i]));
+      if (answer.files == 0 && answer.errors.empty()) answer.errors.push_back(nowhere(i));
     }
     return std::move(answers_);
   }
@@ -53,7 +55,10 @@ private:
   void ask(const Target& target) {
     said_misplaced_ = false;
     for (const std::string& warning : target.warnings()) answers_.warnings.push_back(warning);
-    for (std::size_t i = 0; i < answers_.functions.size(); ++i) ask(target, i);
+    target.resolve_each(functions_, quick_,
+                        [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
+                          take(target, index, std::move(points));
+                        });
     const std::string subject = to_string(target.shown());
     for (const std::string& source : target.debug_notes().used)
       answers_.details.push_back(subject + ": symbols from " + source);
@@ -61,14 +66,8 @@ private:
       answers_.warnings.push_back(subject + ": " + warning);
   }
 
-  void ask(const Target& target, std::size_t index) {
+  void take(const Target& target, std::size_t index, Result<std::vector<ProbePoint>> points) {
     SharedAnswer& answer = answers_.functions[index];
-    const auto function = parse_function(answer.request);
-    if (!function) {
-      if (answer.errors.empty()) answer.errors.push_back(function.error());
-      return;
-    }
-    auto points = target.resolve(*function, quick_);
     if (points) {
       ++answer.files;
       std::ranges::move(*points, std::back_inserter(answer.points));
@@ -76,7 +75,7 @@ private:
       // Of the whole entry, not of this FUNCTION.
       if (!std::exchange(said_misplaced_, true))
         answers_.warnings.push_back("left out: " + points.error().message);
-    } else if (!means_lacking(*function, points.error())) {
+    } else if (!means_lacking(functions_[index], points.error())) {
       answer.errors.push_back(std::move(points).error());
     } else if (points.error().kind == ErrorKind::imported) {
       ++importing_[index];
@@ -84,9 +83,11 @@ private:
   }
 
   // A FUNCTION that no file has fails once.
-  Error nowhere(const std::string& request, std::size_t importing) const {
+  Error nowhere(std::size_t index) const {
     if (answers_.asked == 1)
-      if (auto own = own_error(request)) return std::move(*own);
+      if (auto own = own_error(functions_[index])) return std::move(*own);
+    const std::string& request = answers_.functions[index].request;
+    const std::size_t importing = importing_[index];
     Error error{
         importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
         fmt::format("{}: '{}' is in none of its {} files", targets_.text, request, answers_.asked)};
@@ -96,32 +97,33 @@ private:
   }
 
   // What the only file that could be asked says itself.
-  std::optional<Error> own_error(const std::string& request) const {
+  std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
-    const auto function = parse_function(request);
     (void)visit_all(targets_, where_, [&](const Target& target) {
-      auto points = target.resolve(*function, how_);
-      if (!points) own = std::move(points).error();
+      target.resolve_each({&function, 1}, how_, [&](std::size_t, const auto& points) {
+        if (!points) own = points.error();
+      });
     });
     return own;
   }
 
   // Names worth suggesting; of many files and FUNCTIONs only a few are looked at.
-  std::vector<std::string> names_near(std::string request) const {
+  std::vector<std::string> names_near(const std::string& request) const {
     constexpr std::size_t few = 8;
     if (!how_.suggest || answers_.functions.size() > few) return {};
-    std::erase_if(request, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
+    const std::string wanted = without_wildcards(request);
     NearestNames names;
     for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
       const auto target = Target::open(targets_.files[i], targets_.text, where_);
       if (!target || target->image() == nullptr) continue;
-      for (const std::string& name : nearest_names(*target->image(), request))
+      for (const std::string& name : nearest_names(*target->image(), wanted))
         names.offer(0, name); // nearest first in each file
     }
     return std::move(names).take();
   }
 
   const Targets& targets_;
+  std::span<const std::string_view> functions_;
   const TargetOptions& where_;
   ResolveOptions how_;
   ResolveOptions quick_; // without suggestions
@@ -132,9 +134,17 @@ private:
 
 } // namespace
 
+Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string_view> functions,
+                              const TargetOptions& where, const ResolveOptions& how) {
+  for (const std::string_view function : functions)
+    if (auto parsed = parse_function(function); !parsed) return fail(std::move(parsed).error());
+  return Asking(targets, functions, where, how).ask();
+}
+
 Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
                               const TargetOptions& where, const ResolveOptions& how) {
-  return Asking(targets, functions, where, how).ask();
+  const std::vector<std::string_view> views(functions.begin(), functions.end());
+  return ask_all(targets, views, where, how);
 }
 
 } // namespace uprobectl

@@ -32,26 +32,24 @@ auto preference(const elf::Symbol& symbol) {
 
 } // namespace
 
-std::vector<elf::Symbol> choose(const std::vector<elf::Symbol>& symbols, bool bare) {
-  std::vector<elf::Symbol> chosen;
-  std::ranges::copy_if(symbols, std::back_inserter(chosen), is_code);
-  if (bare && !std::ranges::all_of(chosen, is_hidden)) std::erase_if(chosen, is_hidden);
-  if (chosen.empty()) return chosen;
-  const int best = rank(std::ranges::min(chosen, {}, [](const elf::Symbol& symbol) {
+std::vector<elf::Symbol> choose(std::vector<elf::Symbol> symbols, bool bare) {
+  std::erase_if(symbols, [](const elf::Symbol& symbol) { return !is_code(symbol); });
+  if (bare && !std::ranges::all_of(symbols, is_hidden)) std::erase_if(symbols, is_hidden);
+  if (symbols.empty()) return symbols;
+  const int best = rank(std::ranges::min(symbols, {}, [](const elf::Symbol& symbol) {
                           return rank(symbol.binding);
                         }).binding);
-  std::erase_if(chosen, [&](const elf::Symbol& symbol) { return rank(symbol.binding) != best; });
-  return chosen;
+  std::erase_if(symbols, [&](const elf::Symbol& symbol) { return rank(symbol.binding) != best; });
+  return symbols;
 }
 
-std::vector<elf::Symbol> places_of(const std::vector<elf::Symbol>& symbols) {
-  std::vector<elf::Symbol> places = symbols;
-  std::ranges::sort(places, [](const elf::Symbol& a, const elf::Symbol& b) {
+std::vector<elf::Symbol> places_of(std::vector<elf::Symbol> symbols) {
+  std::ranges::sort(symbols, [](const elf::Symbol& a, const elf::Symbol& b) {
     return std::tuple(a.address, preference(a)) < std::tuple(b.address, preference(b));
   });
-  const auto repeated = std::ranges::unique(places, {}, &elf::Symbol::address);
-  places.erase(repeated.begin(), repeated.end());
-  return places;
+  const auto repeated = std::ranges::unique(symbols, {}, &elf::Symbol::address);
+  symbols.erase(repeated.begin(), repeated.end());
+  return symbols;
 }
 
 } // namespace uprobectl

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unordered_set>
 
 namespace uprobectl {
 
@@ -31,9 +32,7 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
                  library);
   auto names = std::move(near).take();
   if (!names.empty()) return names;
-  std::string plain = pattern;
-  std::erase_if(plain, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
-  return nearest(plain, libraries);
+  return nearest(without_wildcards(pattern), libraries);
 }
 
 Error nothing_matches(const TargetFile& archive, const std::vector<std::string>& libraries) {
@@ -75,17 +74,15 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     targets.files.push_back(std::move(archive_file));
     return targets;
   }
-  std::vector<std::string> matching;
-  for (const std::string& library : libraries)
-    if (matches_pattern(pattern, library) && std::ranges::find(matching, library) == matching.end())
-      matching.push_back(library);
-  if (matching.empty()) return fail(nothing_matches(archive_file, libraries));
-  for (const std::string& entry : matching) {
+  std::unordered_set<std::string_view> taken;
+  for (const std::string& library : libraries) {
+    if (!matches_pattern(pattern, library) || !taken.insert(library).second) continue;
     TargetFile file = archive_file;
-    file.path.entry = entry;
-    file.shown.entry = entry;
+    file.path.entry = library;
+    file.shown.entry = library;
     targets.files.push_back(std::move(file));
   }
+  if (targets.files.empty()) return fail(nothing_matches(archive_file, libraries));
   return targets;
 }
 

@@ -48,7 +48,7 @@ std::string_view version_text(std::string_view name, std::size_t at) {
 
 // "f@V" where f is there in other versions.
 std::vector<std::string> other_versions(const Question& question) {
-  const std::string& name = question.function.name;
+  const std::string_view name = question.function.name;
   const auto at = name.find('@');
   if (at == std::string::npos || at == 0) return {};
   const auto symbols = find_by_name(question.image, name.substr(0, at));
@@ -65,7 +65,7 @@ std::vector<std::string> other_versions(const Question& question) {
 } // namespace
 
 Error no_function(const Question& question, std::string_view what) {
-  const std::string& name = question.function.name;
+  const std::string_view name = question.function.name;
   Error error{ErrorKind::not_found, fmt::format("{}: {} '{}'", question.subject(), what, name)};
   const auto versions = other_versions(question);
   if (!versions.empty()) {
@@ -79,9 +79,7 @@ Error no_function(const Question& question, std::string_view what) {
     return std::move(error).hint("it is there as: " + joined(shown));
   }
   if (!question.options.suggest) return error;
-  std::string plain = name;
-  std::erase_if(plain, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
-  const auto near = nearest_names(question.image, plain);
+  const auto near = nearest_names(question.image, without_wildcards(name));
   if (near.empty() && has_no_functions(question.image))
     return std::move(error).hint(
         "the file names no functions, it is probably stripped: give places "

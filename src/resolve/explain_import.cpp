@@ -73,7 +73,7 @@ Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
 
 Error no_plt_entry(const Question& question) {
   const std::string subject = question.subject();
-  const std::string& name = question.function.name;
+  const std::string_view name = question.function.name;
   const elf::Machine& machine = question.image.machine();
   if (!can_find_plt_entries(machine))
     return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} cannot be found, only those "

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,23 +96,6 @@ std::vector<std::string> split_path_variable(std::string_view text) {
 }
 
 } // namespace
-
-bool is_elf_file(const std::string& path) {
-  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  char magic[4] = {};
-  return fd && ::read(fd.get(), magic, 4) == 4 &&
-         std::string_view(magic, 4) == "\x7f"
-                                       "ELF";
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
-  if (!stream) return names;
-  while (const dirent* found = readdir(stream.get())) names.emplace_back(found->d_name);
-  std::ranges::sort(names);
-  return names;
-}
 
 SearchPlaces search_places_of_this_machine() {
   SearchPlaces places;

@@ -30,6 +30,7 @@ Result<std::uint64_t> checked_plus(const Question& question, const elf::Symbol& 
 
 Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbols& symbols) {
   std::vector<ProbePoint> points;
+  points.reserve(symbols.size());
   for (const elf::Symbol& symbol : symbols) {
     auto point = point_of(question, symbol);
     if (!point) return fail(std::move(point).error());
@@ -40,11 +41,12 @@ Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbol
 
 // The one place that the candidates name, or all of them, and what is to be said about it.
 // searched: the tables have been read for them already, so reading on costs little.
-Result<std::vector<ProbePoint>> chosen_points(const Question& question, const Symbols& candidates,
+Result<std::vector<ProbePoint>> chosen_points(const Question& question, Symbols candidates,
                                               bool searched) {
-  Symbols places = places_of(candidates);
-  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, candidates));
-  if (places.size() == 1) places.front() = candidates.front();
+  const elf::Symbol first = candidates.front();
+  Symbols places = places_of(std::move(candidates));
+  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, places));
+  if (places.size() == 1) places.front() = first;
   const ResolveOptions& options = question.options;
   if (!searched && !options.thorough && !options.clones) return points_of(question, places);
 
@@ -52,7 +54,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Question& question, const Sy
   if (options.clones) {
     std::ranges::copy_if(kin.clones, std::back_inserter(places),
                          [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
-    places = places_of(places);
+    places = places_of(std::move(places));
   }
   auto points = points_of(question, places);
   if (points) warn_of_kin(kin, options.clones, *points);
@@ -64,19 +66,19 @@ Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
   Symbols clones = find_clones_by_name(question.image, question.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
   if (clones.empty()) return fail(no_function(question, "no function"));
-  if (question.options.clones) return points_of(question, places_of(clones));
+  if (question.options.clones) return points_of(question, places_of(std::move(clones)));
   return fail(only_clones(question, clones));
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
-  auto matching = list_symbols(question.image, {.patterns = {question.function.name}});
+  auto matching = list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(question.subject()));
   std::vector<ProbePoint> points;
   // Parts that are only jumped into are not meant by a pattern that does not name them.
-  if (question.function.name.find(".cold") == std::string::npos)
+  if (!question.function.name.contains(".cold"))
     std::erase_if(*matching, [](const elf::Symbol& symbol) { return is_cold_part(symbol.name); });
   std::optional<Error> left_out;
-  const Symbols places = places_of(*matching);
+  const Symbols places = places_of(std::move(*matching));
   for (const elf::Symbol& symbol : places) {
     // A symbol that lies, or has no such "+N", is no reason to give up the others.
     auto point = point_of(question, symbol);
@@ -110,7 +112,7 @@ Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol)
   if (!doubt) return fail(std::move(doubt).error());
   auto point = point_at(question, VirtualAddress{*address});
   if (!point) return point;
-  name_point(*point, symbol, *plus);
+  name_point(question, *point, symbol, *plus);
   if (*doubt) point->warnings.push_back(std::move(**doubt));
   if (*plus != 0 && *plus >= symbol.size)
     point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
@@ -119,21 +121,23 @@ Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol)
 }
 
 Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
-  const std::string& name = question.function.name;
-  const auto exact = find_by_name(question.image, name);
+  const std::string_view name = question.function.name;
+  auto exact = find_by_name(question.image, name);
   if (!exact) return fail(Error(exact.error()).within(question.subject()));
-  // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
-  const bool bare = !exact->empty() && exact->front().name == name;
-  const auto chosen = choose(*exact, bare);
-  if (!chosen.empty())
-    return chosen_points(question, chosen, chosen.front().table != elf::Table::dynsym);
-  if (!exact->empty()) return fail(no_code_behind(question, exact->front()));
+  if (!exact->empty()) {
+    // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
+    const elf::Symbol first = exact->front();
+    Symbols chosen = choose(std::move(*exact), first.name == name);
+    if (chosen.empty()) return fail(no_code_behind(question, first));
+    const bool searched = chosen.front().table != elf::Table::dynsym;
+    return chosen_points(question, std::move(chosen), searched);
+  }
 
-  const auto written = find_by_demangled_name(question.image, name);
+  auto written = find_by_demangled_name(question.image, name);
   if (!written) return fail(Error(written.error()).within(question.subject()));
   if (!written->empty() && !written->front().defined)
     return fail(no_code_behind(question, written->front()));
-  if (!written->empty()) return chosen_points(question, *written, true);
+  if (!written->empty()) return chosen_points(question, std::move(*written), true);
   if (is_pattern(name)) return resolve_pattern(question);
   return resolve_clones(question);
 }

@@ -41,7 +41,7 @@ Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
   auto point = point_of_number(question);
   if (!point) return fail(std::move(point).error());
   if (const auto covering = symbol_at(question.image, point->address)) {
-    name_point(*point, covering->symbol, covering->offset);
+    name_point(question, *point, covering->symbol, covering->offset);
     point->table.reset(); // the place comes from the number, not from a table
     auto doubt = check_boundary(question, covering->symbol, covering->offset);
     if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());

@@ -80,8 +80,9 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "a FUNCTION holds a NUL byte");
 
+  const bool has_prefix = text.contains(':'); // few names do, which is quick to see
   for (const auto& [prefix, form] : number_forms) {
-    if (!text.starts_with(prefix)) continue;
+    if (!has_prefix || !text.starts_with(prefix)) continue;
     const auto number = parse_place(prefix, text.substr(prefix.size()));
     if (!number) return fail(number.error());
     spec.form = form;
@@ -93,12 +94,12 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   spec.name = text.substr(0, plus);
   constexpr std::string_view plt_prefix = "plt:";
   constexpr std::string_view plt_suffix = "@plt"; // as disassemblers, and we, show an entry
-  if (spec.name.starts_with(plt_prefix)) {
+  if (has_prefix && spec.name.starts_with(plt_prefix)) {
     spec.form = FunctionSpec::Form::plt;
-    spec.name.erase(0, plt_prefix.size());
+    spec.name.remove_prefix(plt_prefix.size());
   } else if (spec.name.ends_with(plt_suffix)) {
     spec.form = FunctionSpec::Form::plt;
-    spec.name.resize(spec.name.size() - plt_suffix.size());
+    spec.name.remove_suffix(plt_suffix.size());
   }
   if (spec.name.empty())
     return fail(ErrorKind::usage, fmt::format("'{}': the name of an import is missing", text));

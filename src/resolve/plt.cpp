@@ -28,13 +28,14 @@ std::vector<elf::Symbol> entries_named(const std::vector<elf::Symbol>& entries,
 } // namespace
 
 Result<std::vector<ProbePoint>> resolve_plt(const Question& question) {
-  const std::string& name = question.function.name;
+  const std::string_view name = question.function.name;
   const auto entries = plt_entries(question.image);
   auto named = entries_named(entries, name);
   const bool pattern = named.empty() && is_pattern(name);
   if (pattern)
-    std::ranges::copy_if(entries, std::back_inserter(named),
-                         [&](const elf::Symbol& entry) { return matches_name(name, entry.name); });
+    std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
+      return matches_name(std::string(name), entry.name);
+    });
   if (named.empty()) return fail(no_plt_entry(question));
   if (!pattern && named.size() > 1 && !question.options.all)
     return fail(ambiguous_name(question, named));

@@ -98,11 +98,12 @@ Result<ProbePoint> point_at(const Question& question, ImageOffset offset) {
   return point_in(question, *segment, *address, offset);
 }
 
-void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symbol_offset) {
+void name_point(const Question& question, ProbePoint& point, const elf::Symbol& symbol,
+                std::uint64_t symbol_offset) {
   point.symbol = symbol.name;
   point.symbol_offset = symbol_offset;
-  point.demangled = demangle(symbol.name);
-  if (point.demangled == point.symbol) point.demangled.reset();
+  if (const auto text = question.demangler.whole(symbol.name); text && *text != symbol.name)
+    point.demangled = *text;
   if (symbol.version) {
     point.version = symbol.version->name;
     point.default_version = symbol.version->is_default;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "resolve/code_marks.hpp"
+#include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
@@ -12,6 +13,7 @@ struct Question {
   const std::shared_ptr<const ProbedBinary>& binary;
   const FunctionSpec& function;
   const elf::Image& image;
+  Demangler& demangler; // keeps its memory from one question to the next
   ResolveOptions options = {};
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
@@ -27,7 +29,8 @@ Result<ProbePoint> point_at(const Question& question, VirtualAddress address);
 Result<ProbePoint> point_at(const Question& question, ImageOffset offset);
 
 // Adds what is known from the symbol that covers the point.
-void name_point(ProbePoint& point, const elf::Symbol& symbol, std::uint64_t symbol_offset);
+void name_point(const Question& question, ProbePoint& point, const elf::Symbol& symbol,
+                std::uint64_t symbol_offset);
 
 // The point of a symbol, "+N" added.
 Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol);

@@ -4,6 +4,7 @@
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -38,7 +39,8 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   // What a question brings in stays for the next: a cache, which changes no answer.
   State& state = *state_;
   if (state.image)
-    return answer({state.binary, function, *state.image, options}, *state.image, state.debug);
+    return answer({state.binary, function, *state.image, state.demangler, options}, *state.image,
+                  state.debug);
 
   const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
@@ -56,7 +58,27 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   entry.path = *path;
   describe(*image, entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
-  return answer({binary, function, *image, options}, *image, debug);
+  return answer({binary, function, *image, state.demangler, options}, *image, debug);
+}
+
+void Target::resolve_each(std::span<const std::string_view> functions,
+                          const ResolveOptions& options, const VisitPlaces& visit) const {
+  constexpr std::size_t at_once = 64;
+  std::vector<Result<FunctionSpec>> parsed;
+  std::vector<std::string_view> names;
+  for (std::size_t begin = 0; begin < functions.size(); begin += parsed.size()) {
+    parsed.clear();
+    names.clear();
+    for (const std::string_view text :
+         functions.subspan(begin, std::min(at_once, functions.size() - begin))) {
+      parsed.push_back(parse_function(text));
+      if (parsed.back() && parsed.back()->form == FunctionSpec::Form::name)
+        names.push_back(parsed.back()->name);
+    }
+    if (state_->image && names.size() > 1) expect_names(*state_->image, names);
+    for (std::size_t i = 0; i < parsed.size(); ++i)
+      visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
+  }
 }
 
 void Target::complete_symbols() {

@@ -13,6 +13,7 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nothing for an archive as a whole
   DebugSource debug;
+  Demangler demangler;
   std::vector<std::string> warnings;
   std::optional<Error> foreign; // why none of the processes can run it
 };

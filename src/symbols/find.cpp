@@ -77,6 +77,13 @@ void add_unknown(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbo
 
 } // namespace
 
+void expect_names(const elf::Image& image, std::span<const std::string_view> names) {
+  std::vector<std::string_view> wanted;
+  wanted.reserve(names.size());
+  for (const std::string_view name : names) wanted.push_back(split(name).name);
+  image.expect_dynamic(wanted);
+}
+
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
   const Wanted wanted = split(name);
   auto found = image.find_dynamic(wanted.name);

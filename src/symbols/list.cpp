@@ -90,15 +90,12 @@ Result<std::vector<elf::Symbol>> list_own_symbols(const elf::Image& image,
   const auto full = image.full_symbols();
   if (!full) return fail(full.error());
   std::vector<elf::Symbol> symbols;
-  // Most symbols of a library are code. Memory that is not used is never touched, but growing step
-  // by step would touch twice what is.
-  if (filter.patterns.empty() && !filter.imports && filter.kinds.empty())
-    symbols.reserve(dynamic->size() + full->size());
+  if (Kinds(filter).has(SymbolKind::plt)) symbols = plt_entries(image);
+  std::erase_if(symbols, [&](const elf::Symbol& entry) { return !is_wanted(entry, filter); });
+  // Memory that is not used is never touched, but growing step by step would touch twice what is.
+  if (filter.patterns.empty()) symbols.reserve(symbols.size() + dynamic->size() + full->size());
   collect(*dynamic, image, filter, symbols);
   collect(*full, image, filter, symbols);
-  if (Kinds(filter).has(SymbolKind::plt))
-    for (const elf::Symbol& entry : plt_entries(image))
-      if (is_wanted(entry, filter)) symbols.push_back(entry);
   return sorted_without_repeats(std::move(symbols));
 }
 

@@ -64,6 +64,12 @@ bool is_pattern(std::string_view text) {
   return false;
 }
 
+std::string without_wildcards(std::string_view pattern) {
+  std::string plain(pattern);
+  std::erase_if(plain, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
+  return plain;
+}
+
 // Greedy with one point to come back to: only the last `*` ever needs to take more, so the time is
 // at most the product of both lengths.
 bool matches_pattern(std::string_view pattern, std::string_view name) {

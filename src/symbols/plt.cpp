@@ -3,7 +3,7 @@
 #include "symbols/plt_stub.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -17,18 +17,25 @@ namespace {
 class Slots {
 public:
   explicit Slots(const elf::Image& image) : sections_(image.plt_sections()) {
-    const auto slots = image.import_slots();
+    auto slots = image.import_slots();
     if (!slots) return;
-    for (const elf::ImportSlot& slot : *slots) by_address_.try_emplace(slot.address.value, slot);
+    by_address_ = std::move(*slots);
+    std::ranges::sort(by_address_, [](const elf::ImportSlot& a, const elf::ImportSlot& b) {
+      return std::tuple(a.address, !a.for_plt, a.symbol.name) <
+             std::tuple(b.address, !b.for_plt, b.symbol.name);
+    });
+    const auto repeated = std::ranges::unique(by_address_, {}, &elf::ImportSlot::address);
+    by_address_.erase(repeated.begin(), repeated.end());
   }
 
-  bool empty() const { return by_address_.empty(); }
+  std::size_t size() const { return by_address_.size(); }
 
   std::optional<elf::Symbol> entry(const PltStub& stub) const {
-    const auto found = by_address_.find(stub.slot.value);
-    if (found == by_address_.end()) return std::nullopt;
-    if (!found->second.for_plt && !is_in_section(stub.address)) return std::nullopt;
-    elf::Symbol symbol = found->second.symbol;
+    const auto found =
+        std::ranges::lower_bound(by_address_, stub.slot, {}, &elf::ImportSlot::address);
+    if (found == by_address_.end() || found->address != stub.slot) return std::nullopt;
+    if (!found->for_plt && !is_in_section(stub.address)) return std::nullopt;
+    elf::Symbol symbol = found->symbol;
     symbol.address = stub.address;
     symbol.size = stub.size;
     symbol.type = elf::SymbolType::function;
@@ -40,8 +47,7 @@ public:
 
   const std::vector<elf::AddressRange>& sections() const { return sections_; }
   std::size_t count_for_plt() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(by_address_, [](const auto& slot) { return slot.second.for_plt; }));
+    return static_cast<std::size_t>(std::ranges::count_if(by_address_, &elf::ImportSlot::for_plt));
   }
 
 private:
@@ -52,7 +58,7 @@ private:
   }
 
   std::vector<elf::AddressRange> sections_;
-  std::unordered_map<std::uint64_t, elf::ImportSlot> by_address_;
+  std::vector<elf::ImportSlot> by_address_;
 };
 
 // The file bytes of the part of an executable segment that lies in the range.
@@ -88,7 +94,8 @@ bool can_find_plt_entries(const elf::Machine& machine) { return has_plt_decoder(
 std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
   std::vector<elf::Symbol> entries;
   const Slots slots(image);
-  if (slots.empty()) return entries;
+  if (slots.size() == 0) return entries;
+  entries.reserve(slots.size());
   for (const elf::AddressRange& section : slots.sections())
     add_entries(image, slots, section, entries);
   sort_unique(entries);

@@ -1,6 +1,7 @@
 // Every table an ELF image can be asked for, over bytes that claim to be one.
 #include "uprobectl/elf.hpp"
 
+#include <array>
 #include <cstdlib>
 
 using namespace uprobectl;
@@ -28,7 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!image) return 0;
   if (const auto table = image->dynamic_symbols()) read_all(*image, *table);
   if (const auto table = image->full_symbols()) read_all(*image, *table);
-  for (const std::string_view name : {"f", "malloc", "main", "JNI_OnLoad"}) {
+  constexpr std::array<std::string_view, 4> names = {"f", "malloc", "main", "JNI_OnLoad"};
+  image->expect_dynamic(names);
+  for (const std::string_view name : names) {
     const auto found = image->find_dynamic(name);
     if (!found) continue;
     for (const elf::Symbol& symbol : *found)

@@ -18,6 +18,7 @@ void ask_everything(const std::string& bytes) {
   const auto image = elf::Image::parse(as_bytes(bytes));
   if (!image) return;
   (void)image->find_dynamic("v");
+  image->expect_dynamic(std::vector<std::string_view>{"v", "f", "w"});
   (void)image->build_id();
   (void)image->needed_libraries();
   for (const auto& table : {image->dynamic_symbols(), image->full_symbols()})

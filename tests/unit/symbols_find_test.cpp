@@ -100,3 +100,16 @@ TEST_CASE("suggestions are close, few and best first") {
   CHECK(nearest_names(image, "somethingelse").empty());
   CHECK(nearest_names(image, "x").empty()); // too short to be a misspelling of anything
 }
+
+TEST_CASE("names that were announced are found as others are") {
+  for (const bool gnu_hash : {true, false}) {
+    const std::string bytes = sample_elf({.gnu_hash = gnu_hash});
+    const auto image = parse_image(bytes);
+    const std::vector<std::string_view> names = {"f", "v@@V2", "malloc", "not_there", ""};
+    expect_names(image, names);
+    CHECK(find_by_name(image, "f")->front().address.value == 0x201010);
+    CHECK(find_by_name(image, "v@@V2")->front().address.value == 0x201030);
+    CHECK_FALSE(find_by_name(image, "malloc")->front().defined);
+    CHECK(find_by_name(image, "not_there")->empty());
+  }
+}

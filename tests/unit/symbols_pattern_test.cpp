@@ -51,3 +51,9 @@ TEST_CASE("a hundred thousand brackets that nothing closes cost no quadratic tim
   CHECK(is_pattern(brackets + "*"));
   CHECK(is_pattern("[[a]"));
 }
+
+TEST_CASE("a pattern without its wildcards is what may have been meant") {
+  CHECK(without_wildcards("*mal?oc*") == "maloc");
+  CHECK(without_wildcards("[ab]cd") == "abcd");
+  CHECK(without_wildcards("malloc") == "malloc");
+}

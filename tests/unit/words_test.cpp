@@ -35,3 +35,26 @@ TEST_CASE("what is not closed is refused") {
     CHECK(words.error().kind == ErrorKind::usage);
   }
 }
+
+TEST_CASE("words of many lines stay what they are, quoted or not") {
+  WordSplitter splitter;
+  const std::string first = "a.so 'ns::f(int, char)'";
+  const std::string second = "b.so g\\ h";
+  std::vector<std::string_view> kept;
+  for (const std::string& line : {std::cref(first), std::cref(second)}) {
+    const auto words = splitter.split(line);
+    REQUIRE(words);
+    kept.insert(kept.end(), words->begin(), words->end());
+  }
+  CHECK(kept == std::vector<std::string_view>{"a.so", "ns::f(int, char)", "b.so", "g h"});
+  CHECK(kept[0].data() == first.data());
+}
+
+TEST_CASE("a word ends at a blank or quote wherever it stands in a long line") {
+  for (std::size_t size = 0; size < 40; ++size) {
+    const std::string word(size, 'x');
+    CHECK(*split_words("l " + word + "\ty") ==
+          (size == 0 ? Words{"l", "y"} : Words{"l", word, "y"}));
+    CHECK(*split_words("l " + word + "'y z'" + word) == Words{"l", word + "y z" + word});
+  }
+}

@@ -1,0 +1,29 @@
+#include "resolve/elf_file.hpp"
+
+#include "uprobectl/base.hpp"
+
+#include <algorithm>
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+bool is_elf_file(const std::string& path) {
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  char magic[4] = {};
+  return fd && ::read(fd.get(), magic, 4) == 4 &&
+         std::string_view(magic, 4) == "\x7f"
+                                       "ELF";
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
+  if (!stream) return names;
+  while (const dirent* found = readdir(stream.get())) names.emplace_back(found->d_name);
+  std::ranges::sort(names);
+  return names;
+}
+
+} // namespace uprobectl
