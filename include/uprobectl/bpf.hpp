@@ -17,10 +17,18 @@ struct KernelFeatures {
   bool perf_uprobe = false;      // the "uprobe" perf event source
   bool perf_permitted = false;   // ... and this user may open its events
   bool perf_link = false;        // BPF links on perf events, with a cookie
+  bool attach_cookie = false;    // bpf_get_attach_cookie, which hands it to the program
+  bool tracefs_uprobe = false;   // uprobe_events in a tracefs that is mounted
+  bool tracefs_permitted = false; // ... and this user may write to it
   bool ring_buffer = false;      // BPF_MAP_TYPE_RINGBUF
+  bool perf_buffer = false;      // BPF_MAP_TYPE_PERF_EVENT_ARRAY and bpf_perf_event_output
 };
 // not_permitted where this user may not even ask.
 Result<KernelFeatures> probe_kernel_features();
+
+// KernelFeatures::perf_link alone. Where it cannot be found out the answer is that there are such
+// links: what must not be done on kernels that have them is then not done.
+bool kernel_has_perf_links();
 
 // The way a program will be attached. It must be known before the program is loaded: the kernel
 // freezes it into the program, and Linux 6.12 and 6.18 oops when a program loaded for a multi link
@@ -41,19 +49,34 @@ struct LoadedProgram {
   bool loaded_by_us = true;
 };
 
+// What carries records from a program to its reader.
+enum class RecordBuffer {
+  ring, // one for all CPUs, in order (Linux 5.8)
+  perf, // a perf event array: one for each CPU, put in order by the reader (Linux 4.4)
+};
+std::string_view to_string(RecordBuffer buffer); // "ring", "perf"
+// The one asked for, or the better one that this kernel has; unsupported with the reason.
+Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
+                                   const KernelFeatures& features);
+
 // Sums that the program keeps in the kernel, exact even where events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
   std::uint64_t returns = 0;
 };
 
-// The built-in program, its maps and its ring buffer. Closing it frees all of them.
+// The built-in program, its maps and its buffer. Closing it frees all of them.
 class BuiltinProgram {
 public:
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
-    std::uint32_t probes = 1;            // cookies are 0 … probes-1
-    std::uint32_t ring_bytes = 8U << 20; // a power of two, multiple of the page size
+    RecordBuffer buffer = RecordBuffer::ring;
+    // The probe's number reaches the program as its cookie; else each probe has a copy of the
+    // program, which costs as many loads. Copies are plain programs.
+    bool cookie = true;
+    std::uint32_t probes = 1;              // numbers are 0 … probes-1
+    std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
+                                           // buffers it is shared by the CPUs
   };
 
   // not_permitted names the missing capability or sysctl; unsupported what the kernel lacks; the
@@ -64,19 +87,20 @@ public:
   BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
   ~BuiltinProgram();
 
-  // What is to run at a probe, whose cookie is its number.
+  // What is to run at a probe, whose cookie is its number where there are cookies.
   LoadedProgram program(std::uint32_t probe, bool on_return) const;
 
   // Hits are counted and recorded only while armed; after load it is not.
   Result<void> arm(bool on);
 
   int poll_fd() const; // readable when the program asks to be drained
-  // Hands out the records that wait, in order, until visit returns false, and no more of them than
-  // a hot probe can fill in meanwhile. True if some may be left.
+  // Hands out the records that wait, in order (of perf buffers: those that wait now among
+  // themselves), until visit returns false, and no more of them than a hot probe can fill in
+  // meanwhile. True if some may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
 
-  std::uint64_t lost() const;              // records that found the ring buffer full, since load
-  std::vector<ProbeCounts> counts() const; // by cookie
+  std::uint64_t lost() const;              // records that found the buffer full, since load
+  std::vector<ProbeCounts> counts() const; // by number
 
 private:
   struct State;

@@ -1,10 +1,14 @@
+#include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
+#include "bpf/probe_copy.hpp"
+#include "bpf/record_reader.hpp"
 #include "bpf/verifier_log.hpp"
 #include "uprobectl/bpf.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
@@ -15,24 +19,10 @@ namespace {
 struct CloseObject {
   void operator()(bpf_object* object) const { bpf_object__close(object); }
 };
-struct FreeRing {
-  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
-};
-
-// A drain ends here even if a hot probe refills the ring as fast as it is read.
-constexpr std::uint32_t most_records_per_drain = 1U << 16;
-
-struct DrainVisit {
-  const std::function<bool(Bytes)>* visit = nullptr;
-  std::uint32_t left = 0;
-  bool stopped = false;
-};
-
-int visit_record(void* context, void* data, std::size_t size) {
-  auto& drain = *static_cast<DrainVisit*>(context);
-  if (drain.visit == nullptr) return 0;
-  if (!(*drain.visit)({static_cast<const std::byte*>(data), size})) drain.stopped = true;
-  return drain.stopped || --drain.left == 0 ? -1 : 0;
+Bytes image_for(const BuiltinProgram::Settings& settings) {
+  if (settings.buffer == RecordBuffer::perf)
+    return settings.cookie ? builtin_perf_cookie() : builtin_perf_number();
+  return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
 std::uint64_t sum_over_cpus(int map, std::uint32_t index) {
@@ -48,13 +38,25 @@ std::uint64_t sum_over_cpus(int map, std::uint32_t index) {
 struct BuiltinProgram::State {
   Settings settings;
   std::unique_ptr<bpf_object, CloseObject> object;
-  DrainVisit drain; // the ring's callback context: must stay where it is
-  std::unique_ptr<ring_buffer, FreeRing> ring;
-  int entry = -1; // owned by object, like the maps
-  int on_return = -1;
+  std::unique_ptr<RecordReader> reader;
+  // At entry and on return; owned by object, like the maps.
+  std::array<const bpf_program*, 2> programs{};
+  std::vector<std::array<UniqueFd, 2>> copies; // by probe, where there are no cookies
   int hits = -1;
   int lost = -1;
   int armed = -1;
+
+  Result<void> make_copies() {
+    raise_descriptor_limit();
+    copies.resize(settings.probes);
+    for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
+      for (std::size_t way = 0; way < programs.size(); ++way) {
+        auto copy = load_numbered_copy(programs[way], probe);
+        if (!copy) return fail(bpf_load_error(copy.error(), "cannot load a BPF program per probe"));
+        copies[probe][way] = std::move(*copy);
+      }
+    return {};
+  }
 };
 
 BuiltinProgram::BuiltinProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -70,14 +72,16 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   std::string log(64 << 10, '\0');
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
               .kernel_log_buf = log.data(), .kernel_log_size = log.size());
-  const Bytes image = builtin_object();
+  const Bytes image = image_for(settings);
   state->object.reset(bpf_object__open_mem(image.data(), image.size(), &options));
   if (!state->object) return fail(system_error(errno, "cannot open the built-in BPF object"));
 
   bpf_object* object = state->object.get();
   bpf_map* records = bpf_object__find_map_by_name(object, "records");
   bpf_map* hits = bpf_object__find_map_by_name(object, "hits");
-  bpf_map__set_max_entries(records, settings.ring_bytes);
+  // Of perf buffers there are as many as CPUs, which libbpf sees to.
+  if (settings.buffer == RecordBuffer::ring)
+    bpf_map__set_max_entries(records, settings.buffer_bytes);
   bpf_map__set_max_entries(hits, std::max(settings.probes, 1U) * 2);
 
   bpf_program* program = nullptr;
@@ -92,21 +96,29 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
     return fail(std::move(failure));
   }
 
-  state->entry = bpf_program__fd(bpf_object__find_program_by_name(object, "on_entry"));
-  state->on_return = bpf_program__fd(bpf_object__find_program_by_name(object, "on_return"));
+  state->programs = {bpf_object__find_program_by_name(object, "on_entry"),
+                     bpf_object__find_program_by_name(object, "on_return")};
+  if (!settings.cookie)
+    if (auto copied = state->make_copies(); !copied) return fail(std::move(copied).error());
   state->hits = bpf_map__fd(hits);
   state->lost = bpf_map__fd(bpf_object__find_map_by_name(object, "lost"));
   state->armed = bpf_map__fd(bpf_object__find_map_by_name(object, ".bss"));
-  state->ring.reset(ring_buffer__new(bpf_map__fd(records), visit_record, &state->drain, nullptr));
-  if (!state->ring) return fail(system_error(errno, "cannot map the BPF ring buffer"));
+  auto reader = settings.buffer == RecordBuffer::ring
+                    ? open_ring_reader(bpf_map__fd(records))
+                    : open_perf_reader(bpf_map__fd(records), settings.buffer_bytes);
+  if (!reader) return fail(std::move(reader).error());
+  state->reader = std::move(*reader);
   return BuiltinProgram(std::move(state));
 }
 
-LoadedProgram BuiltinProgram::program(std::uint32_t /*probe*/, bool on_return) const {
-  return {.fd = on_return ? state_->on_return : state_->entry, .kind = state_->settings.kind};
+LoadedProgram BuiltinProgram::program(std::uint32_t probe, bool on_return) const {
+  const std::size_t way = on_return ? 1 : 0;
+  return {.fd = state_->settings.cookie ? bpf_program__fd(state_->programs[way])
+                                        : state_->copies[probe][way].get(),
+          .kind = state_->settings.kind};
 }
 
-int BuiltinProgram::poll_fd() const { return ring_buffer__epoll_fd(state_->ring.get()); }
+int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
 Result<void> BuiltinProgram::arm(bool on) {
   const std::uint32_t index = 0;
@@ -117,19 +129,16 @@ Result<void> BuiltinProgram::arm(bool on) {
 }
 
 bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {
-  state_->drain = {.visit = &visit, .left = most_records_per_drain, .stopped = false};
-  const int consumed = ring_buffer__consume(state_->ring.get());
-  state_->drain.visit = nullptr;
-  return consumed < 0;
+  return state_->reader->drain(visit);
 }
 
 std::uint64_t BuiltinProgram::lost() const { return sum_over_cpus(state_->lost, 0); }
 
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
   std::vector<ProbeCounts> result(state_->settings.probes);
-  for (std::uint32_t cookie = 0; cookie < result.size(); ++cookie)
-    result[cookie] = {.entries = sum_over_cpus(state_->hits, cookie * 2),
-                      .returns = sum_over_cpus(state_->hits, cookie * 2 + 1)};
+  for (std::uint32_t probe = 0; probe < result.size(); ++probe)
+    result[probe] = {.entries = sum_over_cpus(state_->hits, probe * 2),
+                     .returns = sum_over_cpus(state_->hits, probe * 2 + 1)};
   return result;
 }
 

@@ -5,6 +5,10 @@
 
 namespace uprobectl {
 
-Bytes builtin_object(); // src/bpf/programs/builtin.bpf.c
+// src/bpf/programs/builtin.bpf.c, for each buffer with the attach cookie or a number of its own.
+Bytes builtin_ring_cookie();
+Bytes builtin_ring_number();
+Bytes builtin_perf_cookie();
+Bytes builtin_perf_number();
 
 } // namespace uprobectl

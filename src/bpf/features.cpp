@@ -1,10 +1,11 @@
+#include "bpf/event_source.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
+#include "bpf/tracefs.hpp"
 #include "uprobectl/bpf.hpp"
 
 #include <bpf/bpf.h>
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
@@ -15,18 +16,23 @@ namespace uprobectl {
 
 namespace {
 
+std::expected<UniqueFd, int> load(std::span<const bpf_insn> code,
+                                  std::uint32_t expected_attach_type) {
+  LIBBPF_OPTS(bpf_prog_load_opts, options,
+              .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
+  const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code.data(),
+                               code.size(), &options);
+  if (fd < 0) return std::unexpected(-fd);
+  return UniqueFd{fd};
+}
+
 // "return 0", loadable by every kernel that has BPF kprobe programs.
 std::expected<UniqueFd, int> load_trivial(std::uint32_t expected_attach_type) {
   const bpf_insn code[] = {
       {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
       {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
   };
-  LIBBPF_OPTS(bpf_prog_load_opts, options,
-              .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
-  const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
-                               sizeof(code) / sizeof(code[0]), &options);
-  if (fd < 0) return std::unexpected(-fd);
-  return UniqueFd{fd};
+  return load(code, expected_attach_type);
 }
 
 // Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that knows the link
@@ -54,17 +60,29 @@ bool has_perf_link(int program) {
 // Whether this user may open a uprobe perf event: asked for one in "/", which is no regular file,
 // so that nothing is placed. The permission is looked at first (Linux commit ba677dbe77af, "perf:
 // Revert to requiring CAP_SYS_ADMIN for uprobes", July 2025).
-bool may_open_perf_uprobe() {
-  const UniqueFd file{::open("/sys/bus/event_source/devices/uprobe/type", O_RDONLY | O_CLOEXEC)};
-  char text[16] = {};
-  if (!file || ::read(file.get(), text, sizeof(text) - 1) <= 0) return false;
+bool may_open_perf_uprobe(const UprobeEventSource& source) {
   perf_event_attr attributes{};
   attributes.size = sizeof(attributes);
-  attributes.type = static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+  attributes.type = source.type;
   attributes.config1 = reinterpret_cast<std::uintptr_t>("/");
   const UniqueFd event{static_cast<int>(
       ::syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC))};
   return event || (errno != EACCES && errno != EPERM);
+}
+
+// Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie
+// value") in v5.15: whether a program that calls it is taken.
+bool has_attach_cookie() {
+  const bpf_insn code[] = {
+      {.code = BPF_JMP | BPF_CALL,
+       .dst_reg = 0,
+       .src_reg = 0,
+       .off = 0,
+       .imm = BPF_FUNC_get_attach_cookie},
+      {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
+      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+  };
+  return load(code, 0).has_value();
 }
 
 // Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.
@@ -72,6 +90,24 @@ bool has_ring_buffer() {
   const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_RINGBUF, "uprobectl_probe", 0, 0,
                                     static_cast<std::uint32_t>(::getpagesize()), nullptr)};
   return static_cast<bool>(map);
+}
+
+// Linux commits ea317b267e9d ("bpf: Add new bpf map type to store the pointer to struct
+// perf_event") in v4.3 and a43eec304259 ("bpf: introduce bpf_perf_event_output() helper") in v4.4.
+bool has_perf_buffer() {
+  const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, "uprobectl_probe",
+                                    sizeof(std::uint32_t), sizeof(std::uint32_t), 1, nullptr)};
+  return static_cast<bool>(map);
+}
+
+// Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5. Nothing
+// is written; O_TRUNC would take away everybody's events.
+void probe_tracefs(KernelFeatures& features) {
+  const auto tracefs = find_tracefs();
+  features.tracefs_uprobe = tracefs.has_value();
+  features.tracefs_permitted =
+      tracefs &&
+      UniqueFd{::open((*tracefs + "/uprobe_events").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
 }
 
 } // namespace
@@ -94,11 +130,34 @@ Result<KernelFeatures> probe_kernel_features() {
         has_uprobe_multi(session->get(), 0, EBADF, attach_type_uprobe_session);
   // Linux commit e12f03d7031a ("perf/core: Implement the 'perf_kprobe' PMU") and its uprobe twin
   // 33ea4b24277b, in v4.17.
-  features.perf_uprobe = ::access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
-  features.perf_permitted = features.perf_uprobe && may_open_perf_uprobe();
+  const auto source = read_uprobe_event_source();
+  features.perf_uprobe = source.has_value();
+  features.perf_permitted = source && may_open_perf_uprobe(*source);
   features.perf_link = has_perf_link(plain->get());
+  features.attach_cookie = has_attach_cookie();
+  probe_tracefs(features);
   features.ring_buffer = has_ring_buffer();
+  features.perf_buffer = has_perf_buffer();
   return features;
+}
+
+bool kernel_has_perf_links() {
+  const auto plain = load_trivial(0);
+  return !plain || has_perf_link(plain->get());
+}
+
+std::string_view to_string(RecordBuffer buffer) {
+  return buffer == RecordBuffer::ring ? "ring" : "perf";
+}
+
+Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
+                                   const KernelFeatures& features) {
+  if (wanted != RecordBuffer::perf && features.ring_buffer) return RecordBuffer::ring;
+  if (wanted == RecordBuffer::ring)
+    return fail(Error{ErrorKind::unsupported, "this kernel has no BPF ring buffer"}.hint(
+        "it came with Linux 5.8; --buffer perf works from Linux 4.4 on"));
+  if (features.perf_buffer) return RecordBuffer::perf;
+  return fail(ErrorKind::unsupported, "this kernel has neither BPF ring buffers nor perf buffers");
 }
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* What the built-in program puts into the ring buffer, as the program and the decoder both see it.
+/* What the built-in program puts into its buffer, as the program and the decoder both see it.
  * Native byte order; the size is a multiple of 8 without hidden padding. */
 #pragma once
 
@@ -12,6 +12,16 @@ using record_u64 = std::uint64_t;
 typedef unsigned int record_u32;
 typedef unsigned long long record_u64;
 #endif
+
+/* Waking the reader costs more than the record (2.6 times fewer records per second), so it is woken
+ * only when this many bytes wait for it; until then it comes by itself every few tens of
+ * milliseconds. */
+#define WAKE_AT_BACKLOG (256 * 1024)
+
+/* What stands for a probe's number in a program that is copied for each probe: a constant that
+ * nothing else in it is, and no number of a probe. */
+#define NUMBER_PLACEHOLDER 0x7570726f62656374
+#define NUMBER_PLACEHOLDER_TEXT "0x7570726f62656374"
 
 enum record_kind { RECORD_ENTRY = 0, RECORD_RETURN = 1 };
 

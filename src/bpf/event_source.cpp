@@ -1,0 +1,47 @@
+#include "bpf/event_source.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+Result<std::string> read_sysfs(const std::string& name) {
+  const std::string path = "/sys/bus/event_source/devices/uprobe/" + name;
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd) return fail(system_error(errno, path));
+  char text[64];
+  const ssize_t size = ::read(fd.get(), text, sizeof(text));
+  if (size < 0) return fail(system_error(errno, path));
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+std::optional<std::uint32_t> leading_number(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+} // namespace
+
+Result<UprobeEventSource> read_uprobe_event_source() {
+  const auto type = read_sysfs("type");
+  if (!type) return fail(type.error());
+  const auto format = read_sysfs("format/retprobe"); // "config:0"
+  if (!format) return fail(format.error());
+  constexpr std::string_view field = "config:";
+  const auto number = leading_number(*type);
+  const auto bit = format->starts_with(field)
+                       ? leading_number(std::string_view(*format).substr(field.size()))
+                       : std::nullopt;
+  if (!number || !bit || *bit > 63)
+    return fail(ErrorKind::unsupported, "the kernel describes its uprobe perf events as type '" +
+                                            *type + "', retprobe '" + *format + "'");
+  return UprobeEventSource{.type = *number, .return_flag = 1ULL << *bit};
+}
+
+} // namespace uprobectl

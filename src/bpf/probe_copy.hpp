@@ -1,0 +1,15 @@
+// Copies of a program, one for each probe, where no cookie tells a program which probe it runs for.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+struct bpf_program;
+
+namespace uprobectl {
+
+// A copy of a loaded program that takes `number` for its probe's: the instructions that libbpf has
+// given to the kernel, with another constant (src/bpf/record.h). It uses the same maps. Plain. An
+// errno where the kernel refuses.
+std::expected<UniqueFd, int> load_numbered_copy(const bpf_program* program, std::uint32_t number);
+
+} // namespace uprobectl

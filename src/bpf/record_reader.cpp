@@ -1,0 +1,138 @@
+#include "bpf/record_reader.hpp"
+
+#include "bpf/record.h"
+
+#include <algorithm>
+#include <bit>
+#include <bpf/libbpf.h>
+#include <cerrno>
+#include <linux/perf_event.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// A drain ends here even if a hot probe refills the buffer as fast as it is read.
+constexpr std::uint32_t most_records_per_drain = 1U << 16;
+
+class RingReader final : public RecordReader {
+public:
+  explicit RingReader(int map) : ring_(ring_buffer__new(map, take_record, this, nullptr)) {}
+  bool open() const { return ring_ != nullptr; }
+
+  int poll_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
+  bool drain(const Visit& visit) override {
+    visit_ = &visit;
+    left_ = most_records_per_drain;
+    const int consumed = ring_buffer__consume(ring_.get());
+    visit_ = nullptr;
+    return consumed < 0;
+  }
+
+private:
+  static int take_record(void* context, void* data, std::size_t size) {
+    auto& reader = *static_cast<RingReader*>(context);
+    if (reader.visit_ == nullptr) return 0;
+    const bool goes_on = (*reader.visit_)({static_cast<const std::byte*>(data), size});
+    return goes_on && --reader.left_ != 0 ? 0 : -1;
+  }
+
+  struct Free {
+    void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+  };
+  const Visit* visit_ = nullptr;
+  std::uint32_t left_ = 0;
+  std::unique_ptr<ring_buffer, Free> ring_; // calls back with `this`
+};
+
+// Each CPU's buffer is in order by itself. What waits in all of them is taken out and sorted.
+class PerfReader final : public RecordReader {
+public:
+  // ENOMEM, EPERM, ...: an errno, 0 if it is open.
+  int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
+    perf_event_attr attributes{};
+    attributes.size = sizeof(attributes);
+    attributes.type = PERF_TYPE_SOFTWARE;
+    attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
+    attributes.sample_type = PERF_SAMPLE_RAW;
+    attributes.sample_period = 1;
+    attributes.watermark = 1;
+    attributes.wakeup_watermark = wake_at;
+    buffers_.reset(
+        perf_buffer__new_raw(map, pages_per_cpu, &attributes, take_record, this, nullptr));
+    return buffers_ ? 0 : errno;
+  }
+
+  int poll_fd() const override { return perf_buffer__epoll_fd(buffers_.get()); }
+  bool drain(const Visit& visit) override {
+    const bool more = next_ == waiting_.size() && collect();
+    while (next_ < waiting_.size())
+      if (!visit(std::as_bytes(std::span(&waiting_[next_++], 1)))) return true;
+    return more;
+  }
+
+private:
+  // True if a buffer had more than its share.
+  bool collect() {
+    waiting_.clear();
+    next_ = 0;
+    bool more = false;
+    const std::size_t cpus = std::max<std::size_t>(perf_buffer__buffer_cnt(buffers_.get()), 1);
+    for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
+      left_ = std::max<std::size_t>(most_records_per_drain / cpus, 1);
+      perf_buffer__consume_buffer(buffers_.get(), i);
+      more = more || left_ == 0;
+    }
+    std::ranges::sort(waiting_, {}, &probe_record::time_ns);
+    return more;
+  }
+
+  // A sample's body is a size and that many bytes, padded (perf_event_open(2)). What the kernel
+  // says of lost samples is left aside: the program counts them itself.
+  static bpf_perf_event_ret take_record(void* context, int /*cpu*/, perf_event_header* header) {
+    auto& reader = *static_cast<PerfReader*>(context);
+    constexpr std::size_t start = sizeof(perf_event_header) + sizeof(std::uint32_t);
+    if (header->type != PERF_RECORD_SAMPLE || header->size < start + sizeof(probe_record))
+      return LIBBPF_PERF_EVENT_CONT;
+    probe_record record;
+    std::memcpy(&record, reinterpret_cast<const std::byte*>(header) + start, sizeof(record));
+    reader.waiting_.push_back(record);
+    return --reader.left_ != 0 ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
+  }
+
+  struct Free {
+    void operator()(perf_buffer* buffers) const { perf_buffer__free(buffers); }
+  };
+  std::vector<probe_record> waiting_;
+  std::size_t next_ = 0; // of waiting_, to be handed out
+  std::size_t left_ = 0; // that the buffer being read may add
+  std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
+};
+
+} // namespace
+
+Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
+  auto reader = std::make_unique<RingReader>(map);
+  if (!reader->open()) return fail(system_error(errno, "cannot map the BPF ring buffer"));
+  return reader;
+}
+
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, std::size_t bytes) {
+  // Beyond 512 KiB for each CPU memory has to be locked, which takes a capability or a limit
+  // (/proc/sys/kernel/perf_event_mlock_kb).
+  constexpr std::size_t least = 64U << 10;
+  const auto cpus = static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1));
+  const auto page = static_cast<std::size_t>(::getpagesize());
+  int error = 0;
+  for (std::size_t size = std::max(std::bit_floor(bytes / cpus), least); size >= least; size /= 2) {
+    const auto wake_at = static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));
+    auto reader = std::make_unique<PerfReader>();
+    error = reader->open(map, std::max<std::size_t>(size / page, 1), wake_at);
+    if (error == 0) return reader;
+    if (error != EPERM && error != ENOMEM) break;
+  }
+  return fail(system_error(error, "cannot map the perf buffers"));
+}
+
+} // namespace uprobectl

@@ -1,0 +1,105 @@
+#include "bpf/tracefs.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::string_view group_prefix = "uprobectl_";
+
+bool has_uprobe_events(const std::string& folder) {
+  return ::access((folder + "/uprobe_events").c_str(), F_OK) == 0;
+}
+
+// "DEVICE POINT TYPE OPTIONS 0 0": tracefs itself, or debugfs with tracefs in its folder `tracing`.
+std::optional<std::string> mounted_tracefs() {
+  std::ifstream mounts("/proc/self/mounts");
+  std::string device, point, type, rest;
+  while (mounts >> device >> point >> type && std::getline(mounts, rest)) {
+    if (type == "debugfs") point += "/tracing";
+    if ((type == "tracefs" || type == "debugfs") && has_uprobe_events(point)) return point;
+  }
+  return std::nullopt;
+}
+
+// Behind the name, which is in brackets and may hold anything, comes field 3 (proc_pid_stat(5)).
+std::uint64_t start_time_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::size_t at = text.rfind(") ");
+  if (at == std::string::npos) return 0;
+  at += 2;
+  for (int field = 3; field < 22; ++field) {
+    at = text.find(' ', at);
+    if (at == std::string::npos) return 0;
+    ++at;
+  }
+  std::uint64_t value = 0;
+  std::from_chars(text.data() + at, text.data() + text.size(), value);
+  return value;
+}
+
+std::uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+// A number and the underscore before the next one, if there is to be one.
+template <typename T>
+bool take_number(std::string_view& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take_underscore(std::string_view& text) {
+  if (!text.starts_with('_')) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+} // namespace
+
+std::optional<std::string> find_tracefs() {
+  for (const std::string folder : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"})
+    if (has_uprobe_events(folder)) return folder;
+  return mounted_tracefs();
+}
+
+EventOwner EventOwner::self() {
+  return {.pid_namespace = own_pid_namespace(),
+          .pid = ::getpid(),
+          .start_time = start_time_of(::getpid())};
+}
+
+std::optional<EventOwner> EventOwner::of_group(std::string_view group) {
+  if (!group.starts_with(group_prefix)) return std::nullopt;
+  group.remove_prefix(group_prefix.size());
+  EventOwner owner;
+  if (take_number(group, owner.pid_namespace) && take_underscore(group) &&
+      take_number(group, owner.pid) && take_underscore(group) &&
+      take_number(group, owner.start_time) && group.empty() && owner.pid > 0)
+    return owner;
+  return std::nullopt;
+}
+
+std::string EventOwner::group() const {
+  return std::string(group_prefix) + std::to_string(pid_namespace) + "_" + std::to_string(pid) +
+         "_" + std::to_string(start_time);
+}
+
+bool EventOwner::has_ended() const {
+  if (pid_namespace != own_pid_namespace()) return false;
+  const std::uint64_t started = start_time_of(pid);
+  return started != 0 ? started != start_time : ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+} // namespace uprobectl
