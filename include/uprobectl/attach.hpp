@@ -13,12 +13,19 @@ enum class Mechanism {
   multi,   // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
   session, // the same for programs that run at entry and at return (Linux 6.13)
   perf, // one perf event with a BPF link per probe (Linux 5.15): detaching costs 0.04 to 0.5 s each
+  perf_ioctl, // the same without the link (Linux 4.17), for programs loaded here as plain ones
+  tracefs, // one event of uprobe_events per probe (Linux 3.5), with a link where there are such
 };
-std::string_view to_string(Mechanism mechanism);
+std::string_view to_string(Mechanism mechanism); // as --mechanism has it
+// Whether what is attached so can tell its probes apart by their cookies.
+bool hands_over_cookie(Mechanism mechanism, const KernelFeatures& features);
+
 ProgramKind program_kind(Mechanism mechanism);
 
 struct MechanismNeeds {
   bool filters_by_pid = false;
+  std::size_t probes = 0;    // how many there will be
+  bool loaded_by_us = true;  // not a program that somebody else has loaded
   // Of a program that is loaded already, or can be of no other kind; nothing: it will be loaded for
   // the mechanism that is chosen.
   std::optional<ProgramKind> kind = {};
@@ -39,6 +46,8 @@ struct ProbeSite {
   std::string label;        // names the site in errors
 };
 
+struct Descriptors;
+
 // Probes that are in place. Destroying it detaches them.
 class Attachment {
 public:
@@ -49,19 +58,17 @@ public:
                                    std::span<const pid_t> pids,
                                    const std::function<bool()>& interrupted);
 
-  Attachment(Attachment&&) noexcept = default;
-  Attachment& operator=(Attachment&&) noexcept = default;
+  Attachment(Attachment&&) noexcept;
+  Attachment& operator=(Attachment&&) noexcept;
+  ~Attachment();
 
-  std::size_t links() const { return links_.size(); }
-  void detach() {
-    links_.clear();
-    perf_events_.clear();
-  }
+  std::size_t parts() const; // that are taken away one after the other
+  // The same as destroying it; tells after each step how many have been taken away.
+  void detach(const std::function<void(std::size_t done)>& progress = {});
 
 private:
-  Attachment() = default;
-  std::vector<UniqueFd> perf_events_;
-  std::vector<UniqueFd> links_; // closed first
+  explicit Attachment(std::unique_ptr<Descriptors> placed);
+  std::unique_ptr<Descriptors> placed_;
 };
 
 } // namespace uprobectl

@@ -193,6 +193,8 @@ public:
   void warning(std::string_view text) const; // not when quiet
   void status(std::string_view text) const;  // start line, summary; not when quiet
   void detail(std::string_view text) const;  // only when verbose
+  // On a terminal only: a line that the next one takes the place of; empty at the end.
+  void progress(std::string_view text) const;
 
 private:
   int fd_;

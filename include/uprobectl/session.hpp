@@ -38,6 +38,7 @@ struct AttachRequest {
   std::optional<std::uint64_t> max_events;
   std::optional<UserProgramRequest> program; // nothing: the built-in one
   std::optional<Mechanism> mechanism;        // nothing: the best there is
+  std::optional<RecordBuffer> buffer;        // of the built-in program; nothing: the best there is
   bool keep_going = false;                   // attach what resolves when not all does
   bool dry_run = false;                      // show the probe points and end
 };

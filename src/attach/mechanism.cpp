@@ -1,5 +1,7 @@
 #include "uprobectl/attach.hpp"
 
+#include <array>
+
 namespace uprobectl {
 
 std::string_view to_string(Mechanism mechanism) {
@@ -10,8 +12,26 @@ std::string_view to_string(Mechanism mechanism) {
     return "session";
   case Mechanism::perf:
     return "perf";
+  case Mechanism::perf_ioctl:
+    return "perf-ioctl";
+  case Mechanism::tracefs:
+    return "tracefs";
   }
   return "";
+}
+
+bool hands_over_cookie(Mechanism mechanism, const KernelFeatures& features) {
+  switch (mechanism) {
+  case Mechanism::multi:
+  case Mechanism::session:
+    return true;
+  case Mechanism::perf:
+  case Mechanism::tracefs:
+    return features.perf_link && features.attach_cookie;
+  case Mechanism::perf_ioctl:
+    break;
+  }
+  return false;
 }
 
 ProgramKind program_kind(Mechanism mechanism) {
@@ -21,6 +41,8 @@ ProgramKind program_kind(Mechanism mechanism) {
   case Mechanism::session:
     return ProgramKind::session;
   case Mechanism::perf:
+  case Mechanism::perf_ioctl:
+  case Mechanism::tracefs:
     break;
   }
   return ProgramKind::plain;
@@ -46,13 +68,42 @@ Result<void> usable_session(const KernelFeatures& features) {
   return {};
 }
 
-Result<void> usable_perf(const KernelFeatures& features) {
+Result<void> usable_events(const KernelFeatures& features) {
   if (!features.perf_uprobe)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
         "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));
+  if (!features.perf_permitted)
+    return fail(
+        Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
+            .hint("needs CAP_SYS_ADMIN: kernels since July 2025 ask for it (CVE-2025-38466)")
+            .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi"));
+  return {};
+}
+
+Result<void> usable_perf(const KernelFeatures& features) {
   if (!features.perf_link)
     return fail(Error{ErrorKind::unsupported, "this kernel has no BPF links on perf events"}.hint(
-        "they came with Linux 5.15"));
+        "they came with Linux 5.15; --mechanism perf-ioctl does without"));
+  return usable_events(features);
+}
+
+// The rule that Attachment::attach keeps, told before anything is loaded.
+Result<void> usable_ioctl(const KernelFeatures& features, const MechanismNeeds& needs) {
+  if (!needs.loaded_by_us && features.perf_link)
+    return fail(Error{ErrorKind::unsupported,
+                      "a program that others have loaded is not attached by perf-ioctl"}
+                    .hint("kernels take wrong ones, too, and crash at the first hit; this one has "
+                          "BPF links: --mechanism perf"));
+  return usable_events(features);
+}
+
+Result<void> usable_tracefs(const KernelFeatures& features) {
+  if (!features.tracefs_uprobe)
+    return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
+        "mount -t tracefs tracefs /sys/kernel/tracing"));
+  if (!features.tracefs_permitted)
+    return fail(Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}
+                    .hint("needs root, or the right to write the file"));
   return {};
 }
 
@@ -76,6 +127,10 @@ Result<void> usable(Mechanism mechanism, const KernelFeatures& features,
     return usable_session(features);
   case Mechanism::perf:
     return usable_perf(features);
+  case Mechanism::perf_ioctl:
+    return usable_ioctl(features, needs);
+  case Mechanism::tracefs:
+    return usable_tracefs(features);
   }
   return {};
 }
@@ -84,22 +139,21 @@ Result<void> usable(Mechanism mechanism, const KernelFeatures& features,
 
 Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const KernelFeatures& features,
                                    const MechanismNeeds& needs) {
-  if (!features.ring_buffer)
-    return fail(Error{ErrorKind::unsupported, "this kernel has no BPF ring buffer"}.hint(
-        "it came with Linux 5.8"));
   if (wanted == Mechanism::multi && needs.kind == ProgramKind::session) wanted = Mechanism::session;
   if (wanted) {
     if (auto answer = usable(*wanted, features, needs); !answer)
       return fail(std::move(answer).error());
     return *wanted;
   }
-  // The best first; of several that do not work the last one that could tells why.
+  // The best first. Where none works the reason told is one that a change of user would remove.
+  constexpr std::array ladder = {Mechanism::multi, Mechanism::session, Mechanism::perf,
+                                 Mechanism::perf_ioctl, Mechanism::tracefs};
   std::optional<Error> reason;
-  for (const Mechanism mechanism : {Mechanism::multi, Mechanism::session, Mechanism::perf}) {
+  for (const Mechanism mechanism : ladder) {
     if (!serves(mechanism, needs)) continue;
     auto answer = usable(mechanism, features, needs);
     if (answer) return mechanism;
-    reason = std::move(answer).error();
+    if (!reason || reason->kind != ErrorKind::not_permitted) reason = std::move(answer).error();
   }
   return fail(std::move(*reason));
 }

@@ -1,5 +1,6 @@
 #include "attach/placement.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace uprobectl {
@@ -13,7 +14,7 @@ Error placement_error(int errnum, const std::string& label, Mechanism mechanism)
   switch (errnum) {
   case EPERM:
   case EACCES:
-    if (mechanism == Mechanism::perf)
+    if (mechanism == Mechanism::perf || mechanism == Mechanism::perf_ioctl)
       return says(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
           .hint("needs CAP_SYS_ADMIN: kernels since July 2025 ask for it (CVE-2025-38466)")
           .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi");
@@ -44,6 +45,24 @@ Error interrupted_error() {
   return {ErrorKind::interrupted, "interrupted before the probes were in place"};
 }
 
+namespace {
+
+Result<void> place_by(const Placement& placement, Descriptors& placed) {
+  switch (placement.mechanism) {
+  case Mechanism::multi:
+  case Mechanism::session:
+    return place_multi(placement, placed);
+  case Mechanism::perf:
+  case Mechanism::perf_ioctl:
+    return place_perf(placement, placed);
+  case Mechanism::tracefs:
+    break;
+  }
+  return place_tracefs(placement, placed);
+}
+
+} // namespace
+
 Result<Attachment> Attachment::attach(Mechanism mechanism, std::span<const ProbeSite> sites,
                                       std::span<const pid_t> pids,
                                       const std::function<bool()>& interrupted) {
@@ -54,17 +73,35 @@ Result<Attachment> Attachment::attach(Mechanism mechanism, std::span<const Probe
                   site.label + ": the program was loaded for another mechanism");
 
   const pid_t everyone[] = {0};
-  const Placement placement{.sites = sites,
+  const Placement placement{.mechanism = mechanism,
+                            .sites = sites,
                             .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
                             .interrupted = interrupted};
   Descriptors placed;
-  auto done =
-      mechanism == Mechanism::perf ? place_perf(placement, placed) : place_multi(placement, placed);
+  auto done = place_by(placement, placed);
   if (!done) return fail(std::move(done).error());
-  Attachment attachment;
-  attachment.perf_events_ = std::move(placed.perf_events);
-  attachment.links_ = std::move(placed.links);
-  return attachment;
+  return Attachment(std::make_unique<Descriptors>(std::move(placed)));
+}
+
+Attachment::Attachment(std::unique_ptr<Descriptors> placed) : placed_(std::move(placed)) {}
+Attachment::Attachment(Attachment&&) noexcept = default;
+Attachment& Attachment::operator=(Attachment&&) noexcept = default;
+Attachment::~Attachment() = default;
+
+std::size_t Attachment::parts() const {
+  return placed_ ? std::max(placed_->links.size(), placed_->perf_events.size()) : 0;
+}
+
+void Attachment::detach(const std::function<void(std::size_t done)>& progress) {
+  if (!placed_) return;
+  std::size_t done = 0;
+  // Together with its link, if it has one: the time goes by where the second of the two is closed.
+  while (!placed_->links.empty() || !placed_->perf_events.empty()) {
+    if (!placed_->links.empty()) placed_->links.pop_back();
+    if (!placed_->perf_events.empty()) placed_->perf_events.pop_back();
+    if (progress) progress(++done);
+  }
+  placed_.reset();
 }
 
 } // namespace uprobectl

@@ -17,6 +17,7 @@ struct AttachOptions {
   bool on_return = false;
   std::optional<std::string> max_events;
   std::optional<std::string> mechanism;
+  std::optional<std::string> buffer;
   bool keep_going = false;
   bool dry_run = false;
   ResolveOptions resolve = {};
@@ -42,9 +43,18 @@ command_of(const OptionParser& parser, const AttachOptions& options, const Argum
 
 Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
   if (name == "auto") return std::nullopt;
-  for (const Mechanism mechanism : {Mechanism::multi, Mechanism::perf})
+  for (const Mechanism mechanism :
+       {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
-  return fail(ErrorKind::usage, "'" + name + "' is no --mechanism, it is auto, multi or perf");
+  return fail(ErrorKind::usage, "'" + name + "' is no --mechanism, it is auto, multi, perf, " +
+                                    "perf-ioctl or tracefs");
+}
+
+Result<std::optional<RecordBuffer>> parse_buffer(const std::string& name) {
+  if (name == "auto") return std::nullopt;
+  for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
+    if (name == to_string(buffer)) return buffer;
+  return fail(ErrorKind::usage, "'" + name + "' is no --buffer, it is auto, ring or perf");
 }
 
 Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptions& options,
@@ -108,6 +118,9 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   auto mechanism = parse_mechanism(options.mechanism.value_or("auto"));
   if (!mechanism) return fail(parser.usage_error(std::move(mechanism).error().message));
   request.mechanism = *mechanism;
+  auto buffer = parse_buffer(options.buffer.value_or("auto"));
+  if (!buffer) return fail(parser.usage_error(std::move(buffer).error().message));
+  request.buffer = *buffer;
   return request;
 }
 
@@ -124,7 +137,9 @@ void add_options(OptionParser& parser, AttachOptions& options) {
               "probe where they return; with --entry both, alone instead");
   parser.text("-n,--max-events", options.max_events, "N", "end after N events");
   parser.text("--mechanism", options.mechanism, "HOW",
-              "auto, multi (Linux 6.6) or perf (Linux 5.15)");
+              "auto, multi (Linux 6.6), perf (Linux 5.15), perf-ioctl or tracefs");
+  parser.text("--buffer", options.buffer, "HOW",
+              "how events come out of the kernel: auto, ring (Linux 5.8) or perf");
   parser.flag("--keep-going", options.keep_going,
               "when a FUNCTION cannot be probed, probe the others");
   parser.flag("--all", options.resolve.all, "probe every place of an ambiguous name");

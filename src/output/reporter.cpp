@@ -72,4 +72,11 @@ void Reporter::detail(std::string_view text) const {
   if (level_ == Level::verbose) status(text);
 }
 
+void Reporter::progress(std::string_view text) const {
+  if (level_ == Level::quiet || ::isatty(fd_) == 0) return;
+  std::string line = "\r"; // back to the start of the line, the rest of which is cleared
+  line += text;
+  put(fd_, line + "\x1b[K");
+}
+
 } // namespace uprobectl

@@ -5,6 +5,7 @@
 #include "session/report.hpp"
 #include "session/silence.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <time.h>
 
@@ -65,9 +66,12 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   if (!features) return fail(features.error());
   if (auto prepared = payload.prepare(*features); !prepared)
     return fail(std::move(prepared).error());
-  const auto mechanism =
-      choose_mechanism(request.mechanism, *features,
-                       {.filters_by_pid = !request.pids.empty(), .kind = payload.kind()});
+  const auto mechanism = choose_mechanism(
+      request.mechanism, *features,
+      {.filters_by_pid = !request.pids.empty(),
+       .probes = resolved.sites.size() * std::max<std::size_t>(request.pids.size(), 1),
+       .loaded_by_us = !request.program || !request.program->pinned,
+       .kind = payload.kind()});
   if (!mechanism) return fail(mechanism.error());
   auto placed = place(request, *mechanism, payload, resolved, *signals, sink, reporter);
   if (!placed) return fail(std::move(placed).error());
@@ -83,9 +87,9 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   if (auto started = payload.start(); !started) return fail(std::move(started).error());
   const auto start = Clock::now();
   sink.attached(describe(*mechanism, placed->probes, payload.name()));
-  reporter.detail(fmt::format("{} probes through {}, {} descriptors", placed->probes,
+  reporter.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
                               to_string(*mechanism),
-                              placed->attachment ? placed->attachment->links() : 0));
+                              placed->attachment ? placed->attachment->parts() : 0));
   show_instructions(points, reporter);
   reporter.status(start_line(request, points.size(), payload.others()));
   if (command != nullptr)
@@ -101,7 +105,7 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   // First nothing counts any more, then the probes go: they go one after the other, and nobody
   // should take the longer life of some for more calls.
   const bool stopped = payload.stop().has_value();
-  placed->attachment.reset();
+  take_away(*placed, reporter);
   if (!pump.finish()) {
     reporter.warning(fmt::format("the reader of the output has stalled: {} bytes and what the ring "
                                  "buffer still held are not written",

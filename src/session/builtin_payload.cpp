@@ -18,12 +18,21 @@ public:
 
   std::size_t others() const override { return 0; }
 
-  Result<void> prepare(const KernelFeatures& /*features*/) override { return {}; }
+  Result<void> prepare(const KernelFeatures& features) override {
+    const auto buffer = choose_buffer(request_.buffer, features);
+    if (!buffer) return fail(buffer.error());
+    buffer_ = *buffer;
+    features_ = features;
+    return {};
+  }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
 
   Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
-    auto program = BuiltinProgram::load(
-        {.kind = program_kind(mechanism), .probes = static_cast<std::uint32_t>(points.size())});
+    cookies_ = hands_over_cookie(mechanism, features_);
+    auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
+                                         .buffer = buffer_,
+                                         .cookie = cookies_,
+                                         .probes = static_cast<std::uint32_t>(points.size())});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
     points_ = points;
@@ -33,7 +42,9 @@ public:
   LoadedProgram program(const PlannedSite& site) const override {
     return program_->program(static_cast<std::uint32_t>(site.point), site.on_return);
   }
-  std::uint64_t cookie(const PlannedSite& site) const override { return site.point; }
+  std::uint64_t cookie(const PlannedSite& site) const override {
+    return cookies_ ? site.point : 0;
+  }
 
   Result<void> start() override { return program_->arm(true); }
   Result<void> stop() override { return program_->arm(false); }
@@ -63,6 +74,9 @@ public:
 
 private:
   const AttachRequest& request_;
+  KernelFeatures features_;
+  RecordBuffer buffer_ = RecordBuffer::ring;
+  bool cookies_ = true; // else each point has a program of its own
   std::optional<BuiltinProgram> program_;
   std::span<const ProbePoint> points_;
   std::uint64_t corrupt_ = 0;

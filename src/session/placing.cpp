@@ -37,14 +37,45 @@ bool is_about_one_place(const Error& error) {
   return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
 }
 
+// "placing probes: 250 of 1000" on a terminal, where there is time to read it.
+class Progress {
+public:
+  Progress(std::string_view what, std::size_t all, const Reporter& reporter)
+      : what_(what), all_(all), reporter_(reporter) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (all_ > fewest_) reporter_.progress({});
+  }
+
+  void tell(std::size_t done) const {
+    if (all_ > fewest_ && done % step_ == 0)
+      reporter_.progress(fmt::format("{}: {} of {}", what_, done, all_));
+  }
+
+private:
+  static constexpr std::size_t fewest_ = 500;
+  static constexpr std::size_t step_ = 10;
+  std::string_view what_;
+  std::size_t all_;
+  const Reporter& reporter_;
+};
+
 class Placer {
 public:
-  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals)
-      : request_(request), mechanism_(mechanism), signals_(signals) {}
+  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals,
+         const Reporter& reporter)
+      : request_(request), mechanism_(mechanism), signals_(signals), reporter_(reporter) {}
 
   Result<Attachment> attach(std::span<const ProbeSite> sites) const {
-    return Attachment::attach(mechanism_, sites, request_.pids,
-                              [this] { return signals_.arrived(); });
+    const Progress progress("placing probes",
+                            sites.size() * std::max<std::size_t>(request_.pids.size(), 1),
+                            reporter_);
+    std::size_t placed = 0;
+    return Attachment::attach(mechanism_, sites, request_.pids, [&] {
+      progress.tell(placed++);
+      return signals_.arrived();
+    });
   }
 
   // The sites that the kernel refuses, among some that it refused together; attaches for moments.
@@ -66,6 +97,7 @@ private:
   const AttachRequest& request_;
   Mechanism mechanism_;
   SignalWatch& signals_;
+  const Reporter& reporter_;
 };
 
 // A refused site takes its point along, and with it the point's other sites.
@@ -103,6 +135,13 @@ void warn_of_slow_detach(std::size_t probes, Mechanism mechanism, const Reporter
 
 } // namespace
 
+void take_away(Placed& placed, const Reporter& reporter) {
+  if (!placed.attachment) return;
+  const Progress progress("taking probes away", placed.attachment->parts(), reporter);
+  placed.attachment->detach([&](std::size_t done) { progress.tell(done); });
+  placed.attachment.reset();
+}
+
 Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter) {
@@ -113,7 +152,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
     if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
     warn_of_slow_detach(probes, mechanism, reporter);
-    const Placer placer(request, mechanism, signals);
+    const Placer placer(request, mechanism, signals, reporter);
     auto attachment = placer.attach(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))

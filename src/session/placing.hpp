@@ -18,4 +18,8 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter);
 
+// Detaches, which takes its time where there are many perf events; on a terminal it says how far it
+// is.
+void take_away(Placed& placed, const Reporter& reporter);
+
 } // namespace uprobectl

@@ -1,0 +1,40 @@
+// Uprobe events of tracefs, made for one attachment. Source of the text format: Linux
+// Documentation/trace/uprobetracer.rst.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+#include <sys/types.h>
+
+namespace uprobectl {
+
+// The kernel does not take events away by itself: this does, when it is destroyed, once nothing uses
+// them any more. Those of a killed process stay until the next one opens this.
+class TracefsEvents {
+public:
+  // Takes away what processes that have ended left behind. unsupported, not_permitted.
+  static Result<TracefsEvents> open();
+
+  TracefsEvents(TracefsEvents&&) noexcept = default;
+  TracefsEvents& operator=(TracefsEvents&&) noexcept = default;
+  ~TracefsEvents() { remove(); }
+
+  // Makes an event, and tells its id for perf_event_open(2). The file is given as a descriptor: the
+  // kernel looks it up while this runs, so neither a rename nor an odd name matters. An errno.
+  std::expected<std::uint64_t, int> add(int file, FileOffset offset, bool on_return);
+  // The last first. What is still used after some tries is left for the next run.
+  void remove();
+
+private:
+  TracefsEvents(std::string folder, UniqueFd commands);
+  std::expected<void, int> command(const std::string& text) const;
+  void remove_leftovers() const;
+
+  std::string folder_;
+  std::string group_;
+  UniqueFd commands_; // uprobe_events
+  std::vector<std::string> names_;
+  std::size_t next_ = 0; // number for the next name
+};
+
+} // namespace uprobectl
