@@ -71,9 +71,11 @@ public:
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
     RecordBuffer buffer = RecordBuffer::ring;
-    // The probe's number reaches the program as its cookie; else each probe has a copy of the
-    // program, which costs as many loads. Copies are plain programs.
+    // Cookies reach the program; else there is a copy of it for each, which costs as many loads.
+    // Copies are plain programs.
     bool cookie = true;
+    // By probe; where they are given, entry probes may share cookies, and with them perf events.
+    std::vector<FileOffset> shared_places = {};
     std::uint32_t probes = 1;              // numbers are 0 … probes-1
     std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
                                            // buffers it is shared by the CPUs
@@ -87,8 +89,9 @@ public:
   BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
   ~BuiltinProgram();
 
-  // What is to run at a probe, whose cookie is its number where there are cookies.
+  // What is to run at a probe, and the cookie to attach it with, if cookies there are.
   LoadedProgram program(std::uint32_t probe, bool on_return) const;
+  std::uint64_t cookie(std::uint32_t probe, bool on_return) const;
 
   // Hits are counted and recorded only while armed; after load it is not.
   Result<void> arm(bool on);

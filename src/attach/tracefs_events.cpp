@@ -67,13 +67,27 @@ void TracefsEvents::remove_leftovers() const {
   for (const std::string& event : left) (void)command("-:" + event); // another run may be faster
 }
 
-std::expected<std::uint64_t, int> TracefsEvents::add(int file, FileOffset offset, bool on_return) {
+std::size_t TracefsEvents::places_of(const std::string& name) const {
+  std::size_t count = 0;
+  std::ifstream list(folder_ + "/uprobe_events");
+  for (std::string line; std::getline(list, line);)
+    if (line.find(":" + name + " ") != std::string::npos) ++count;
+  return count;
+}
+
+std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> places,
+                                                     bool on_return) {
   const std::string name =
       group_ + "/" + (on_return ? "return_" : "entry_") + std::to_string(next_++);
-  auto made = command((on_return ? "r:" : "p:") + name + " " + descriptor_path(file) + ":" +
-                      hex(offset.value));
-  if (!made) return std::unexpected(made.error());
-  names_.push_back(name);
+  for (const Place& place : places) {
+    const auto made = command((on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) +
+                              ":" + hex(place.offset.value));
+    if (!made) return std::unexpected(made.error());
+    if (names_.empty() || names_.back() != name) names_.push_back(name);
+  }
+  // Linux commit 41af3cf587f2 ("tracing/uprobe: Add multi-probe per uprobe event support") in v5.4:
+  // before it an event of the same name took the place of the first.
+  if (places.size() > 1 && places_of(name) != places.size()) return std::unexpected(EOPNOTSUPP);
   std::ifstream id(folder_ + "/events/" + name + "/id");
   std::uint64_t number = 0;
   if (!(id >> number)) return std::unexpected(EIO);

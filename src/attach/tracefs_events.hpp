@@ -19,9 +19,14 @@ public:
   TracefsEvents& operator=(TracefsEvents&&) noexcept = default;
   ~TracefsEvents() { remove(); }
 
-  // Makes an event, and tells its id for perf_event_open(2). The file is given as a descriptor: the
-  // kernel looks it up while this runs, so neither a rename nor an odd name matters. An errno.
-  std::expected<std::uint64_t, int> add(int file, FileOffset offset, bool on_return);
+  struct Place {
+    int file = -1; // given to the kernel as a descriptor: it looks it up while this runs, so neither
+                   // a rename nor an odd name matters
+    FileOffset offset;
+  };
+  // Makes one event of all the places, which are different ones, and tells its id for
+  // perf_event_open(2). An errno; EOPNOTSUPP where the kernel wants an event for each place.
+  std::expected<std::uint64_t, int> add(std::span<const Place> places, bool on_return);
   // The last first. What is still used after some tries is left for the next run.
   void remove();
 
@@ -29,6 +34,7 @@ private:
   TracefsEvents(std::string folder, UniqueFd commands);
   std::expected<void, int> command(const std::string& text) const;
   void remove_leftovers() const;
+  std::size_t places_of(const std::string& name) const;
 
   std::string folder_;
   std::string group_;

@@ -3,6 +3,7 @@
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/probe_copy.hpp"
+#include "bpf/record.h"
 #include "bpf/record_reader.hpp"
 #include "bpf/verifier_log.hpp"
 #include "uprobectl/bpf.hpp"
@@ -11,6 +12,7 @@
 #include <array>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <map>
 
 namespace uprobectl {
 
@@ -41,20 +43,36 @@ struct BuiltinProgram::State {
   std::unique_ptr<RecordReader> reader;
   // At entry and on return; owned by object, like the maps.
   std::array<const bpf_program*, 2> programs{};
-  std::vector<std::array<UniqueFd, 2>> copies; // by probe, where there are no cookies
+  std::vector<std::uint64_t> entry_cookies;     // by probe
+  std::array<std::map<std::uint64_t, UniqueFd>, 2> copies; // by cookie, where none is handed over
   int hits = -1;
   int lost = -1;
   int armed = -1;
 
   Result<void> make_copies() {
     raise_descriptor_limit();
-    copies.resize(settings.probes);
     for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
       for (std::size_t way = 0; way < programs.size(); ++way) {
-        auto copy = load_numbered_copy(programs[way], probe);
+        const std::uint64_t cookie = way == 0 ? entry_cookies[probe] : probe;
+        if (copies[way].contains(cookie)) continue;
+        auto copy = load_copy_with_cookie(programs[way], cookie);
         if (!copy) return fail(bpf_load_error(copy.error(), "cannot load a BPF program per probe"));
-        copies[probe][way] = std::move(*copy);
+        copies[way][cookie] = std::move(*copy);
       }
+    return {};
+  }
+
+  // What finds its place within a page taken goes to the next event.
+  Result<void> share_cookies(int places) {
+    std::map<std::uint32_t, std::uint32_t> events; // how many by the place within a page
+    for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
+      const std::uint64_t offset = settings.shared_places[probe].value;
+      const std::uint32_t event = events[PLACE_KEY(0U, offset)]++;
+      entry_cookies[probe] = SHARED_COOKIE | event;
+      const std::uint32_t key = PLACE_KEY(event, offset);
+      if (const int error = bpf_map_update_elem(places, &key, &probe, BPF_NOEXIST); error != 0)
+        return fail(system_error(-error, "cannot number the probes"));
+    }
     return {};
   }
 };
@@ -79,6 +97,9 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   bpf_object* object = state->object.get();
   bpf_map* records = bpf_object__find_map_by_name(object, "records");
   bpf_map* hits = bpf_object__find_map_by_name(object, "hits");
+  bpf_map* places = bpf_object__find_map_by_name(object, "places");
+  const bool shares = settings.shared_places.size() == settings.probes && settings.probes > 1;
+  if (shares) bpf_map__set_max_entries(places, settings.probes);
   // Of perf buffers there are as many as CPUs, which libbpf sees to.
   if (settings.buffer == RecordBuffer::ring)
     bpf_map__set_max_entries(records, settings.buffer_bytes);
@@ -98,6 +119,11 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 
   state->programs = {bpf_object__find_program_by_name(object, "on_entry"),
                      bpf_object__find_program_by_name(object, "on_return")};
+  for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
+    state->entry_cookies.push_back(probe);
+  if (shares)
+    if (auto shared = state->share_cookies(bpf_map__fd(places)); !shared)
+      return fail(std::move(shared).error());
   if (!settings.cookie)
     if (auto copied = state->make_copies(); !copied) return fail(std::move(copied).error());
   state->hits = bpf_map__fd(hits);
@@ -114,8 +140,12 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 LoadedProgram BuiltinProgram::program(std::uint32_t probe, bool on_return) const {
   const std::size_t way = on_return ? 1 : 0;
   return {.fd = state_->settings.cookie ? bpf_program__fd(state_->programs[way])
-                                        : state_->copies[probe][way].get(),
+                                        : state_->copies[way].at(cookie(probe, on_return)).get(),
           .kind = state_->settings.kind};
+}
+
+std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, bool on_return) const {
+  return on_return ? probe : state_->entry_cookies[probe];
 }
 
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }

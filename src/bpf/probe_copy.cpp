@@ -21,15 +21,16 @@ std::uint64_t wide_constant(const bpf_insn* code) {
 
 } // namespace
 
-std::expected<UniqueFd, int> load_numbered_copy(const bpf_program* program, std::uint32_t number) {
+std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
+                                                   std::uint64_t cookie) {
   const bpf_insn* const loaded = bpf_program__insns(program);
   std::vector<bpf_insn> code(loaded, loaded + bpf_program__insn_cnt(program));
   std::size_t replaced = 0;
   for (std::size_t i = 0; i + 1 < code.size(); ++i) {
     if (code[i].code != (BPF_LD | BPF_IMM | BPF_DW)) continue;
     if (code[i].src_reg == 0 && wide_constant(&code[i]) == NUMBER_PLACEHOLDER) {
-      code[i].imm = static_cast<std::int32_t>(number);
-      code[i + 1].imm = 0;
+      code[i].imm = static_cast<std::int32_t>(cookie);
+      code[i + 1].imm = static_cast<std::int32_t>(cookie >> 32);
       ++replaced;
     }
     ++i;

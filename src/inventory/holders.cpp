@@ -37,14 +37,6 @@ std::optional<std::uint32_t> link_id(const std::string& path) {
   return std::nullopt;
 }
 
-// A file that was given as a descriptor is known by that descriptor's number in the holder.
-void resolve_descriptor(HeldProbes& probe, const std::string& process) {
-  constexpr std::string_view own = "/proc/self/";
-  if (!probe.path.starts_with(own)) return;
-  if (auto path = link_text(process + "/" + probe.path.substr(own.size())))
-    probe.path = std::move(*path);
-}
-
 void look_at(pid_t pid, Holders& holders) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::error_code failure;
@@ -59,13 +51,20 @@ void look_at(pid_t pid, Holders& holders) {
     } else if (*what == "anon_inode:[perf_event]") {
       auto probe = probe_of_perf_event(pid, std::atoi(number.c_str()));
       if (!probe) continue;
-      resolve_descriptor(*probe, process);
+      probe->path = resolved_path(std::move(probe->path), pid);
       holders.perf_events.push_back({.holder = pid, .probe = std::move(*probe)});
     }
   }
 }
 
 } // namespace
+
+std::string resolved_path(std::string path, pid_t process) {
+  constexpr std::string_view own = "/proc/self/";
+  if (!path.starts_with(own)) return path;
+  auto found = link_text("/proc/" + std::to_string(process) + "/" + path.substr(own.size()));
+  return found ? std::move(*found) : path;
+}
 
 Holders find_holders() {
   Holders holders;

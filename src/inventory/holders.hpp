@@ -18,6 +18,10 @@ struct Holders {
   std::size_t unreadable = 0;                        // processes that could not be looked at
 };
 
+// "/proc/self/fd/N", under which a process gave the kernel an open file, turned into what that
+// descriptor of it is; other paths, and descriptors that are gone, as they are.
+std::string resolved_path(std::string path, pid_t process);
+
 // Reads /proc/PID/fd and fdinfo of every process.
 Holders find_holders();
 

@@ -1,3 +1,4 @@
+#include "bpf/tracefs.hpp"
 #include "inventory/holders.hpp"
 #include "inventory/names.hpp"
 #include "process/pseudo_file.hpp"
@@ -90,31 +91,63 @@ private:
            .leftover = holders.empty()});
   }
 
+  void add_event(TracefsEvent event, const std::string& root) {
+    const auto owner = EventOwner::of_group(event.name.substr(0, event.name.find('/')));
+    const bool has_ended = owner && owner->has_ended();
+    if (owner) {
+      const std::string known = event.path;
+      event.path = resolved_path(std::move(event.path), owner->pid);
+      // Somebody else's descriptor is not ours of that number.
+      if (has_ended || event.path == known)
+        event.path = fmt::format("{} of process {}", known, owner->pid);
+    }
+    // What is on the event is known by the perf event that its owner holds.
+    const auto same = [&](const InstalledProbe& probe) {
+      return probe.file == event.path && probe.offset == event.offset;
+    };
+    if (owner && !has_ended) {
+      const auto held = std::ranges::find_if(inventory_.probes, [&](const InstalledProbe& probe) {
+        return probe.mechanism == "perf" && same(probe) && probe.on_return == event.on_return &&
+               !probe.holders.empty() && probe.holders.front().pid == owner->pid;
+      });
+      if (held != inventory_.probes.end()) {
+        held->mechanism = "tracefs";
+        held->event = std::move(event.name);
+        return;
+      }
+      // The kernel tells only the first of several probes that share an event.
+      const auto first = std::ranges::find(inventory_.probes, event.name, &InstalledProbe::event);
+      if (first != inventory_.probes.end()) {
+        InstalledProbe probe = *first;
+        probe.file = std::move(event.path);
+        probe.offset = event.offset;
+        inventory_.probes.push_back(std::move(probe));
+        return;
+      }
+    }
+    const auto enabled = pseudo_file_text(root + "/events/" + event.name + "/enable");
+    const bool is_used = std::ranges::any_of(inventory_.probes, same) ||
+                         (enabled && enabled->starts_with('1')) || (owner && !has_ended);
+    inventory_.probes.push_back({.mechanism = "tracefs",
+                                 .file = std::move(event.path),
+                                 .entry = {},
+                                 .offset = event.offset,
+                                 .on_return = event.on_return,
+                                 .symbol = {},
+                                 .filter = {},
+                                 .holders = {},
+                                 .program = {},
+                                 .event = std::move(event.name),
+                                 .leftover = !is_used});
+  }
+
   void add_tracefs() {
     constexpr std::array roots = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (const std::string root : roots) {
       const auto text = pseudo_file_text(root + "/uprobe_events");
       if (!text) continue;
       TracefsEvents parsed = parse_uprobe_events(*text);
-      for (TracefsEvent& event : parsed.events) {
-        const auto enabled = pseudo_file_text(root + "/events/" + event.name + "/enable");
-        const bool has_program =
-            std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
-              return probe.file == event.path && probe.offset == event.offset;
-            });
-        inventory_.probes.push_back(
-            {.mechanism = "tracefs",
-             .file = std::move(event.path),
-             .entry = {},
-             .offset = event.offset,
-             .on_return = event.on_return,
-             .symbol = {},
-             .filter = {},
-             .holders = {},
-             .program = {},
-             .event = std::move(event.name),
-             .leftover = !has_program && (!enabled || !enabled->starts_with('1'))});
-      }
+      for (TracefsEvent& event : parsed.events) add_event(std::move(event), root);
       if (parsed.unknown_lines > 0)
         inventory_.warnings.push_back(fmt::format("{} lines of {}/uprobe_events are not understood",
                                                   parsed.unknown_lines, root));

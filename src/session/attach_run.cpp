@@ -66,10 +66,14 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   if (!features) return fail(features.error());
   if (auto prepared = payload.prepare(*features); !prepared)
     return fail(std::move(prepared).error());
+  // Only at entry the built-in program knows which of several probes of one event it runs for.
+  const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
+    return request.program.has_value() || !site.on_return;
+  });
   const auto mechanism = choose_mechanism(
       request.mechanism, *features,
       {.filters_by_pid = !request.pids.empty(),
-       .probes = resolved.sites.size() * std::max<std::size_t>(request.pids.size(), 1),
+       .probes = static_cast<std::size_t>(sharing) * std::max<std::size_t>(request.pids.size(), 1),
        .loaded_by_us = !request.program || !request.program->pinned,
        .kind = payload.kind()});
   if (!mechanism) return fail(mechanism.error());

@@ -32,6 +32,7 @@ public:
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
                                          .buffer = buffer_,
                                          .cookie = cookies_,
+                                         .shared_places = shared_places(mechanism, points),
                                          .probes = static_cast<std::uint32_t>(points.size())});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
@@ -43,7 +44,8 @@ public:
     return program_->program(static_cast<std::uint32_t>(site.point), site.on_return);
   }
   std::uint64_t cookie(const PlannedSite& site) const override {
-    return cookies_ ? site.point : 0;
+    if (!cookies_) return 0;
+    return program_->cookie(static_cast<std::uint32_t>(site.point), site.on_return);
   }
 
   Result<void> start() override { return program_->arm(true); }
@@ -73,6 +75,14 @@ public:
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
+  static std::vector<FileOffset> shared_places(Mechanism mechanism,
+                                               std::span<const ProbePoint> points) {
+    std::vector<FileOffset> places;
+    if (mechanism == Mechanism::tracefs)
+      for (const ProbePoint& point : points) places.push_back(*point.offset);
+    return places;
+  }
+
   const AttachRequest& request_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;

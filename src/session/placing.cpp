@@ -9,7 +9,7 @@ namespace {
 
 // Detaching perf events takes a grace period each, one after the other and unkillable: 0.04 s on
 // Linux 6.8, up to 0.5 s on 6.12.
-constexpr std::size_t many_perf_probes = 50;
+constexpr std::size_t many_perf_events = 50;
 
 std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload) {
   std::vector<ProbeSite> sites;
@@ -126,11 +126,11 @@ void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& si
   for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
 }
 
-void warn_of_slow_detach(std::size_t probes, Mechanism mechanism, const Reporter& reporter) {
-  if (mechanism != Mechanism::perf || probes <= many_perf_probes) return;
-  reporter.warning(fmt::format("taking away {} perf event probes will take {} to {} s, and cannot "
-                               "be interrupted",
-                               probes, probes / 25, probes / 2));
+void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
+  if (events <= many_perf_events) return;
+  reporter.warning(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
+                               "interrupted",
+                               events, events / 25, events / 2));
 }
 
 } // namespace
@@ -151,7 +151,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
     const std::vector<ProbeSite> sites = sites_of(resolved, payload);
     if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
-    warn_of_slow_detach(probes, mechanism, reporter);
+    warn_of_slow_detach(perf_events_needed(mechanism, sites, request.pids.size()), reporter);
     const Placer placer(request, mechanism, signals, reporter);
     auto attachment = placer.attach(sites);
     if (attachment) return Placed{std::move(*attachment), probes};

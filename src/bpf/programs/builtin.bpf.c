@@ -40,6 +40,14 @@ struct {
   __type(value, __u64);
 } lost SEC(".maps");
 
+// Where cookies are shared: PLACE_KEY of a probe -> its number.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} places SEC(".maps");
+
 // Hits count only while this is set: after the last probe is placed and until the first is taken
 // away, so that all probes are watched for the same time.
 volatile __u32 armed = 0;
@@ -56,7 +64,6 @@ static __always_inline void count_lost(void) {
   if (count) __sync_fetch_and_add(count, 1);
 }
 
-// Which probe it is.
 static __always_inline __u64 own_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
   (void)context;
@@ -67,6 +74,15 @@ static __always_inline __u64 own_cookie(void* context) {
 #else
   return bpf_get_attach_cookie(context);
 #endif
+}
+
+// Which probe it is.
+static __always_inline __u64 own_number(struct registers* regs) {
+  __u64 cookie = own_cookie(regs);
+  if (!(cookie & SHARED_COOKIE)) return cookie;
+  __u32 key = PLACE_KEY(cookie, PROBED_ADDRESS(regs));
+  __u32* number = bpf_map_lookup_elem(&places, &key);
+  return number ? *number : cookie;
 }
 
 static __always_inline void fill_in(struct probe_record* record, __u64 cookie, __u32 kind) {
@@ -97,7 +113,7 @@ static __always_inline void fill_in_values(struct probe_record* record, struct r
 
 static __always_inline int tell(struct registers* regs, __u32 kind) {
   if (!armed) return 0;
-  __u64 cookie = own_cookie(regs);
+  __u64 cookie = own_number(regs);
   count_hit(cookie, kind);
 #ifdef WITHOUT_RING
   struct probe_record record;

@@ -16,6 +16,7 @@ struct registers {
 #define ARGUMENT_4(regs) ((regs)->r8)
 #define ARGUMENT_5(regs) ((regs)->r9)
 #define RETURN_VALUE(regs) ((regs)->ax)
+#define PROBED_ADDRESS(regs) ((regs)->ip)
 #elif defined(TARGET_AARCH64)
 /* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h. */
 struct registers {
@@ -28,6 +29,7 @@ struct registers {
 #define ARGUMENT_4(regs) ((regs)->x[4])
 #define ARGUMENT_5(regs) ((regs)->x[5])
 #define RETURN_VALUE(regs) ((regs)->x[0])
+#define PROBED_ADDRESS(regs) ((regs)->pc)
 #else
 #error "no register layout for this architecture"
 #endif
