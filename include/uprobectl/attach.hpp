@@ -25,8 +25,8 @@ ProgramKind program_kind(Mechanism mechanism);
 
 struct MechanismNeeds {
   bool filters_by_pid = false;
-  std::size_t probes = 0;    // how many there will be that could share an event of tracefs
-  bool loaded_by_us = true;  // not a program that somebody else has loaded
+  std::size_t probes = 0;   // how many there will be that could share an event of tracefs
+  bool loaded_by_us = true; // not a program that somebody else has loaded
   // Of a program that is loaded already, or can be of no other kind; nothing: it will be loaded for
   // the mechanism that is chosen.
   std::optional<ProgramKind> kind = {};

@@ -50,8 +50,8 @@ ProgramKind program_kind(Mechanism mechanism) {
 
 namespace {
 
-// Beyond this many tracefs is better than perf, because probes can share its events: taking away 200
-// is 140 times faster on Linux 6.1.
+// Beyond this many tracefs is better than perf, because probes can share its events: taking away
+// 200 is 140 times faster on Linux 6.1.
 constexpr std::size_t most_perf_probes = 50;
 
 Result<void> usable_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
@@ -106,8 +106,9 @@ Result<void> usable_tracefs(const KernelFeatures& features) {
     return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
   if (!features.tracefs_permitted)
-    return fail(Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}
-                    .hint("needs root, or the right to write the file"));
+    return fail(
+        Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
+            "needs root, or the right to write the file"));
   return {};
 }
 
@@ -155,8 +156,7 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const Kernel
   std::optional<Error> reason;
   for (const Mechanism mechanism : ladder) {
     if (!serves(mechanism, needs)) continue;
-    if (mechanism == Mechanism::perf && needs.probes > most_perf_probes &&
-        usable_tracefs(features))
+    if (mechanism == Mechanism::perf && needs.probes > most_perf_probes && usable_tracefs(features))
       return Mechanism::tracefs;
     auto answer = usable(mechanism, features, needs);
     if (answer) return mechanism;

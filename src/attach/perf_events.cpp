@@ -15,8 +15,7 @@ namespace {
 std::expected<void, int> bind(const ProbeSite& site, int event, PerfBinding binding,
                               Descriptors& placed) {
   if (binding == PerfBinding::ioctl) {
-    if (::ioctl(event, PERF_EVENT_IOC_SET_BPF, site.program.fd) != 0)
-      return std::unexpected(errno);
+    if (::ioctl(event, PERF_EVENT_IOC_SET_BPF, site.program.fd) != 0) return std::unexpected(errno);
     return {};
   }
   auto link = create_perf_event_link(site.program.fd, event, site.cookie);

@@ -35,7 +35,8 @@ Result<TracefsEvents> TracefsEvents::open() {
   const std::string path = *folder + "/uprobe_events";
   // Appending: opened with O_TRUNC it takes away the events of everybody.
   UniqueFd commands{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
-  if (!commands) return fail(system_error(errno, path).hint("needs root, or the right to write it"));
+  if (!commands)
+    return fail(system_error(errno, path).hint("needs root, or the right to write it"));
   TracefsEvents events(*folder, std::move(commands));
   events.remove_leftovers();
   return events;

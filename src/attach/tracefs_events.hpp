@@ -8,8 +8,8 @@
 
 namespace uprobectl {
 
-// The kernel does not take events away by itself: this does, when it is destroyed, once nothing uses
-// them any more. Those of a killed process stay until the next one opens this.
+// The kernel does not take events away by itself: this does, when it is destroyed, once nothing
+// uses them any more. Those of a killed process stay until the next one opens this.
 class TracefsEvents {
 public:
   // Takes away what processes that have ended left behind. unsupported, not_permitted.
@@ -20,8 +20,8 @@ public:
   ~TracefsEvents() { remove(); }
 
   struct Place {
-    int file = -1; // given to the kernel as a descriptor: it looks it up while this runs, so neither
-                   // a rename nor an odd name matters
+    int file = -1; // given to the kernel as a descriptor: it looks it up while this runs, so
+                   // neither a rename nor an odd name matters
     FileOffset offset;
   };
   // Makes one event of all the places, which are different ones, and tells its id for

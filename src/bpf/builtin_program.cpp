@@ -43,7 +43,7 @@ struct BuiltinProgram::State {
   std::unique_ptr<RecordReader> reader;
   // At entry and on return; owned by object, like the maps.
   std::array<const bpf_program*, 2> programs{};
-  std::vector<std::uint64_t> entry_cookies;     // by probe
+  std::vector<std::uint64_t> entry_cookies;                // by probe
   std::array<std::map<std::uint64_t, UniqueFd>, 2> copies; // by cookie, where none is handed over
   int hits = -1;
   int lost = -1;

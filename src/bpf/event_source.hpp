@@ -1,5 +1,5 @@
-// The perf event source "uprobe", as sysfs describes it. Both of its numbers differ between kernels:
-// Documentation/ABI/testing/sysfs-bus-event_source-devices-format.
+// The perf event source "uprobe", as sysfs describes it. Both of its numbers differ between
+// kernels: Documentation/ABI/testing/sysfs-bus-event_source-devices-format.
 #pragma once
 
 #include "uprobectl/base.hpp"

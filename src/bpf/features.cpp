@@ -100,14 +100,13 @@ bool has_perf_buffer() {
   return static_cast<bool>(map);
 }
 
-// Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5. Nothing
-// is written; O_TRUNC would take away everybody's events.
+// Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
+// Nothing is written; O_TRUNC would take away everybody's events.
 void probe_tracefs(KernelFeatures& features) {
   const auto tracefs = find_tracefs();
   features.tracefs_uprobe = tracefs.has_value();
-  features.tracefs_permitted =
-      tracefs &&
-      UniqueFd{::open((*tracefs + "/uprobe_events").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+  features.tracefs_permitted = tracefs && UniqueFd{::open((*tracefs + "/uprobe_events").c_str(),
+                                                          O_WRONLY | O_APPEND | O_CLOEXEC)};
 }
 
 } // namespace

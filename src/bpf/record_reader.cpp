@@ -66,7 +66,8 @@ public:
 
   int poll_fd() const override { return perf_buffer__epoll_fd(buffers_.get()); }
   bool drain(const Visit& visit) override {
-    const bool more = next_ == waiting_.size() && collect();
+    // After what an earlier visit left the buffers themselves are yet to be looked at.
+    const bool more = next_ < waiting_.size() || collect();
     while (next_ < waiting_.size())
       if (!visit(std::as_bytes(std::span(&waiting_[next_++], 1)))) return true;
     return more;
@@ -105,8 +106,8 @@ private:
     void operator()(perf_buffer* buffers) const { perf_buffer__free(buffers); }
   };
   std::vector<probe_record> waiting_;
-  std::size_t next_ = 0; // of waiting_, to be handed out
-  std::size_t left_ = 0; // that the buffer being read may add
+  std::size_t next_ = 0;                       // of waiting_, to be handed out
+  std::size_t left_ = 0;                       // that the buffer being read may add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
 };
 
@@ -126,7 +127,8 @@ Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, std::size_t byte
   const auto page = static_cast<std::size_t>(::getpagesize());
   int error = 0;
   for (std::size_t size = std::max(std::bit_floor(bytes / cpus), least); size >= least; size /= 2) {
-    const auto wake_at = static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));
+    const auto wake_at =
+        static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));
     auto reader = std::make_unique<PerfReader>();
     error = reader->open(map, std::max<std::size_t>(size / page, 1), wake_at);
     if (error == 0) return reader;

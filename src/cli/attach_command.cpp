@@ -46,8 +46,9 @@ Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
   for (const Mechanism mechanism :
        {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
-  return fail(ErrorKind::usage, "'" + name + "' is no --mechanism, it is auto, multi, perf, " +
-                                    "perf-ioctl or tracefs");
+  return fail(ErrorKind::usage, "'" + name +
+                                    "' is no --mechanism, it is auto, multi, perf, perf-ioctl or "
+                                    "tracefs");
 }
 
 Result<std::optional<RecordBuffer>> parse_buffer(const std::string& name) {

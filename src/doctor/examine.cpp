@@ -66,14 +66,39 @@ private:
     feature("perf_uprobe", features.perf_uprobe, "probes as perf events (Linux 4.17)");
     feature("perf_link", features.perf_link,
             "BPF links on perf events, with a cookie (Linux 5.15)");
+    feature(
+        "attach_cookie", features.attach_cookie,
+        "cookies that reach programs (Linux 5.15); without, each probe has a copy of its program");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
+    feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
     feature("kernel_btf", facts_.kernel_btf,
             "types of the kernel, for programs that read its data");
+    mechanisms(features);
     if (features.perf_uprobe)
       add("perf_event_open", features.perf_permitted,
           fmt::format("this user may {}open uprobe perf events",
                       features.perf_permitted ? "" : "not "),
           "run as root: kernels since July 2025 ask for CAP_SYS_ADMIN (CVE-2025-38466)");
+  }
+
+  // What --mechanism takes, each as attach itself would choose or refuse it.
+  void mechanisms(const KernelFeatures& features) {
+    for (const Mechanism mechanism :
+         {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs}) {
+      const std::string name = fmt::format("mechanism_{}", to_string(mechanism));
+      if (const auto usable = choose_mechanism(mechanism, features, {}))
+        add(name, true, fmt::format("attach --mechanism {} works", to_string(mechanism)));
+      else
+        add(name, false, usable.error().message, fix_of(usable.error()));
+    }
+  }
+
+  static std::string_view fix_of(const Error& error) {
+    if (error.kind == ErrorKind::not_permitted) return "run as root";
+    // Of what is missing only mounts can be added.
+    if (!error.hints.empty() && error.hints.front().starts_with("mount "))
+      return error.hints.front();
+    return nothing_helps;
   }
 
   void user() {
@@ -138,13 +163,15 @@ private:
       return;
     }
     const auto mechanism = choose_mechanism(std::nullopt, *features_, {});
+    const auto buffer = choose_buffer(std::nullopt, *features_);
     if (!mechanism)
-      add("attach", false, mechanism.error().message, nothing_helps);
-    else if (*mechanism == Mechanism::perf && !features_->perf_permitted)
-      add("attach", false,
-          "without uprobe_multi it takes perf events, which this user may not open", "run as root");
+      add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
+    else if (!buffer)
+      add("attach", false, buffer.error().message, nothing_helps);
     else
-      add("attach", true, fmt::format("through {}", to_string(*mechanism)));
+      add("attach", true,
+          fmt::format("through {}, events through a {} buffer", to_string(*mechanism),
+                      to_string(*buffer)));
   }
 
   const SystemFacts& facts_;

@@ -126,8 +126,12 @@ private:
       }
     }
     const auto enabled = pseudo_file_text(root + "/events/" + event.name + "/enable");
-    const bool is_used = std::ranges::any_of(inventory_.probes, same) ||
-                         (enabled && enabled->starts_with('1')) || (owner && !has_ended);
+    const bool has_program =
+        std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
+          return probe.mechanism != "tracefs" && same(probe);
+        });
+    const bool is_used =
+        has_program || (enabled && enabled->starts_with('1')) || (owner && !has_ended);
     inventory_.probes.push_back({.mechanism = "tracefs",
                                  .file = std::move(event.path),
                                  .entry = {},

@@ -68,9 +68,8 @@ public:
       : request_(request), mechanism_(mechanism), signals_(signals), reporter_(reporter) {}
 
   Result<Attachment> attach(std::span<const ProbeSite> sites) const {
-    const Progress progress("placing probes",
-                            sites.size() * std::max<std::size_t>(request_.pids.size(), 1),
-                            reporter_);
+    const Progress progress(
+        "placing probes", sites.size() * std::max<std::size_t>(request_.pids.size(), 1), reporter_);
     std::size_t placed = 0;
     return Attachment::attach(mechanism_, sites, request_.pids, [&] {
       progress.tell(placed++);

@@ -14,6 +14,8 @@ folder=$(dirname "$0")
 . "$folder/end_scenarios.sh"
 # shellcheck source=tests/guest/refusal_scenarios.sh
 . "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/mechanism_scenarios.sh
+. "$folder/mechanism_scenarios.sh"
 # shellcheck source=tests/guest/load_scenarios.sh
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
@@ -57,7 +59,12 @@ if [ -n "${CPU_FEATURES:-}" ]; then
 fi
 for mechanism in perf multi; do
   hit_scenarios "$mechanism"
+  more_hit_scenarios "$mechanism"
 done
+for mechanism in perf-ioctl tracefs; do
+  hit_scenarios "$mechanism"
+done
+mechanism_scenarios
 end_scenarios
 refusal_scenarios
 load_scenarios

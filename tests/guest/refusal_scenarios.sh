@@ -4,6 +4,7 @@
 
 refusal_scenarios() {
   scenario 'doctor says what this kernel can do' doctor_tells_the_truth
+  scenario 'doctor says what a user with CAP_BPF and CAP_PERFMON can do' doctor_tells_users_the_truth
   scenario 'auto takes the best mechanism this kernel has' chooses_mechanism
   scenario 'a mechanism this kernel lacks is refused' refuses_missing_mechanism
   scenario 'an unknown mechanism is a usage error' refuses_unknown_mechanism
@@ -74,4 +75,35 @@ doctor_tells_the_truth() {
   expect_equal 'bpffs' "$(grep -q ' bpf ' /proc/mounts && echo yes || echo no)" "$(doctor_says bpffs)"
   # What it says of attaching is what attaching does.
   "$UPROBECTL" attach -q -d 10ms "$FIXTURES/workload" work_six || fail "attach: exit status $?"
+  "$UPROBECTL" doctor >doctor
+  expect_answers
+  expect_match 'multi' "^mechanism_multi	$has_multi	" "$(cat doctor)"
+  for name in mechanism_perf mechanism_perf-ioctl mechanism_tracefs attach_cookie ring_buffer perf_buffer; do
+    grep -q "^$name	yes	" doctor || fail "doctor does not say yes to $name: $(cat doctor)"
+  done
+}
+
+# Each option is tried, the answer in `doctor` read; before it stands who tries.
+expect_answers() { # [COMMAND…]
+  for option in mechanism=multi mechanism=perf mechanism=perf-ioctl mechanism=tracefs \
+    buffer=ring buffer=perf; do
+    case $option in
+      mechanism=*) name=mechanism_${option#*=} ;;
+      *) name=${option#*=}_buffer ;;
+    esac
+    answer=$(sed -n "s/^$name	\([a-z]*\).*/\1/p" doctor)
+    done=no
+    "$@" "$UPROBECTL" attach -q -d 10ms "--${option%%=*}" "${option#*=}" "$FIXTURES/workload" work_six >out 2>err &&
+      done=yes
+    expect_equal "what doctor says of $name, as against what attach does" "$done" "$answer"
+  done
+}
+
+# Whatever this kernel lets such a user do.
+doctor_tells_users_the_truth() {
+  "$FIXTURES/as-user" 1000 38,39 "$UPROBECTL" doctor >doctor || fail "doctor: exit status $?"
+  kernel_has_multi && has_multi=yes || has_multi=no
+  expect_match 'attach' "^attach	$has_multi	" "$(cat doctor)"
+  kernel_has_multi || return 0 # without multi no buffer can be tried
+  expect_answers "$FIXTURES/as-user" 1000 38,39
 }

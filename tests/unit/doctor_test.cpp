@@ -29,7 +29,11 @@ KernelFeatures everything() {
           .perf_uprobe = true,
           .perf_permitted = true,
           .perf_link = true,
-          .ring_buffer = true};
+          .attach_cookie = true,
+          .tracefs_uprobe = true,
+          .tracefs_permitted = true,
+          .ring_buffer = true,
+          .perf_buffer = true};
 }
 
 Check check_of(const std::vector<Check>& checks, std::string_view name) {
@@ -93,14 +97,33 @@ TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi,
   CHECK(check_of(examine(facts, features), "capabilities").reason == "CAP_BPF and CAP_PERFMON");
   CHECK(check_of(examine(facts, features), "attach").ok);
   features.uprobe_multi = false;
+  features.tracefs_permitted = false;
   const Check attach = check_of(examine(facts, features), "attach");
   CHECK(!attach.ok);
   CHECK(attach.fix == "run as root");
 }
 
+TEST_CASE("doctor: each mechanism is what attach would make of it") {
+  KernelFeatures features = everything();
+  features.uprobe_multi = false;
+  features.perf_permitted = false;
+  const auto checks = examine(root_on_linux(), features);
+  CHECK(!check_of(checks, "mechanism_multi").ok);
+  CHECK_THAT(check_of(checks, "mechanism_multi").fix.value_or(""),
+             Catch::StartsWith("nothing you can type"));
+  CHECK(check_of(checks, "mechanism_perf").fix == "run as root");
+  CHECK(check_of(checks, "mechanism_tracefs").ok);
+  CHECK(check_of(checks, "attach").reason == "through tracefs, events through a ring buffer");
+  features.tracefs_uprobe = false;
+  CHECK(check_of(examine(root_on_linux(), features), "mechanism_tracefs").fix ==
+        "mount -t tracefs tracefs /sys/kernel/tracing");
+}
+
 TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
   KernelFeatures features = everything();
   features.ring_buffer = false;
+  CHECK(check_of(examine(root_on_linux(), features), "attach").ok);
+  features.perf_buffer = false;
   const Check attach = check_of(examine(root_on_linux(), features), "attach");
   CHECK(!attach.ok);
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("nothing you can type"));

@@ -9,8 +9,13 @@ namespace {
 constexpr KernelFeatures linux_6_12 = {.uprobe_multi = true,
                                        .multi_pid_filter = true,
                                        .perf_uprobe = true,
+                                       .perf_permitted = true,
                                        .perf_link = true,
-                                       .ring_buffer = true};
+                                       .attach_cookie = true,
+                                       .tracefs_uprobe = true,
+                                       .tracefs_permitted = true,
+                                       .ring_buffer = true,
+                                       .perf_buffer = true};
 
 KernelFeatures linux_6_6() {
   KernelFeatures features = linux_6_12;
@@ -21,6 +26,14 @@ KernelFeatures linux_6_6() {
 KernelFeatures linux_6_1() {
   KernelFeatures features = linux_6_6();
   features.uprobe_multi = false;
+  return features;
+}
+
+KernelFeatures linux_5_4() {
+  KernelFeatures features = linux_6_1();
+  features.perf_link = false;
+  features.attach_cookie = false;
+  features.ring_buffer = false;
   return features;
 }
 
@@ -47,15 +60,99 @@ TEST_CASE("a mechanism that is asked for is taken or refused with the reason") {
   CHECK(missing.error().hints.size() == 1);
 }
 
-TEST_CASE("a kernel without what every mechanism needs is told so") {
-  KernelFeatures features = linux_6_12;
-  features.ring_buffer = false;
+TEST_CASE("the ladder goes on where a rung is missing") {
+  KernelFeatures features = linux_5_4();
+  CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::perf_ioctl);
+  features.perf_uprobe = false;
+  CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::tracefs);
+  features.tracefs_uprobe = false;
+  features.tracefs_permitted = false;
   CHECK(choose_mechanism(std::nullopt, features, {}).error().message ==
+        "no tracefs with uprobe_events is mounted");
+}
+
+TEST_CASE(
+    "who may not open perf events but write tracefs gets that, and else is told what to have") {
+  KernelFeatures features = linux_6_1();
+  features.perf_permitted = false;
+  CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::tracefs);
+  const auto insisted = choose_mechanism(Mechanism::perf, features, {});
+  REQUIRE_FALSE(insisted);
+  CHECK(insisted.error().kind == ErrorKind::not_permitted);
+  CHECK_THAT(insisted.error().hints.front(), Catch::Contains("CAP_SYS_ADMIN"));
+  features.tracefs_uprobe = false;
+  features.tracefs_permitted = false;
+  CHECK(choose_mechanism(std::nullopt, features, {}).error().kind == ErrorKind::not_permitted);
+}
+
+TEST_CASE("where multi is missing, more than 50 probes that can share an event go to tracefs") {
+  CHECK(choose_mechanism(std::nullopt, linux_6_1(), {.probes = 50}) == Mechanism::perf);
+  CHECK(choose_mechanism(std::nullopt, linux_6_1(), {.probes = 51}) == Mechanism::tracefs);
+  CHECK(choose_mechanism(std::nullopt, linux_6_12, {.probes = 10'000}) == Mechanism::multi);
+  CHECK(choose_mechanism(Mechanism::perf, linux_6_1(), {.probes = 51}) == Mechanism::perf);
+  KernelFeatures features = linux_6_1();
+  features.tracefs_permitted = false;
+  CHECK(choose_mechanism(std::nullopt, features, {.probes = 51}) == Mechanism::perf);
+}
+
+TEST_CASE("a program of others gets no ioctl where the kernel has links") {
+  const MechanismNeeds pinned{.loaded_by_us = false, .kind = ProgramKind::plain};
+  const auto refused = choose_mechanism(Mechanism::perf_ioctl, linux_6_12, pinned);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message ==
+        "a program that others have loaded is not attached by perf-ioctl");
+  CHECK(choose_mechanism(Mechanism::perf_ioctl, linux_5_4(), pinned) == Mechanism::perf_ioctl);
+  CHECK(choose_mechanism(Mechanism::perf_ioctl, linux_6_12, {}) == Mechanism::perf_ioctl);
+}
+
+TEST_CASE("cookies need a helper and a link") {
+  CHECK(hands_over_cookie(Mechanism::multi, linux_6_12));
+  CHECK(hands_over_cookie(Mechanism::perf, linux_6_1()));
+  CHECK(hands_over_cookie(Mechanism::tracefs, linux_6_1()));
+  CHECK_FALSE(hands_over_cookie(Mechanism::tracefs, linux_5_4()));
+  CHECK_FALSE(hands_over_cookie(Mechanism::perf_ioctl, linux_6_12));
+}
+
+TEST_CASE("the ring buffer is taken where the kernel has it, else the perf buffer") {
+  CHECK(choose_buffer(std::nullopt, linux_6_1()) == RecordBuffer::ring);
+  CHECK(choose_buffer(RecordBuffer::perf, linux_6_1()) == RecordBuffer::perf);
+  CHECK(choose_buffer(std::nullopt, linux_5_4()) == RecordBuffer::perf);
+  CHECK(choose_buffer(RecordBuffer::ring, linux_5_4()).error().message ==
         "this kernel has no BPF ring buffer");
-  features = linux_6_1();
-  features.perf_link = false;
-  CHECK(choose_mechanism(std::nullopt, features, {}).error().message ==
-        "this kernel has no BPF links on perf events");
+  KernelFeatures features = linux_5_4();
+  features.perf_buffer = false;
+  CHECK(choose_buffer(std::nullopt, features).error().kind == ErrorKind::unsupported);
+}
+
+// The kernel would say something else: there is no such program.
+TEST_CASE("a wrong kind of program is refused before the kernel sees it") {
+  const std::function<bool()> never = [] { return false; };
+  for (const ProgramKind kind : {ProgramKind::multi, ProgramKind::session}) {
+    const ProbeSite site{.program = {.fd = -1, .kind = kind}, .label = "f"};
+    for (const Mechanism mechanism : {Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs}) {
+      const auto refused = Attachment::attach(mechanism, std::span(&site, 1), {}, never);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().message == "f: the program was loaded for another mechanism");
+    }
+  }
+}
+
+TEST_CASE("sites with one program and one cookie share an event of tracefs") {
+  const auto site = [](int program, std::uint64_t offset, bool on_return, std::uint64_t cookie) {
+    return ProbeSite{.file = 3,
+                     .offset = {offset},
+                     .on_return = on_return,
+                     .program = {.fd = program},
+                     .cookie = cookie};
+  };
+  const ProbeSite sites[] = {site(5, 0x10, false, 7), site(5, 0x20, false, 7),
+                             site(5, 0x20, true, 7),  site(5, 0x30, false, 8),
+                             site(6, 0x40, false, 7), site(5, 0x10, false, 7)};
+  // The first two; a return; another cookie; another program; a place that the first has.
+  CHECK(perf_events_needed(Mechanism::tracefs, sites, 0) == 5);
+  CHECK(perf_events_needed(Mechanism::tracefs, sites, 2) == 10);
+  CHECK(perf_events_needed(Mechanism::perf, sites, 0) == 6);
+  CHECK(perf_events_needed(Mechanism::multi, sites, 0) == 0);
 }
 
 TEST_CASE("a program that is loaded already gets the mechanism of its kind or none") {
@@ -85,4 +182,6 @@ TEST_CASE("session links serve session programs and no others") {
 TEST_CASE("each mechanism has its own kind of program") {
   CHECK(program_kind(Mechanism::multi) == ProgramKind::multi);
   CHECK(program_kind(Mechanism::perf) == ProgramKind::plain);
+  CHECK(program_kind(Mechanism::perf_ioctl) == ProgramKind::plain);
+  CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
 }

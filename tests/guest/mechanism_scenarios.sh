@@ -1,0 +1,176 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
+# What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
+# not do everything.
+
+mechanism_scenarios() {
+  scenario 'multi: ten thousand functions of one file' probes_crowd multi 'crowd_*' 10000
+  for mechanism in perf perf-ioctl tracefs; do
+    scenario "$mechanism: fifty functions of one file" probes_crowd "$mechanism" 'crowd_12[0-4]*' 50
+  done
+  scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
+  scenario 'auto: many probes are taken away fast' detaches_fast
+  scenario 'many probes of perf events are warned of' warns_of_slow_detach
+  for buffer in ring perf; do
+    scenario "$buffer buffer: what finds it full is counted exactly" counts_overflow "$buffer"
+  done
+  for mechanism in multi perf perf-ioctl; do
+    scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
+  done
+  scenario 'tracefs: what a killed run leaves is listed, and gone after the next' cleans_leftovers
+  scenario 'tracefs: odd names of files' probes_odd_name
+  scenario 'a user without capabilities is told what is missing' refuses_user
+  scenario 'CAP_BPF and CAP_PERFMON do for multi' serves_capable_user
+  scenario 'perf events need CAP_SYS_ADMIN, and the message says so' refuses_perf_of_user
+}
+
+probes_crowd() { # MECHANISM PATTERN COUNT [ARGUMENT…]
+  needs "$1"
+  mechanism=$1
+  pattern=$2
+  count=$3
+  shift 3
+  start_program target "$FIXTURES/crowd" --wait --hold
+  start_attach -j -d 300 -p "$started_pid" --mechanism "$mechanism" "$@" "$FIXTURES/crowd" "$pattern"
+  expect_equal 'mechanism' "$mechanism" "$(records attached | field mechanism)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' "$count" "$(count_records event)"
+  expect_equal 'functions' "$count" "$(records event | field symbol | sort -u | wc -l | tr -d ' ')"
+  expect_equal 'probes hit once' "$count" "$(records probe | grep -c '"hits":1[,}]')"
+  expect_equal 'detached cleanly' true "$(records summary | field detached_cleanly)"
+}
+
+# Each perf event would take a grace period or two, one after the other.
+detaches_fast() {
+  start_program target "$FIXTURES/crowd" --wait --hold
+  start_attach -j -d 300 -p "$started_pid" "$FIXTURES/crowd" 'crowd_1[0-3]*'
+  best=tracefs
+  kernel_has_multi && best=multi
+  expect_equal 'mechanism' "$best" "$(records attached | field mechanism)"
+  ! file_says err 'will take' || fail 'a slow end is announced'
+  let_it_call target "$started_pid"
+  began=$(seconds_up)
+  stop_attach
+  took=$(($(seconds_up) - began))
+  [ "$took" -le 5 ] || fail "ended after $took s only"
+  expect_equal 'events' 400 "$(count_records event)"
+}
+
+warns_of_slow_detach() {
+  start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
+  attach_ends_with 0
+  expect_match 'message' 'taking away 51 perf events will take 2 to 25 s' "$(cat err)"
+}
+
+# The reader is stopped, so that nobody makes room.
+counts_overflow() { # BUFFER
+  calls=100000
+  start_workload target --calls "$calls"
+  start_attach -j -d 300 -p "$started_pid" --buffer "$1" "$FIXTURES/workload" work_six
+  kill -STOP "$(cat attach.pid)"
+  let_it_call target "$started_pid"
+  kill -CONT "$(cat attach.pid)"
+  stop_attach
+  lost=$(records summary | field lost)
+  events=$(records summary | field events)
+  expect_equal 'hits' "$calls" "$(records probe | field hits)"
+  expect_equal 'received and lost' "$calls" $((events + lost))
+  expect_equal 'received' "$events" "$(count_records event)"
+  [ "$lost" -gt 0 ] || fail 'nothing found the buffer full'
+  [ "$events" -gt 1000 ] || fail "only $events events came through"
+}
+
+orders_perf_buffer() { # MECHANISM
+  needs "$1"
+  start_workload target --calls 200 --threads 3
+  start_attach -j -d 120 -p "$started_pid" --mechanism "$1" --buffer perf "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 600
+  expect_equal 'events' 600 "$(count_records event "pid=$started_pid")"
+  # Of each thread they must be in order; those of several are as far as they came in one piece.
+  for tid in $(records event | field tid | sort -u); do
+    records event "tid=$tid" | field time_ns >times
+    sort -n times >times.sorted
+    cmp -s times times.sorted || fail "events of thread $tid are out of order"
+  done
+}
+
+cleans_leftovers() {
+  start_workload target --calls 3
+  start_attach -j -d 120 --mechanism tracefs --entry --return "$FIXTURES/workload" work_six work_count
+  dead=$(cat attach.pid)
+  expect_equal 'events in tracefs' 4 "$(grep -c "uprobectl_[0-9]*_${dead}_" "$uprobe_events")"
+  kill -KILL "$dead"
+  wait_until 30 test -s status
+  expect_equal 'events left' 4 "$(grep -c "uprobectl_[0-9]*_${dead}_" "$uprobe_events")"
+  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  expect_equal 'listed as left' 4 "$(grep "uprobectl_[0-9]*_${dead}_" probes | grep -c leftover)"
+  "$UPROBECTL" list-probes -j >probes
+  expect_equal 'marked as left' 4 "$(grep "uprobectl_[0-9]*_${dead}_" probes | grep -c '"leftover":true')"
+  start_attach -j -d 120 -p "$started_pid" --mechanism tracefs "$FIXTURES/workload" work_six
+  expect_equal 'events left after the next start' 0 "$(grep -c "uprobectl_[0-9]*_${dead}_" "$uprobe_events")"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 3
+  expect_equal 'events in tracefs at the end' 0 "$(grep -c uprobectl_ "$uprobe_events")"
+}
+
+# The kernel takes a path apart at spaces, colons and brackets.
+probes_odd_name() {
+  odd='an odd (name):0x10 with $signs and a very long tail that no event could be called after'
+  mkdir "$odd"
+  cp "$FIXTURES/workload" "$odd/work load"
+  start_program target "$odd/work load" --wait --hold --calls 5
+  start_attach -j -d 120 -p "$started_pid" --mechanism tracefs "$PWD/$odd/work load" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 5
+}
+
+# Numbers of linux/capability.h.
+cap_perfmon=38
+cap_bpf=39
+
+# Runs `attach` as user 1000 with the capabilities.
+attach_as_user() { # CAPABILITIES ARGUMENT…
+  capabilities=$1
+  shift
+  "$FIXTURES/as-user" 1000 "$capabilities" "$UPROBECTL" attach "$@" >out 2>err
+}
+
+refuses_user() {
+  attach_as_user - -d 1 "$FIXTURES/workload" work_six
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'the kernel does not permit it' "$(cat err)"
+  expect_match 'hint' 'needs CAP_BPF and CAP_PERFMON' "$(cat err)"
+  "$FIXTURES/as-user" 1000 - "$UPROBECTL" doctor >doctor
+  grep -q '^attach	no	.*permit' doctor || fail "doctor says: $(grep ^attach doctor)"
+}
+
+serves_capable_user() {
+  kernel_has_multi || skip "Linux $(uname -r) has no uprobe_multi links"
+  start_workload target --calls 4
+  (
+    wait_until 60 file_says err '^probing '
+    let_it_call target "$started_pid"
+  ) &
+  attach_as_user "$cap_perfmon,$cap_bpf" -j -d 120 -n 4 "$FIXTURES/workload" work_six
+  expect_equal 'exit status' 0 "$?"
+  expect_equal 'mechanism' multi "$(records attached | field mechanism)"
+  expect_closing_records 4
+  attach_as_user "$cap_perfmon,$cap_bpf" -j -d 10ms --buffer perf "$FIXTURES/workload" work_six
+  expect_equal 'exit status with a perf buffer' 0 "$?"
+}
+
+refuses_perf_of_user() {
+  for mechanism in perf perf-ioctl; do
+    attach_as_user "$cap_perfmon,$cap_bpf" -d 10ms --mechanism "$mechanism" "$FIXTURES/workload" work_six
+    expect_equal "exit status by $mechanism" 1 "$?"
+    expect_match 'hint' 'needs CAP_SYS_ADMIN' "$(cat err)"
+  done
+  attach_as_user "$cap_perfmon,$cap_bpf" -d 10ms --mechanism tracefs "$FIXTURES/workload" work_six
+  expect_equal 'exit status by tracefs' 1 "$?"
+  expect_match 'message' 'tracefs' "$(cat err)"
+}
