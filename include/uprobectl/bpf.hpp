@@ -11,17 +11,18 @@ namespace uprobectl {
 // Found out by trying, never from the version: vendors backport. Each with the commit it stands for
 // in src/bpf/features.cpp.
 struct KernelFeatures {
-  bool uprobe_multi = false;      // BPF_TRACE_UPROBE_MULTI links
-  bool multi_pid_filter = false;  // ... whose pid means the process, not one thread
-  bool uprobe_session = false;    // BPF_TRACE_UPROBE_SESSION links
-  bool perf_uprobe = false;       // the "uprobe" perf event source
-  bool perf_permitted = false;    // ... and this user may open its events
-  bool perf_link = false;         // BPF links on perf events, with a cookie
-  bool attach_cookie = false;     // bpf_get_attach_cookie, which hands it to the program
-  bool tracefs_uprobe = false;    // uprobe_events in a tracefs that is mounted
-  bool tracefs_permitted = false; // ... and this user may write to it
-  bool ring_buffer = false;       // BPF_MAP_TYPE_RINGBUF
-  bool perf_buffer = false;       // BPF_MAP_TYPE_PERF_EVENT_ARRAY and bpf_perf_event_output
+  bool uprobe_multi = false;          // BPF_TRACE_UPROBE_MULTI links
+  bool multi_pid_filter = false;      // ... whose pid means the process, not one thread
+  bool uprobe_session = false;        // BPF_TRACE_UPROBE_SESSION links
+  bool perf_uprobe = false;           // the "uprobe" perf event source
+  bool perf_permitted = false;        // ... and this user may open its events
+  bool perf_link = false;             // BPF links on perf events, with a cookie
+  bool attach_cookie = false;         // bpf_get_attach_cookie, which hands it to the program
+  bool tracefs_uprobe = false;        // uprobe_events in a tracefs that is mounted
+  bool tracefs_permitted = false;     // ... and this user may write to it
+  bool ring_buffer = false;           // BPF_MAP_TYPE_RINGBUF
+  bool perf_buffer = false;           // BPF_MAP_TYPE_PERF_EVENT_ARRAY and bpf_perf_event_output
+  bool perf_buffer_permitted = false; // ... and this user may open the perf events of such a buffer
 };
 // not_permitted where this user may not even ask.
 Result<KernelFeatures> probe_kernel_features();

@@ -100,6 +100,20 @@ bool has_perf_buffer() {
   return static_cast<bool>(map);
 }
 
+// Of the kernel as it is released CAP_PERFMON is enough; Debian's and Android's ask for
+// CAP_SYS_ADMIN where perf_event_paranoid is above 2.
+bool may_open_perf_buffer() {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
+  attributes.sample_type = PERF_SAMPLE_RAW;
+  attributes.sample_period = 1;
+  const UniqueFd event{static_cast<int>(
+      ::syscall(SYS_perf_event_open, &attributes, -1, 0, -1, PERF_FLAG_FD_CLOEXEC))};
+  return event || (errno != EACCES && errno != EPERM);
+}
+
 // Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
 // Nothing is written; O_TRUNC would take away everybody's events.
 void probe_tracefs(KernelFeatures& features) {
@@ -137,6 +151,7 @@ Result<KernelFeatures> probe_kernel_features() {
   probe_tracefs(features);
   features.ring_buffer = has_ring_buffer();
   features.perf_buffer = has_perf_buffer();
+  features.perf_buffer_permitted = features.perf_buffer && may_open_perf_buffer();
   return features;
 }
 
@@ -155,7 +170,11 @@ Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
   if (wanted == RecordBuffer::ring)
     return fail(Error{ErrorKind::unsupported, "this kernel has no BPF ring buffer"}.hint(
         "it came with Linux 5.8; --buffer perf works from Linux 4.4 on"));
-  if (features.perf_buffer) return RecordBuffer::perf;
+  if (features.perf_buffer_permitted) return RecordBuffer::perf;
+  if (features.perf_buffer)
+    return fail(Error{ErrorKind::not_permitted, "this user may not open perf buffers"}.hint(
+        "needs CAP_PERFMON, and CAP_SYS_ADMIN on kernels that ask for it where "
+        "/proc/sys/kernel/perf_event_paranoid is above 2, or root"));
   return fail(ErrorKind::unsupported, "this kernel has neither BPF ring buffers nor perf buffers");
 }
 

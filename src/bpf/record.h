@@ -23,9 +23,9 @@ typedef unsigned long long record_u64;
 #define NUMBER_PLACEHOLDER 0x7570726f62656374
 #define NUMBER_PLACEHOLDER_TEXT "0x7570726f62656374"
 
-/* Where many probes share an event, and so a cookie, it has this bit, and the number of the event in
- * the lower half. They are told apart by where in its page each is, which a file and its mappings
- * have in common: no two of an event are at the same place. */
+/* Where many probes share an event, and so a cookie, it has this bit, and the number of the event
+ * in the lower half. They are told apart by where in its page each is, which a file and its
+ * mappings have in common: no two of an event are at the same place. */
 #define SHARED_COOKIE (1ULL << 63)
 #define BITS_WITHIN_PAGE 12 /* of the smallest page */
 #define PLACE_KEY(cookie, address)                                                                 \

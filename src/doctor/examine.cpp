@@ -70,7 +70,11 @@ private:
         "attach_cookie", features.attach_cookie,
         "cookies that reach programs (Linux 5.15); without, each probe has a copy of its program");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
-    feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
+    if (!features.perf_buffer || features.perf_buffer_permitted)
+      feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
+    else
+      add("perf_buffer", false, "this user may not open perf event arrays (Linux 4.4)",
+          "run as root");
     feature("kernel_btf", facts_.kernel_btf,
             "types of the kernel, for programs that read its data");
     mechanisms(features);
@@ -115,7 +119,11 @@ private:
                       *facts_.unprivileged_bpf_disabled == 0 ? "" : "not "));
     if (facts_.perf_event_paranoid)
       add("perf_event_paranoid", true,
-          fmt::format("{}: makes no difference to probes", *facts_.perf_event_paranoid));
+          fmt::format("{}: {}", *facts_.perf_event_paranoid,
+                      *facts_.perf_event_paranoid > 2
+                          ? "Debian's and Android's kernels then ask for CAP_SYS_ADMIN for perf "
+                            "events and perf buffers"
+                          : "makes no difference to probes"));
     if (facts_.lockdown)
       add("lockdown", *facts_.lockdown != "confidentiality", *facts_.lockdown,
           "boot without lockdown=confidentiality: it closes tracefs and hides kernel memory");
@@ -167,7 +175,7 @@ private:
     if (!mechanism)
       add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
     else if (!buffer)
-      add("attach", false, buffer.error().message, nothing_helps);
+      add("attach", false, buffer.error().message, fix_of(buffer.error()));
     else
       add("attach", true,
           fmt::format("through {}, events through a {} buffer", to_string(*mechanism),

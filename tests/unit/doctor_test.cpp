@@ -33,7 +33,8 @@ KernelFeatures everything() {
           .tracefs_uprobe = true,
           .tracefs_permitted = true,
           .ring_buffer = true,
-          .perf_buffer = true};
+          .perf_buffer = true,
+          .perf_buffer_permitted = true};
 }
 
 Check check_of(const std::vector<Check>& checks, std::string_view name) {
@@ -124,6 +125,7 @@ TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
   features.ring_buffer = false;
   CHECK(check_of(examine(root_on_linux(), features), "attach").ok);
   features.perf_buffer = false;
+  features.perf_buffer_permitted = false;
   const Check attach = check_of(examine(root_on_linux(), features), "attach");
   CHECK(!attach.ok);
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("nothing you can type"));

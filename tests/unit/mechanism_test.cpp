@@ -15,7 +15,8 @@ constexpr KernelFeatures linux_6_12 = {.uprobe_multi = true,
                                        .tracefs_uprobe = true,
                                        .tracefs_permitted = true,
                                        .ring_buffer = true,
-                                       .perf_buffer = true};
+                                       .perf_buffer = true,
+                                       .perf_buffer_permitted = true};
 
 KernelFeatures linux_6_6() {
   KernelFeatures features = linux_6_12;
@@ -120,6 +121,8 @@ TEST_CASE("the ring buffer is taken where the kernel has it, else the perf buffe
   CHECK(choose_buffer(RecordBuffer::ring, linux_5_4()).error().message ==
         "this kernel has no BPF ring buffer");
   KernelFeatures features = linux_5_4();
+  features.perf_buffer_permitted = false;
+  CHECK(choose_buffer(std::nullopt, features).error().kind == ErrorKind::not_permitted);
   features.perf_buffer = false;
   CHECK(choose_buffer(std::nullopt, features).error().kind == ErrorKind::unsupported);
 }
