@@ -18,8 +18,6 @@
 #include <utility>
 #include <vector>
 
-struct stat;
-
 namespace uprobectl {
 
 // ---------------------------------------------------------------------------------- errors
@@ -206,7 +204,8 @@ public:
   FileChange change() const;
 
 private:
-  MappedFile(UniqueFd fd, Bytes bytes, const struct ::stat& status, std::string path);
+  MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::int64_t modified_ns,
+             std::string path);
 
   UniqueFd fd_;
   Bytes bytes_;

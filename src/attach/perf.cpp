@@ -2,8 +2,6 @@
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/event_source.hpp"
 
-#include <linux/perf_event.h>
-
 namespace uprobectl {
 
 Result<void> place_perf(const Placement& placement, Descriptors& placed) {

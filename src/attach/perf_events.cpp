@@ -3,7 +3,6 @@
 #include "bpf/link_create.hpp"
 
 #include <cerrno>
-#include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

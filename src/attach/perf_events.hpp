@@ -3,7 +3,7 @@
 
 #include "attach/placement.hpp"
 
-struct perf_event_attr;
+#include <linux/perf_event.h>
 
 namespace uprobectl {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <linux/perf_event.h>
 #include <map>
 #include <set>
 #include <tuple>

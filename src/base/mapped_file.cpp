@@ -46,12 +46,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (start == MAP_FAILED) return fail(system_error(errno, path));
     bytes = {static_cast<const std::byte*>(start), size};
   }
-  return MappedFile(std::move(fd), bytes, status, path);
+  return MappedFile(std::move(fd), bytes, {status.st_dev, status.st_ino}, modification_ns(status),
+                    path);
 }
 
-MappedFile::MappedFile(UniqueFd fd, Bytes bytes, const struct ::stat& status, std::string path)
-    : fd_(std::move(fd)), bytes_(bytes), identity_{status.st_dev, status.st_ino},
-      modified_ns_(modification_ns(status)), path_(std::move(path)) {}
+MappedFile::MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::int64_t modified_ns,
+                       std::string path)
+    : fd_(std::move(fd)), bytes_(bytes), identity_(identity), modified_ns_(modified_ns),
+      path_(std::move(path)) {}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})),

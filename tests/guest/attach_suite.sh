@@ -5,7 +5,7 @@
 #
 # Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
 
-folder=$(dirname "$0")
+folder=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/guest/harness.sh
 . "$folder/harness.sh"
 # shellcheck source=tests/guest/hit_scenarios.sh

@@ -107,6 +107,8 @@ def _pack(run: GuestRun, token: str) -> bytes:
 def _qemu_command(run: GuestRun, machine: Architecture, initrd: Path) -> list[str]:
     # oops=panic: a task killed by an oops may leave locks behind and hang the rest; better to end
     # at once, with the words still on the console. panic=-1 and -no-reboot turn that into an exit.
+    # thread=single: with a thread for each processor QEMU lets one run code that another has just
+    # patched, and a kernel that switches a tracepoint or a branch on stumbles over its own int3.
     boot_arguments = (
         f"console={machine.console} quiet oops=panic panic=-1 mitigations=off"
         f" {machine.extra_boot_arguments}"
@@ -115,7 +117,7 @@ def _qemu_command(run: GuestRun, machine: Architecture, initrd: Path) -> list[st
         machine.qemu,
         *machine.machine,
         *("-cpu", run.cpu or machine.cpu),
-        *("-accel", "tcg", "-smp", "2", "-m", str(run.memory)),
+        *("-accel", "tcg,thread=single", "-smp", "2", "-m", str(run.memory)),
         *("-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-no-reboot"),
         *("-kernel", str(run.kernel), "-initrd", str(initrd), "-append", boot_arguments.strip()),
     ]
