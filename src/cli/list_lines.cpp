@@ -13,7 +13,27 @@ struct ListedLine {
   std::uint32_t first = 0;
   std::uint32_t count = 1;
 };
-using LineVisitor = std::function<void(ListedLine, std::optional<std::string_view> demangled)>;
+// symbol: the line's own.
+using LineVisitor = std::function<void(ListedLine, const elf::Symbol& symbol,
+                                       std::optional<std::string_view> demangled)>;
+
+// Reads the own symbols of lines one after another, and says some lines ahead which will be next.
+class LineReader {
+public:
+  LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
+      : symbols_(symbols), lines_(lines) {}
+
+  elf::Symbol next() {
+    constexpr std::size_t ahead = 16;
+    if (next_ + ahead < lines_.size()) symbols_.expect(lines_[next_ + ahead].first);
+    return symbols_[lines_[next_++].first];
+  }
+
+private:
+  const SymbolList& symbols_;
+  std::span<const ListedLine> lines_;
+  std::size_t next_ = 0;
+};
 
 // Symbols without a place come one by one: imports all lie at 0.
 std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
@@ -34,13 +54,10 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
 
 std::vector<std::string_view> raw_names(const SymbolList& symbols,
                                         std::span<const ListedLine> lines) {
-  constexpr std::size_t ahead = 16;
   std::vector<std::string_view> names;
   names.reserve(lines.size());
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i + ahead < lines.size()) symbols.expect(lines[i + ahead].first);
-    names.push_back(symbols[lines[i].first].name);
-  }
+  LineReader reader(symbols, lines);
+  while (names.size() < lines.size()) names.push_back(reader.next().name);
   return names;
 }
 
@@ -48,7 +65,8 @@ void visit_in_turn(const SymbolList& symbols, std::span<const ListedLine> lines,
                    const LineVisitor& visit) {
   const auto raw = raw_names(symbols, lines);
   DemangledNames demangled(raw);
-  for (const ListedLine line : lines) visit(line, demangled.next());
+  LineReader reader(symbols, lines);
+  for (const ListedLine line : lines) visit(line, reader.next(), demangled.next());
 }
 
 // Largest first, equals as they come.
@@ -59,7 +77,8 @@ void sort_by_size(const SymbolList& symbols, std::span<ListedLine> lines) {
   };
   std::vector<SizedLine> sized;
   sized.reserve(lines.size());
-  for (const ListedLine line : lines) sized.push_back({symbols[line.first].size, line});
+  LineReader reader(symbols, lines);
+  for (const ListedLine line : lines) sized.push_back({reader.next().size, line});
   std::ranges::sort(sized, [](const SizedLine& a, const SizedLine& b) {
     return std::tie(b.size, a.line.first) < std::tie(a.size, b.line.first);
   });
@@ -84,12 +103,13 @@ std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLi
   constexpr std::size_t run_text = 512 << 10; // bytes
   const auto raw = raw_names(symbols, lines);
   DemangledNames demangled(raw);
+  LineReader reader(symbols, lines);
   std::vector<Run> runs;
   std::vector<NamedLine> named;
   std::size_t text = 0;
   std::size_t begin = 0;
   for (std::size_t end = 1; end <= lines.size(); ++end) {
-    const elf::Symbol symbol = symbols[lines[end - 1].first];
+    const elf::Symbol symbol = reader.next();
     std::string name(demangled.next().value_or(symbol.name));
     name += display_suffix(symbol);
     text += name.size();
@@ -113,12 +133,14 @@ void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
   std::vector<Run> rests = sort_runs_by_name(symbols, lines);
   struct Head {
     NamedLine next;
+    elf::Symbol symbol;
     Run* rest;
   };
   const auto head_of = [&](Run& run) {
     const ListedLine line = run.front();
     run = run.subspan(1);
-    return Head{{display_name(symbols[line.first]), line}, &run};
+    const elf::Symbol symbol = symbols[line.first];
+    return Head{{display_name(symbol), line}, symbol, &run};
   };
   const auto comes_later = [](const Head& a, const Head& b) { return b.next < a.next; };
   std::vector<Head> heads; // a heap, the first name in front
@@ -126,10 +148,10 @@ void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
   std::make_heap(heads.begin(), heads.end(), comes_later);
   while (!heads.empty()) {
     std::pop_heap(heads.begin(), heads.end(), comes_later);
-    const auto& [name, line] = heads.back().next;
-    const std::size_t suffix = display_suffix(symbols[line.first]).size();
-    visit(line, std::string_view(name).substr(0, name.size() - suffix));
-    Run& rest = *heads.back().rest;
+    const auto& [next, symbol, run] = heads.back();
+    const std::size_t size = next.name.size() - display_suffix(symbol).size();
+    visit(next.line, symbol, std::string_view(next.name).substr(0, size));
+    Run& rest = *run;
     heads.pop_back();
     if (rest.empty()) continue;
     heads.push_back(head_of(rest));
@@ -152,8 +174,9 @@ void for_each_record(const elf::Image& image, std::string_view target, std::stri
   const SymbolList& all = is_all ? symbols : others ? *others : none;
 
   std::vector<elf::Symbol> folded;
-  const LineVisitor visit_line = [&](ListedLine line, std::optional<std::string_view> demangled) {
-    SymbolRecord record{&image, target, real_path, symbols[line.first], demangled};
+  const LineVisitor visit_line = [&](ListedLine line, const elf::Symbol& symbol,
+                                     std::optional<std::string_view> demangled) {
+    SymbolRecord record{&image, target, real_path, symbol, demangled};
     folded.clear();
     for (std::uint32_t i = 1; i < line.count; ++i) folded.push_back(symbols[line.first + i]);
     record.folded = folded;
