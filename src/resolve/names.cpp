@@ -71,7 +71,8 @@ Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
-  const auto matching = list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
+  const auto matching =
+      list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(question.subject()));
   // Parts that are only jumped into are not meant by a pattern that does not name them.
   const bool with_cold = question.function.name.contains(".cold");

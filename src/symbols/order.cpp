@@ -34,9 +34,8 @@ bool comes_before(const elf::Symbol& a, const elf::Symbol& b) {
 std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symbols) {
   std::vector<std::size_t> order(symbols.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    return comes_before(symbols[a], symbols[b]);
-  });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return comes_before(symbols[a], symbols[b]); });
   std::size_t kept = 0;
   bool in_dynsym = false; // one that was kept at this place stands in .dynsym
   for (const std::size_t index : order) {
