@@ -111,10 +111,10 @@ private:
 
 // A word that the loader fills with the address of a function: an entry of the GOT.
 struct ImportSlot {
-  VirtualAddress address; // of the word
-  Symbol symbol;          // as the relocation names it; mostly undefined, but code is also called
-                          // this way that is defined here and may be replaced
-  bool for_plt = false;   // JUMP_SLOT: made for a PLT entry; else GLOB_DAT: read by any code
+  VirtualAddress address;   // of the word
+  std::uint32_t symbol = 0; // index in .dynsym of what the relocation names; mostly undefined, but
+                            // code is also called this way that is defined here and may be replaced
+  bool for_plt = false;     // JUMP_SLOT: made for a PLT entry; else GLOB_DAT: read by any code
 };
 
 struct AddressRange {
@@ -214,8 +214,9 @@ public:
   std::vector<std::string_view> needed_libraries() const;
 
   // The functions' slots that the relocations of PT_DYNAMIC (DT_JMPREL, DT_RELA, DT_REL) name, in
-  // their order. Empty for machines whose relocations are not known here: all but x86-64, i386,
-  // arm64 and arm. DT_ANDROID_REL(A), which hold no JUMP_SLOT, are not unpacked.
+  // their order; each has a symbol with a name. Empty for machines whose relocations are not known
+  // here: all but x86-64, i386, arm64 and arm. DT_ANDROID_REL(A), which hold no JUMP_SLOT, are not
+  // unpacked.
   Result<std::vector<ImportSlot>> import_slots() const;
   // Where the section headers say that the PLT's parts are; empty without section headers.
   std::vector<AddressRange> plt_sections() const;

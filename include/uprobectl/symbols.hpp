@@ -83,11 +83,6 @@ Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions);
 // there itself.
 std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name);
 
-// The other raw names that symbols, sorted by address and name as list_symbols does, give an
-// address.
-std::vector<std::string> alias_names(std::span<const elf::Symbol> sorted, VirtualAddress address,
-                                     std::string_view own);
-
 // "f.constprop.0", "f.cold": named by a compiler after another function.
 bool is_clone(std::string_view raw);
 
@@ -109,10 +104,62 @@ struct SymbolFilter {
   std::uint64_t min_size = 0;    // bytes
 };
 
-// Symbols of both tables, each (name, version, address) once with .dynsym preferred, and PLT
-// entries if their kind is asked for; sorted by address then name. The debug tables count where the
-// image has no .symtab, or where nothing else matches.
-Result<std::vector<elf::Symbol>> list_symbols(const elf::Image& image, const SymbolFilter& filter);
+// Symbols sorted by address, name and version, each of these once with .dynsym preferred. 16 bytes
+// are held of each: as elf::Symbol all of a large library would take ten megabytes, so one is read
+// from its table again whenever it is asked for. A view, as the tables are.
+class SymbolList {
+public:
+  // Where a symbol is to be found.
+  struct Place {
+    VirtualAddress address;
+    std::uint32_t index = 0;     // in its table
+    std::uint16_t table = 0;     // in the tables
+    std::uint16_t stub_size = 0; // bytes of the PLT entry that has the symbol's name; 0: the symbol
+  };
+
+  SymbolList() = default; // empty
+  // Of symbols that the tables have, in any order and with repeats.
+  SymbolList(std::vector<elf::SymbolTable> tables, std::vector<Place> places);
+
+  std::size_t size() const { return places_.size(); }
+  bool empty() const { return places_.empty(); }
+  elf::Symbol operator[](std::size_t index) const;
+  VirtualAddress address(std::size_t index) const { return places_[index].address; }
+  // Says that this one will be asked for soon: reading is mostly waiting for memory.
+  void expect(std::size_t index) const;
+
+  class Iterator {
+  public:
+    using value_type = elf::Symbol;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    Iterator(const SymbolList& list, std::size_t index) : list_(&list), index_(index) {}
+    elf::Symbol operator*() const { return (*list_)[index_]; }
+    Iterator& operator++();
+    Iterator operator++(int);
+    bool operator==(const Iterator&) const = default;
+
+  private:
+    const SymbolList* list_ = nullptr;
+    std::size_t index_ = 0;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+  // The raw names of the address but this one, each once.
+  std::vector<std::string> aliases(VirtualAddress address, std::string_view own) const;
+
+private:
+  void sort_without_repeats();
+
+  std::vector<elf::SymbolTable> tables_;
+  std::vector<Place> places_;
+};
+
+// Symbols of both tables, and PLT entries if their kind is asked for. The debug tables count where
+// the image has no .symtab, or where nothing else matches.
+Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 // The symbol that covers the address, and how far into it the address lies. Sized symbols win over
 // labels, global over weak over local, .dynsym over .symtab; nothing if none covers it.

@@ -32,8 +32,9 @@ struct AttachOptions {
 // "-- COMMAND ARGS…", or -c with both in one text.
 Result<std::vector<std::string>>
 command_of(const OptionParser& parser, const AttachOptions& options, const Arguments& arguments) {
-  if (!options.command_line) return arguments.after_dashes;
-  if (!arguments.after_dashes.empty())
+  const auto& typed = arguments.after_dashes;
+  if (!options.command_line) return std::vector<std::string>(typed.begin(), typed.end());
+  if (!typed.empty())
     return fail(parser.usage_error("there are two commands: that of -c and that behind --"));
   auto words = split_words(*options.command_line);
   if (!words) return fail(parser.usage_error("-c: " + words.error().message));
@@ -156,7 +157,7 @@ void add_options(OptionParser& parser, AttachOptions& options) {
 
 } // namespace
 
-ExitCode run_attach(const std::vector<std::string>& arguments) {
+ExitCode run_attach(std::span<const std::string_view> arguments) {
   OptionParser parser(
       {.command = "attach",
        .usage = "attach [options] TARGET FUNCTION… [-- COMMAND ARGS…]\n"

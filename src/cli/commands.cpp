@@ -26,9 +26,9 @@ constexpr std::array all_commands = {
 
 // The position of the subcommand: the first argument that is neither an option nor the value of
 // one that is the same everywhere.
-std::size_t find_command(const std::vector<std::string>& arguments) {
+std::size_t find_command(std::span<const std::string_view> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
+    const std::string_view argument = arguments[i];
     if (argument == "-o" || argument == "--output" || argument == "--color")
       ++i;
     else if (argument == "--")
@@ -39,7 +39,7 @@ std::size_t find_command(const std::vector<std::string>& arguments) {
   return arguments.size();
 }
 
-ExitCode run_without_command(const std::vector<std::string>& arguments) {
+ExitCode run_without_command(std::span<const std::string_view> arguments) {
   OptionParser::Text text{.command = "", .usage = "COMMAND …", .description = "", .examples = ""};
   text.description = "Resolves names to what the kernel's uprobes need, and probes there.\n\n"
                      "commands:";
@@ -56,10 +56,10 @@ ExitCode run_without_command(const std::vector<std::string>& arguments) {
   return finish_with(parser.usage_error("a subcommand is missing"), options);
 }
 
-ExitCode reject(const std::string& name) {
+ExitCode reject(std::string_view name) {
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
-  Error error{ErrorKind::usage, "unknown subcommand '" + name + "'"};
+  Error error{ErrorKind::usage, "unknown subcommand '" + std::string(name) + "'"};
   const auto near = nearest(name, names);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return finish_with(std::move(error).hint("try 'uprobectl --help'"), {});
@@ -69,11 +69,10 @@ ExitCode reject(const std::string& name) {
 
 std::span<const Command> commands() { return all_commands; }
 
-ExitCode dispatch(std::vector<std::string> arguments) {
+ExitCode dispatch(std::vector<std::string_view> arguments) {
   const std::size_t at = find_command(arguments);
   if (at == arguments.size()) return run_without_command(arguments);
-  const auto command =
-      std::ranges::find(all_commands, std::string_view(arguments[at]), &Command::name);
+  const auto command = std::ranges::find(all_commands, arguments[at], &Command::name);
   if (command == all_commands.end()) return reject(arguments[at]);
   arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
   return command->run(arguments);

@@ -4,28 +4,27 @@
 #include "exit_code.hpp"
 
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 namespace uprobectl::cli {
 
-ExitCode run_resolve(const std::vector<std::string>& arguments);
-ExitCode run_list_symbols(const std::vector<std::string>& arguments);
-ExitCode run_attach(const std::vector<std::string>& arguments);
-ExitCode run_load(const std::vector<std::string>& arguments);
-ExitCode run_list_probes(const std::vector<std::string>& arguments);
-ExitCode run_doctor(const std::vector<std::string>& arguments);
+ExitCode run_resolve(std::span<const std::string_view> arguments);
+ExitCode run_list_symbols(std::span<const std::string_view> arguments);
+ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_load(std::span<const std::string_view> arguments);
+ExitCode run_list_probes(std::span<const std::string_view> arguments);
+ExitCode run_doctor(std::span<const std::string_view> arguments);
 
 struct Command {
   std::string_view name;
   std::string_view usage;
   std::string_view summary;
-  ExitCode (*run)(const std::vector<std::string>& arguments);
+  ExitCode (*run)(std::span<const std::string_view> arguments);
 };
 std::span<const Command> commands();
 
 // Finds the subcommand among the program's arguments and runs it.
-ExitCode dispatch(std::vector<std::string> arguments);
+ExitCode dispatch(std::vector<std::string_view> arguments);
 
 } // namespace uprobectl::cli

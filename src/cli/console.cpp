@@ -71,7 +71,7 @@ void add_extracted_option(OptionParser& parser, bool& extracted) {
 
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
-                                                   const std::vector<std::string>& arguments) {
+                                                   std::span<const std::string_view> arguments) {
   auto parsed = parser.parse(arguments);
   if (!parsed) return std::unexpected(finish_with(parsed.error(), options));
   if (parsed->help) return std::unexpected(print(parser.help(), options));
@@ -149,7 +149,8 @@ ExitCode Console::finish() {
 }
 
 std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(OptionParser::Text text, const std::vector<std::string>& arguments) {
+open_console_without_arguments(OptionParser::Text text,
+                               std::span<const std::string_view> arguments) {
   OptionParser parser(std::move(text));
   CommonOptions options;
   add_common_options(parser, options);

@@ -32,7 +32,7 @@ void add_extracted_option(OptionParser& parser, bool& extracted);
 // line was wrong (reported) or because it asked for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
-                                                   const std::vector<std::string>& arguments);
+                                                   std::span<const std::string_view> arguments);
 
 // The records' way out and the messages' way out of one run.
 class Console {
@@ -73,7 +73,8 @@ private:
 // The console of a command that takes options and nothing else; the exit code of a run that ends
 // here.
 std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(OptionParser::Text text, const std::vector<std::string>& arguments);
+open_console_without_arguments(OptionParser::Text text,
+                               std::span<const std::string_view> arguments);
 
 // Reports a usage error or what kept a run from beginning: on stderr, and as an error record.
 ExitCode finish_with(const Error& error, const CommonOptions& options);

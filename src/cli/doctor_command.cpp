@@ -4,7 +4,7 @@
 
 namespace uprobectl::cli {
 
-ExitCode run_doctor(const std::vector<std::string>& arguments) {
+ExitCode run_doctor(std::span<const std::string_view> arguments) {
   const auto console = open_console_without_arguments(
       {.command = "doctor",
        .usage = "doctor [options]",

@@ -11,7 +11,7 @@ namespace uprobectl::cli {
 // asked for. Of what a line says only one at a time is held: all of 66,000 would take 60 MB.
 // target: shown in each record where several files are listed, else empty.
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
-                     const std::vector<elf::Symbol>& symbols, const ListFilter& filter,
+                     const SymbolList& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit);
 
 } // namespace uprobectl::cli

@@ -4,7 +4,7 @@
 
 namespace uprobectl::cli {
 
-ExitCode run_list_probes(const std::vector<std::string>& arguments) {
+ExitCode run_list_probes(std::span<const std::string_view> arguments) {
   const auto console = open_console_without_arguments(
       {.command = "list-probes",
        .usage = "list-probes [options]",

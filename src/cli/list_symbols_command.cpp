@@ -17,7 +17,7 @@ Result<ListRequest> make_list_request(const OptionParser& parser, const Argument
 
 } // namespace
 
-ExitCode run_list_symbols(const std::vector<std::string>& arguments) {
+ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   OptionParser parser(
       {.command = "list-symbols",
        .usage = "list-symbols [options] TARGET [PATTERN…]",

@@ -75,7 +75,7 @@ public:
 private:
   // Whether a pattern has a share in what all patterns together have listed.
   bool has_matches(const std::string& pattern, const elf::Image& image,
-                   const std::vector<elf::Symbol>& listed) const {
+                   const SymbolList& listed) const {
     const auto names_it = [&](const elf::Symbol& symbol) {
       return matches_pattern(pattern, symbol.name);
     };

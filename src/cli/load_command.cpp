@@ -60,7 +60,7 @@ std::optional<std::string> mistake(const LoadOptions& options,
 
 } // namespace
 
-ExitCode run_load(const std::vector<std::string>& arguments) {
+ExitCode run_load(std::span<const std::string_view> arguments) {
   OptionParser parser(
       {.command = "load",
        .usage = "load OBJECT.o --pin DIR | --unpin DIR",

@@ -104,14 +104,14 @@ std::string message_of(const CLI::ParseError& error) {
 
 } // namespace
 
-Result<Arguments> OptionParser::parse(const std::vector<std::string>& arguments) {
+Result<Arguments> OptionParser::parse(std::span<const std::string_view> arguments) {
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes != arguments.end()) result.after_dashes.assign(dashes + 1, arguments.end());
   // CLI11 would take the next argument for the value: "--output= FILE" must not overwrite FILE.
-  for (const std::string& argument : std::ranges::subrange(arguments.begin(), dashes))
+  for (const std::string_view argument : std::ranges::subrange(arguments.begin(), dashes))
     if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
-      return fail(usage_error("option '" + argument.substr(0, argument.size() - 1) +
+      return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +
                               "' needs a value behind its '='"));
   const auto tail = only_positionals(arguments.begin(), dashes);
   try {

@@ -9,7 +9,7 @@ namespace uprobectl::cli {
 struct Arguments {
   // In order; views of the arguments, or of what the parser keeps: there may be thousands.
   std::vector<std::string_view> positionals;
-  std::vector<std::string> after_dashes; // what follows "--"
+  std::vector<std::string_view> after_dashes; // what follows "--"
   bool help = false;
   bool version = false;
 
@@ -41,7 +41,7 @@ public:
              const std::string& placeholder, const std::string& help);
 
   // usage errors carry the nearest option and where to find help.
-  Result<Arguments> parse(const std::vector<std::string>& arguments);
+  Result<Arguments> parse(std::span<const std::string_view> arguments);
   std::string help() const;
   // A usage error of this subcommand that only the caller can see.
   Error usage_error(std::string message) const;

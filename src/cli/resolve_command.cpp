@@ -111,7 +111,7 @@ private:
 
 } // namespace
 
-ExitCode run_resolve(const std::vector<std::string>& arguments) {
+ExitCode run_resolve(std::span<const std::string_view> arguments) {
   OptionParser parser({.command = "resolve",
                        .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD",
                        .description =

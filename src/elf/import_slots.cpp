@@ -79,7 +79,8 @@ private:
     if (relocation->type != types_.jump_slot && relocation->type != types_.glob_dat) return;
     const auto symbol = symbols_.at(relocation->symbol);
     if (!symbol || symbol->name.empty() || !may_be_function(*symbol)) return;
-    slots_.push_back({{relocation->address}, *symbol, relocation->type == types_.jump_slot});
+    slots_.push_back(
+        {{relocation->address}, relocation->symbol, relocation->type == types_.jump_slot});
   }
 
   const Layout& layout_;

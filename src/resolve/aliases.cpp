@@ -7,7 +7,7 @@ void add_aliases(const elf::Image& image, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
     if (!symbols || !point.symbol) continue;
     const VirtualAddress start{point.address.value - point.symbol_offset};
-    point.aliases = alias_names(*symbols, start, *point.symbol);
+    point.aliases = symbols->aliases(start, *point.symbol);
   }
 }
 

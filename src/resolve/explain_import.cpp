@@ -33,9 +33,11 @@ bool has_plt_entry(const elf::Image& image, std::string_view name) {
 
 std::string why_no_entry(const elf::Image& image, std::string_view name) {
   const auto slots = image.import_slots();
-  const bool has_slot = slots && std::ranges::any_of(*slots, [&](const elf::ImportSlot& slot) {
-                          return slot.symbol.name == name;
-                        });
+  const auto symbols = image.dynamic_symbols();
+  const bool has_slot =
+      slots && symbols && std::ranges::any_of(*slots, [&](const elf::ImportSlot& slot) {
+        return symbols->has_name(slot.symbol, name);
+      });
   if (!has_slot) return "nothing here calls it";
   if (!image.has_section_headers())
     return "code jumps through the GOT (-fno-plt), or the missing section headers would tell";

@@ -71,14 +71,17 @@ Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
-  auto matching = list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
+  const auto matching =
+      list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(question.subject()));
-  std::vector<ProbePoint> points;
   // Parts that are only jumped into are not meant by a pattern that does not name them.
-  if (!question.function.name.contains(".cold"))
-    std::erase_if(*matching, [](const elf::Symbol& symbol) { return is_cold_part(symbol.name); });
+  const bool with_cold = question.function.name.contains(".cold");
+  Symbols meant;
+  for (const elf::Symbol& symbol : *matching)
+    if (with_cold || !is_cold_part(symbol.name)) meant.push_back(symbol);
+  std::vector<ProbePoint> points;
   std::optional<Error> left_out;
-  const Symbols places = places_of(std::move(*matching));
+  const Symbols places = places_of(std::move(meant));
   for (const elf::Symbol& symbol : places) {
     // A symbol that lies, or has no such "+N", is no reason to give up the others.
     auto point = point_of(question, symbol);

@@ -43,6 +43,17 @@ bool is_written(const DemangledName& name, std::string_view wanted) {
   return at != std::string::npos && std::string_view(whole).substr(at) == wanted;
 }
 
+std::vector<elf::Symbol> written_so(const SymbolList& list, std::string_view wanted,
+                                    std::string_view part) {
+  std::vector<elf::Symbol> symbols;
+  for (const elf::Symbol& symbol : list) {
+    if (!looks_mangled(symbol.name) || symbol.name.find(part) == std::string_view::npos) continue;
+    const auto parts = demangle_parts(symbol.name);
+    if (parts && is_written(*parts, wanted)) symbols.push_back(symbol);
+  }
+  return symbols;
+}
+
 } // namespace
 
 bool is_written_name(std::string_view raw, std::string_view name) {
@@ -55,21 +66,14 @@ Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name) {
   const std::string wanted = without_spaces(name);
   const std::string_view part = spelled_part(name);
-  const auto is_other = [&](const elf::Symbol& symbol) {
-    if (!looks_mangled(symbol.name)) return true;
-    if (symbol.name.find(part) == std::string_view::npos) return true;
-    const auto parts = demangle_parts(symbol.name);
-    return !parts || !is_written(*parts, wanted);
-  };
-  auto symbols = list_own_symbols(image, {});
-  if (!symbols) return symbols;
-  std::erase_if(*symbols, is_other);
-  if (symbols->empty()) *symbols = list_debug_symbols(image, {});
-  std::erase_if(*symbols, is_other);
-  if (!symbols->empty()) return symbols;
-  symbols = list_own_symbols(image, {.imports = true});
-  if (symbols) std::erase_if(*symbols, is_other);
-  return symbols;
+  const auto own = list_own_symbols(image, {});
+  if (!own) return fail(own.error());
+  auto symbols = written_so(*own, wanted, part);
+  if (symbols.empty()) symbols = written_so(list_debug_symbols(image, {}), wanted, part);
+  if (!symbols.empty()) return symbols;
+  const auto imports = list_own_symbols(image, {.imports = true});
+  if (!imports) return fail(imports.error());
+  return written_so(*imports, wanted, part);
 }
 
 } // namespace uprobectl

@@ -73,16 +73,6 @@ std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::strin
   return clones;
 }
 
-std::vector<std::string> alias_names(std::span<const elf::Symbol> sorted, VirtualAddress address,
-                                     std::string_view own) {
-  std::vector<std::string> names;
-  for (const elf::Symbol& symbol :
-       std::ranges::equal_range(sorted, address, {}, &elf::Symbol::address))
-    if (symbol.name != own && (names.empty() || names.back() != symbol.name))
-      names.emplace_back(symbol.name);
-  return names;
-}
-
 bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b) {
   if (a.size == 0 || b.size == 0 || !looks_mangled(a.name) || !looks_mangled(b.name)) return false;
   const auto without_clone = [](std::string_view raw) {

@@ -1,7 +1,7 @@
 #include "symbols/list.hpp"
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
-#include "symbols/order.hpp"
+#include "symbols/plt.hpp"
 
 #include <algorithm>
 
@@ -65,17 +65,64 @@ bool is_wanted(const elf::Symbol& symbol, const SymbolFilter& filter) {
   return symbol.size >= filter.min_size && matches_any(filter.patterns, symbol.name);
 }
 
-void collect(const elf::SymbolTable& table, const elf::Image& image, const SymbolFilter& filter,
-             std::vector<elf::Symbol>& symbols) {
-  constexpr std::uint32_t ahead = 16;
-  const Kinds kinds(filter);
-  for (std::uint32_t index = 1; index < table.size(); ++index) {
-    table.expect(index + ahead);
-    if (const auto symbol = table.at(index);
-        symbol && kinds.want(*symbol, image) && is_wanted(*symbol, filter))
-      symbols.push_back(*symbol);
+// Gathers the symbols that a filter asks for.
+class Collector {
+public:
+  Collector(const elf::Image& image, const SymbolFilter& filter)
+      : image_(image), filter_(filter), kinds_(filter) {}
+
+  bool is_empty() const { return places_.empty(); }
+
+  Result<void> add_own() {
+    const auto dynamic = image_.dynamic_symbols();
+    if (!dynamic) return fail(dynamic.error());
+    const auto full = image_.full_symbols();
+    if (!full) return fail(full.error());
+    if (kinds_.has(SymbolKind::plt)) add_plt(*dynamic);
+    // Memory that is not used is never touched, but growing step by step would touch twice what is.
+    if (filter_.patterns.empty()) places_.reserve(places_.size() + dynamic->size() + full->size());
+    add(*dynamic);
+    add(*full);
+    return {};
   }
-}
+
+  void add_debug() {
+    for (const elf::SymbolTable& table : image_.debug_symbols()) add(table);
+  }
+
+  SymbolList take() { return {std::move(tables_), std::move(places_)}; }
+
+private:
+  void add(const elf::SymbolTable& table) {
+    constexpr std::uint32_t ahead = 16;
+    const std::uint16_t number = number_of(table);
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      table.expect(index + ahead);
+      if (const auto symbol = table.at(index);
+          symbol && kinds_.want(*symbol, image_) && is_wanted(*symbol, filter_))
+        places_.push_back({symbol->address, index, number});
+    }
+  }
+
+  void add_plt(const elf::SymbolTable& dynamic) {
+    const std::uint16_t number = number_of(dynamic);
+    for (const PltEntry& entry : find_plt_entries(image_))
+      if (const auto symbol = dynamic.at(entry.symbol);
+          symbol && is_wanted(plt_symbol(*symbol, entry), filter_))
+        places_.push_back({entry.address, entry.symbol, number, entry.size});
+  }
+
+  std::uint16_t number_of(const elf::SymbolTable& table) {
+    tables_.push_back(table);
+    return static_cast<std::uint16_t>(tables_.size() - 1);
+  }
+
+  const elf::Image& image_;
+  const SymbolFilter& filter_;
+  Kinds kinds_;
+  std::vector<elf::SymbolTable> tables_;
+  std::vector<SymbolList::Place> places_;
+};
 
 } // namespace
 
@@ -83,39 +130,26 @@ bool matches_name(const std::string& pattern, std::string_view raw) {
   return matches_any({&pattern, 1}, raw);
 }
 
-Result<std::vector<elf::Symbol>> list_own_symbols(const elf::Image& image,
-                                                  const SymbolFilter& filter) {
-  const auto dynamic = image.dynamic_symbols();
-  if (!dynamic) return fail(dynamic.error());
-  const auto full = image.full_symbols();
-  if (!full) return fail(full.error());
-  std::vector<elf::Symbol> symbols;
-  if (Kinds(filter).has(SymbolKind::plt)) symbols = plt_entries(image);
-  std::erase_if(symbols, [&](const elf::Symbol& entry) { return !is_wanted(entry, filter); });
-  // Memory that is not used is never touched, but growing step by step would touch twice what is.
-  if (filter.patterns.empty()) symbols.reserve(symbols.size() + dynamic->size() + full->size());
-  collect(*dynamic, image, filter, symbols);
-  collect(*full, image, filter, symbols);
-  return sorted_without_repeats(std::move(symbols));
+Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter) {
+  Collector collector(image, filter);
+  if (auto added = collector.add_own(); !added) return fail(std::move(added).error());
+  return collector.take();
 }
 
-std::vector<elf::Symbol> list_debug_symbols(const elf::Image& image, const SymbolFilter& filter) {
-  std::vector<elf::Symbol> symbols;
-  for (const elf::SymbolTable& table : image.debug_symbols())
-    collect(table, image, filter, symbols);
-  return sorted_without_repeats(std::move(symbols));
+SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filter) {
+  Collector collector(image, filter);
+  collector.add_debug();
+  return collector.take();
 }
 
-Result<std::vector<elf::Symbol>> list_symbols(const elf::Image& image, const SymbolFilter& filter) {
-  auto symbols = list_own_symbols(image, filter);
-  if (!symbols || image.debug_symbols().empty()) return symbols;
+Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter) {
+  Collector collector(image, filter);
+  if (auto added = collector.add_own(); !added) return fail(std::move(added).error());
   // The answer is not to depend on whether an earlier question has brought a debug file in: where
   // there is a .symtab, that is the list.
   const auto full = image.full_symbols();
-  if (full && full->size() > 0 && !symbols->empty()) return symbols;
-  const auto more = list_debug_symbols(image, filter);
-  symbols->insert(symbols->end(), more.begin(), more.end());
-  return sorted_without_repeats(std::move(*symbols));
+  if (!full || full->size() == 0 || collector.is_empty()) collector.add_debug();
+  return collector.take();
 }
 
 } // namespace uprobectl

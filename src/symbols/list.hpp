@@ -6,10 +6,9 @@
 namespace uprobectl {
 
 // From .dynsym and .symtab.
-Result<std::vector<elf::Symbol>> list_own_symbols(const elf::Image& image,
-                                                  const SymbolFilter& filter);
+Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 // From the debug tables that the image has been given.
-std::vector<elf::Symbol> list_debug_symbols(const elf::Image& image, const SymbolFilter& filter);
+SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 } // namespace uprobectl

@@ -1,6 +1,7 @@
 #include "symbols/order.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace uprobectl {
@@ -30,12 +31,16 @@ bool comes_before(const elf::Symbol& a, const elf::Symbol& b) {
 
 } // namespace
 
-std::vector<elf::Symbol> sorted_without_repeats(std::vector<elf::Symbol> symbols) {
-  std::ranges::sort(symbols, comes_before);
+std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symbols) {
+  std::vector<std::size_t> order(symbols.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return comes_before(symbols[a], symbols[b]); });
   std::size_t kept = 0;
   bool in_dynsym = false; // one that was kept at this place stands in .dynsym
-  for (const elf::Symbol& symbol : symbols) {
-    const elf::Symbol* last = kept > 0 ? &symbols[kept - 1] : nullptr;
+  for (const std::size_t index : order) {
+    const elf::Symbol& symbol = symbols[index];
+    const elf::Symbol* last = kept > 0 ? &symbols[order[kept - 1]] : nullptr;
     if (last == nullptr || !is_same_place(*last, symbol)) {
       in_dynsym = false;
     } else {
@@ -43,10 +48,10 @@ std::vector<elf::Symbol> sorted_without_repeats(std::vector<elf::Symbol> symbols
       if (in_dynsym && !symbol.version && symbol.table != elf::Table::dynsym) continue;
     }
     in_dynsym = in_dynsym || symbol.table == elf::Table::dynsym;
-    symbols[kept++] = symbol;
+    order[kept++] = index;
   }
-  symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(kept), symbols.end());
-  return symbols;
+  order.resize(kept);
+  return order;
 }
 
 } // namespace uprobectl

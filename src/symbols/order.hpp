@@ -5,9 +5,10 @@
 
 namespace uprobectl {
 
-// By address, name and version; each of these once, .dynsym before .symtab, a typed symbol before a
-// label. An unversioned name outside .dynsym also goes where .dynsym has it at that address in
-// whatever versions: linkers leave the version out of most .symtab names.
-std::vector<elf::Symbol> sorted_without_repeats(std::vector<elf::Symbol> symbols);
+// The indexes of the symbols by address, name and version; each of these once, .dynsym before
+// .symtab, a typed symbol before a label. An unversioned name outside .dynsym also goes where
+// .dynsym has it at that address in whatever versions: linkers leave the version out of most
+// .symtab names.
+std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symbols);
 
 } // namespace uprobectl

@@ -21,8 +21,8 @@ public:
     if (!slots) return;
     by_address_ = std::move(*slots);
     std::ranges::sort(by_address_, [](const elf::ImportSlot& a, const elf::ImportSlot& b) {
-      return std::tuple(a.address, !a.for_plt, a.symbol.name) <
-             std::tuple(b.address, !b.for_plt, b.symbol.name);
+      return std::tuple(a.address, !a.for_plt, a.symbol) <
+             std::tuple(b.address, !b.for_plt, b.symbol);
     });
     const auto repeated = std::ranges::unique(by_address_, {}, &elf::ImportSlot::address);
     by_address_.erase(repeated.begin(), repeated.end());
@@ -30,19 +30,12 @@ public:
 
   std::size_t size() const { return by_address_.size(); }
 
-  std::optional<elf::Symbol> entry(const PltStub& stub) const {
+  std::optional<PltEntry> entry(const PltStub& stub) const {
     const auto found =
         std::ranges::lower_bound(by_address_, stub.slot, {}, &elf::ImportSlot::address);
     if (found == by_address_.end() || found->address != stub.slot) return std::nullopt;
     if (!found->for_plt && !is_in_section(stub.address)) return std::nullopt;
-    elf::Symbol symbol = found->symbol;
-    symbol.address = stub.address;
-    symbol.size = stub.size;
-    symbol.type = elf::SymbolType::function;
-    symbol.table = elf::Table::plt;
-    symbol.defined = true;
-    symbol.thumb = false;
-    return symbol;
+    return PltEntry{stub.address, static_cast<std::uint16_t>(stub.size), found->symbol};
   }
 
   const std::vector<elf::AddressRange>& sections() const { return sections_; }
@@ -73,7 +66,7 @@ CodeBytes code_of(const elf::Image& image, const elf::Segment& segment,
 }
 
 void add_entries(const elf::Image& image, const Slots& slots, const elf::AddressRange& range,
-                 std::vector<elf::Symbol>& entries) {
+                 std::vector<PltEntry>& entries) {
   const elf::Segment* segment = image.segment_of(range.address);
   if (segment == nullptr) return;
   const CodeBytes code = code_of(image, *segment, range);
@@ -81,9 +74,9 @@ void add_entries(const elf::Image& image, const Slots& slots, const elf::Address
     if (const auto entry = slots.entry(stub)) entries.push_back(*entry);
 }
 
-void sort_unique(std::vector<elf::Symbol>& entries) {
-  std::ranges::sort(entries, {}, &elf::Symbol::address);
-  const auto repeated = std::ranges::unique(entries, {}, &elf::Symbol::address);
+void sort_unique(std::vector<PltEntry>& entries) {
+  std::ranges::sort(entries, {}, &PltEntry::address);
+  const auto repeated = std::ranges::unique(entries, {}, &PltEntry::address);
   entries.erase(repeated.begin(), repeated.end());
 }
 
@@ -91,8 +84,18 @@ void sort_unique(std::vector<elf::Symbol>& entries) {
 
 bool can_find_plt_entries(const elf::Machine& machine) { return has_plt_decoder(machine); }
 
-std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
-  std::vector<elf::Symbol> entries;
+elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry) {
+  symbol.address = entry.address;
+  symbol.size = entry.size;
+  symbol.type = elf::SymbolType::function;
+  symbol.table = elf::Table::plt;
+  symbol.defined = true;
+  symbol.thumb = false;
+  return symbol;
+}
+
+std::vector<PltEntry> find_plt_entries(const elf::Image& image) {
+  std::vector<PltEntry> entries;
   const Slots slots(image);
   if (slots.size() == 0) return entries;
   entries.reserve(slots.size());
@@ -109,6 +112,15 @@ std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
   return entries;
 }
 
+std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
+  std::vector<elf::Symbol> symbols;
+  const auto table = image.dynamic_symbols();
+  if (!table) return symbols;
+  for (const PltEntry& entry : find_plt_entries(image))
+    if (const auto symbol = table->at(entry.symbol)) symbols.push_back(plt_symbol(*symbol, entry));
+  return symbols;
+}
+
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address) {
   const elf::Segment* segment = image.segment_of(address);
   if (segment == nullptr || !segment->executable) return std::nullopt;
@@ -117,7 +129,10 @@ std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress 
   const CodeBytes code = code_of(image, *segment, {{address.value - before}, before + 2 * longest});
   for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got())) {
     if (address < stub.address || address.value - stub.address.value >= stub.size) continue;
-    if (const auto entry = Slots(image).entry(stub)) return entry;
+    const auto entry = Slots(image).entry(stub);
+    const auto table = image.dynamic_symbols();
+    if (!entry || !table) continue;
+    if (const auto symbol = table->at(entry->symbol)) return plt_symbol(*symbol, *entry);
   }
   return std::nullopt;
 }

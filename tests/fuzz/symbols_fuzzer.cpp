@@ -1,7 +1,6 @@
 // Looking names up in ELF bytes; the first line of the input is the name or pattern.
 #include "uprobectl/symbols.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 
 using namespace uprobectl;
@@ -29,7 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)symbol_at(*image, {entry.address.value + entry.size - 1});
   }
   if (!all) return 0;
-  (void)find_kin(*image, std::span(*all).first(std::min<std::size_t>(all->size(), 4)));
+  std::vector<elf::Symbol> some;
+  for (std::size_t i = 0; i < all->size() && i < 4; ++i) some.push_back((*all)[i]);
+  (void)find_kin(*image, some);
   for (std::size_t i = 0; i < all->size() && i < 16; ++i) {
     // What is listed is code, so some symbol covers its address.
     if (!symbol_at(*image, (*all)[i].address)) std::abort();

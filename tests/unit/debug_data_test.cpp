@@ -8,7 +8,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-std::vector<std::string> names(const std::vector<elf::Symbol>& symbols) {
+std::vector<std::string> names(const auto& symbols) {
   std::vector<std::string> result;
   for (const auto& symbol : symbols) result.emplace_back(symbol.name);
   return result;

@@ -110,11 +110,11 @@ TEST_CASE("aliases are the other names of an address, each once") {
   const auto all = list_symbols(parse_image(bytes), {});
   REQUIRE(all);
   using Names = std::vector<std::string>;
-  CHECK(alias_names(*all, {0x201010}, "f") == Names{"f_alias"});
-  CHECK(alias_names(*all, {0x201070}, "_ZN1B4sizeEv") == Names{"_ZN1A3getEv"});
-  CHECK(alias_names(*all, {0x201020}, "f.constprop.0").empty());
+  CHECK(all->aliases({0x201010}, "f") == Names{"f_alias"});
+  CHECK(all->aliases({0x201070}, "_ZN1B4sizeEv") == Names{"_ZN1A3getEv"});
+  CHECK(all->aliases({0x201020}, "f.constprop.0").empty());
   // One name in two versions is one name.
   const std::string versioned = sample_elf();
   const auto symbols = list_symbols(parse_image(versioned), {});
-  CHECK(alias_names(*symbols, {0x201040}, "same").empty());
+  CHECK(symbols->aliases({0x201040}, "same").empty());
 }

@@ -89,8 +89,8 @@ Symbols:
   const auto labels = list_symbols(image, {});
   REQUIRE(labels);
   REQUIRE(labels->size() == 2);
-  CHECK(labels->at(0).name == "beyond"); // an index that names no section says nothing
-  CHECK(labels->at(1).name == "label");
+  CHECK((*labels)[0].name == "beyond"); // an index that names no section says nothing
+  CHECK((*labels)[1].name == "label");
   const auto mark = find_by_name(image, "mark");
   REQUIRE(mark);
   REQUIRE(mark->size() == 1);

@@ -23,9 +23,10 @@ Symbol symbol(std::string_view name, Table table,
           .defined = true};
 }
 
-std::string text(std::vector<Symbol> symbols) {
+std::string text(const std::vector<Symbol>& symbols) {
   std::string result;
-  for (const Symbol& s : sorted_without_repeats(std::move(symbols))) {
+  for (const std::size_t index : order_without_repeats(symbols)) {
+    const Symbol& s = symbols[index];
     result += result.empty() ? "" : " ";
     result += std::string(s.name) + "@" + std::string(s.version ? s.version->name : "");
     result += s.table == Table::dynsym ? ":dynsym" : ":symtab";
