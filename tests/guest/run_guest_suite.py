@@ -24,7 +24,7 @@ from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # 
 FIXTURES = ("workload", "crowd", "as-user", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o",
             "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Seconds for one suite: an idle machine needs a quarter of it.
-SUITE_TIMEOUT = 540
+SUITE_TIMEOUT = 1100
 
 
 def main() -> int:

@@ -1,11 +1,14 @@
 """Gets a Debian kernel (and busybox) through apt, unpacked but never installed."""
 
+import contextlib
+import fcntl
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from foreign_apt import Unavailable, configuration
@@ -59,8 +62,22 @@ class Apt:
             ) from error
 
 
+@contextlib.contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Two guests that start together share one apt configuration, and want the same packages."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
     """The path of a vmlinuz of that series, downloaded once per package version."""
+    with _alone(cache):
+        return _fetch_kernel(arch, series, cache)
+
+
+def _fetch_kernel(arch: str, series: str, cache: Path) -> Path:
     folder = cache / f"{arch}-{series}"
     try:
         apt = Apt(arch, cache)
@@ -76,10 +93,11 @@ def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
 
 
 def fetch_busybox(arch: str, cache: Path) -> Path:
-    apt = Apt(arch, cache)
-    version = apt.candidate_version("busybox-static").replace(":", "%3a")
-    folder = cache / f"{arch}-busybox" / version
-    return _unpack(apt, "busybox-static", folder, {"busybox": "bin/busybox"}) / "busybox"
+    with _alone(cache):
+        apt = Apt(arch, cache)
+        version = apt.candidate_version("busybox-static").replace(":", "%3a")
+        folder = cache / f"{arch}-busybox" / version
+        return _unpack(apt, "busybox-static", folder, {"busybox": "bin/busybox"}) / "busybox"
 
 
 def _unpack(apt: Apt, package: str, folder: Path, wanted: dict[str, str]) -> Path:
