@@ -37,6 +37,19 @@ Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request,
   return make_builtin_payload(request);
 }
 
+MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
+                        std::span<const PlannedSite> sites) {
+  // Only at entry the built-in program knows which of several probes of one event it runs for.
+  const auto sharing = std::ranges::count_if(sites, [&](const PlannedSite& site) {
+    return request.program.has_value() || !site.on_return;
+  });
+  const std::size_t processes = std::max<std::size_t>(request.pids.size(), 1);
+  return {.filters_by_pid = !request.pids.empty(),
+          .probes = static_cast<std::size_t>(sharing) * processes,
+          .loaded_by_us = !request.program || !request.program->pinned,
+          .kind = payload.kind()};
+}
+
 // The flow but for the life of a command, which is probed as request.pids.
 Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCommand* command,
                           OutputBuffer& out, Sink& sink, const Reporter& reporter) {
@@ -66,25 +79,19 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   if (!features) return fail(features.error());
   if (auto prepared = payload.prepare(*features); !prepared)
     return fail(std::move(prepared).error());
-  // Only at entry the built-in program knows which of several probes of one event it runs for.
-  const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
-    return request.program.has_value() || !site.on_return;
-  });
-  const auto mechanism = choose_mechanism(
-      request.mechanism, *features,
-      {.filters_by_pid = !request.pids.empty(),
-       .probes = static_cast<std::size_t>(sharing) * std::max<std::size_t>(request.pids.size(), 1),
-       .loaded_by_us = !request.program || !request.program->pinned,
-       .kind = payload.kind()});
+  const auto mechanism =
+      choose_mechanism(request.mechanism, *features, needs_of(request, payload, resolved.sites));
   if (!mechanism) return fail(mechanism.error());
+  if (auto checked = check_unwritten(resolved.points); !checked)
+    return fail(std::move(checked).error());
   auto placed = place(request, *mechanism, payload, resolved, *signals, sink, reporter);
   if (!placed) return fail(std::move(placed).error());
   outcome.some_failed = !resolved.failures.empty();
   const std::vector<ProbePoint>& points = resolved.points;
   const auto earlier =
       request.pids.empty() ? std::vector<MappingSurvey>() : survey_points(points, request.pids);
-  if (auto checked = check_files(points, reporter); !checked)
-    return fail(std::move(checked).error());
+  if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
+  warn_of_replaced(points, reporter);
   if (signals->arrived())
     return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
 

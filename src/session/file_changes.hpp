@@ -5,8 +5,10 @@
 
 namespace uprobectl {
 
-// io where one was written to since it was opened: its offsets may be those of other code. One that
-// was replaced is warned of: its probes stay in the file that was opened.
-Result<void> check_files(std::span<const ProbePoint> points, const Reporter& reporter);
+// io where one was written to since it was opened: its offsets may be those of other code.
+Result<void> check_unwritten(std::span<const ProbePoint> points);
+
+// One that was replaced is no failure: its probes are in the file that was opened.
+void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter);
 
 } // namespace uprobectl

@@ -91,7 +91,7 @@ orders_perf_buffer() { # MECHANISM
   expect_equal 'events' 600 "$(count_records event "pid=$started_pid")"
   # Of each thread they must be in order; those of several are as far as they came in one piece.
   for tid in $(records event | field tid | sort -u); do
-    records event "tid=$tid" | field time_ns >times
+    records event "tid=$tid" | field time_ns >"times"
     sort -n times >times.sorted
     cmp -s times times.sorted || fail "events of thread $tid are out of order"
   done
