@@ -124,6 +124,9 @@ public:
   std::size_t size() const { return places_.size(); }
   bool empty() const { return places_.empty(); }
   elf::Symbol operator[](std::size_t index) const;
+  // The same in two parts, for who needs all names first.
+  std::string_view name(std::size_t index) const;
+  elf::Symbol read(std::size_t index, std::string_view name) const;
   VirtualAddress address(std::size_t index) const { return places_[index].address; }
   // Says that this one will be asked for soon: reading is mostly waiting for memory.
   void expect(std::size_t index) const;
@@ -151,6 +154,7 @@ public:
   std::vector<std::string> aliases(VirtualAddress address, std::string_view own) const;
 
 private:
+  elf::Symbol placed(const Place& place, const std::optional<elf::Symbol>& symbol) const;
   void sort_without_repeats();
 
   std::vector<elf::SymbolTable> tables_;

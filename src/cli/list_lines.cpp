@@ -23,13 +23,17 @@ public:
   LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
       : symbols_(symbols), lines_(lines) {}
 
-  elf::Symbol next() {
-    constexpr std::size_t ahead = 16;
-    if (next_ + ahead < lines_.size()) symbols_.expect(lines_[next_ + ahead].first);
-    return symbols_[lines_[next_++].first];
-  }
+  std::string_view next_name() { return symbols_.name(step()); }
+  elf::Symbol next() { return symbols_[step()]; }
+  elf::Symbol next(std::string_view name) { return symbols_.read(step(), name); }
 
 private:
+  std::size_t step() {
+    constexpr std::size_t ahead = 16;
+    if (next_ + ahead < lines_.size()) symbols_.expect(lines_[next_ + ahead].first);
+    return lines_[next_++].first;
+  }
+
   const SymbolList& symbols_;
   std::span<const ListedLine> lines_;
   std::size_t next_ = 0;
@@ -57,7 +61,7 @@ std::vector<std::string_view> raw_names(const SymbolList& symbols,
   std::vector<std::string_view> names;
   names.reserve(lines.size());
   LineReader reader(symbols, lines);
-  while (names.size() < lines.size()) names.push_back(reader.next().name);
+  while (names.size() < lines.size()) names.push_back(reader.next_name());
   return names;
 }
 
@@ -66,7 +70,8 @@ void visit_in_turn(const SymbolList& symbols, std::span<const ListedLine> lines,
   const auto raw = raw_names(symbols, lines);
   DemangledNames demangled(raw);
   LineReader reader(symbols, lines);
-  for (const ListedLine line : lines) visit(line, reader.next(), demangled.next());
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    visit(lines[i], reader.next(raw[i]), demangled.next());
 }
 
 // Largest first, equals as they come.
