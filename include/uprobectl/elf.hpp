@@ -94,10 +94,8 @@ public:
   // Nothing for an index out of range or an entry whose name lies outside the string table (or is
   // longer than 64 KiB). Compiler-made entries are given too: sections, files, mapping symbols.
   std::optional<Symbol> at(std::uint32_t index) const;
-  // The same in two parts, for who comes back to an entry: its name without the version, and the
-  // entry by its name, which is not looked at again.
+  // Its name alone, without the version, at less cost.
   std::optional<std::string_view> name(std::uint32_t index) const;
-  std::optional<Symbol> at(std::uint32_t index, std::string_view name) const;
 
   // Says that at() will be asked for this entry soon, by somebody who reads on and on: names lie
   // scattered over megabytes, and waiting for the memory of each takes longer than all the rest.
@@ -109,9 +107,6 @@ public:
   bool has_name(std::uint32_t index, std::string_view name) const;
 
 private:
-  std::optional<std::string_view> whole_name(std::uint32_t index) const;
-  std::optional<Symbol> read(std::uint32_t index, std::string_view name) const;
-
   Parts parts_;
   std::uint32_t count_ = 0;
 };

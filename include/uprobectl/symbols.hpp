@@ -9,6 +9,7 @@
 
 #include "uprobectl/elf.hpp"
 
+#include <functional>
 namespace uprobectl {
 
 enum class SymbolKind { function, ifunc, label, object, import, plt };
@@ -27,7 +28,9 @@ std::optional<std::string> demangle(std::string_view raw);
 // less than 4096 names is demangled by the reader itself.
 class DemangledNames {
 public:
-  explicit DemangledNames(std::span<const std::string_view> raw); // outlives this
+  // The raw name by its number; asked from several threads at once, and in no order.
+  using RawName = std::function<std::string_view(std::size_t)>;
+  DemangledNames(std::size_t count, RawName raw);
   ~DemangledNames();
 
   // What demangle() gives for the next name, of which there must be one. Valid until the next call.
@@ -124,9 +127,7 @@ public:
   std::size_t size() const { return places_.size(); }
   bool empty() const { return places_.empty(); }
   elf::Symbol operator[](std::size_t index) const;
-  // The same in two parts, for who needs all names first.
-  std::string_view name(std::size_t index) const;
-  elf::Symbol read(std::size_t index, std::string_view name) const;
+  std::string_view name(std::size_t index) const; // that of the symbol, at less cost
   VirtualAddress address(std::size_t index) const { return places_[index].address; }
   // Says that this one will be asked for soon: reading is mostly waiting for memory.
   void expect(std::size_t index) const;
@@ -154,7 +155,6 @@ public:
   std::vector<std::string> aliases(VirtualAddress address, std::string_view own) const;
 
 private:
-  elf::Symbol placed(const Place& place, const std::optional<elf::Symbol>& symbol) const;
   void sort_without_repeats();
 
   std::vector<elf::SymbolTable> tables_;

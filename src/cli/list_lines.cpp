@@ -23,17 +23,13 @@ public:
   LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
       : symbols_(symbols), lines_(lines) {}
 
-  std::string_view next_name() { return symbols_.name(step()); }
-  elf::Symbol next() { return symbols_[step()]; }
-  elf::Symbol next(std::string_view name) { return symbols_.read(step(), name); }
-
-private:
-  std::size_t step() {
+  elf::Symbol next() {
     constexpr std::size_t ahead = 16;
     if (next_ + ahead < lines_.size()) symbols_.expect(lines_[next_ + ahead].first);
-    return lines_[next_++].first;
+    return symbols_[lines_[next_++].first];
   }
 
+private:
   const SymbolList& symbols_;
   std::span<const ListedLine> lines_;
   std::size_t next_ = 0;
@@ -56,22 +52,20 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
   return lines;
 }
 
-std::vector<std::string_view> raw_names(const SymbolList& symbols,
-                                        std::span<const ListedLine> lines) {
-  std::vector<std::string_view> names;
-  names.reserve(lines.size());
-  LineReader reader(symbols, lines);
-  while (names.size() < lines.size()) names.push_back(reader.next_name());
-  return names;
+// The names of the lines' own symbols, demangled; lines and symbols outlive it.
+DemangledNames demangled_names(const SymbolList& symbols, std::span<const ListedLine> lines) {
+  return {lines.size(), [&symbols, lines](std::size_t index) {
+            constexpr std::size_t ahead = 8;
+            if (index + ahead < lines.size()) symbols.expect(lines[index + ahead].first);
+            return symbols.name(lines[index].first);
+          }};
 }
 
 void visit_in_turn(const SymbolList& symbols, std::span<const ListedLine> lines,
                    const LineVisitor& visit) {
-  const auto raw = raw_names(symbols, lines);
-  DemangledNames demangled(raw);
+  DemangledNames demangled = demangled_names(symbols, lines);
   LineReader reader(symbols, lines);
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    visit(lines[i], reader.next(raw[i]), demangled.next());
+  for (const ListedLine line : lines) visit(line, reader.next(), demangled.next());
 }
 
 // Largest first, equals as they come.
@@ -106,8 +100,7 @@ using Run = std::span<const ListedLine>;
 // Sorts by name within runs. The names of one run are held at a time.
 std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLine> lines) {
   constexpr std::size_t run_text = 512 << 10; // bytes
-  const auto raw = raw_names(symbols, lines);
-  DemangledNames demangled(raw);
+  DemangledNames demangled = demangled_names(symbols, lines);
   LineReader reader(symbols, lines);
   std::vector<Run> runs;
   std::vector<NamedLine> named;

@@ -68,36 +68,24 @@ SymbolTable::SymbolTable(Parts parts) : parts_(std::move(parts)) {
   count_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(fit, UINT32_MAX));
 }
 
-std::optional<std::string_view> SymbolTable::whole_name(std::uint32_t index) const {
+std::optional<std::string_view> SymbolTable::name(std::uint32_t index) const {
   if (index >= count_) return std::nullopt;
   const std::uint64_t offset = index * symbol_size(parts_.machine);
   const auto start =
       read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
-  return start ? name_at(parts_.strings, *start) : std::nullopt;
-}
-
-std::optional<std::string_view> SymbolTable::name(std::uint32_t index) const {
-  const auto whole = whole_name(index);
+  const auto whole = start ? name_at(parts_.strings, *start) : std::nullopt;
   return whole && parts_.table != Table::dynsym ? whole->substr(0, whole->find('@', 1)) : whole;
 }
 
 std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
-  const auto name = whole_name(index);
-  return name ? read(index, *name) : std::nullopt;
-}
-
-std::optional<Symbol> SymbolTable::at(std::uint32_t index, std::string_view name) const {
-  // In other tables the version stands behind the name.
-  return parts_.table == Table::dynsym ? read(index, name) : at(index);
-}
-
-std::optional<Symbol> SymbolTable::read(std::uint32_t index, std::string_view name) const {
   if (index >= count_) return std::nullopt;
   const std::uint64_t offset = index * symbol_size(parts_.machine);
   const auto record = read_symbol(parts_.entries, offset, parts_.machine);
   if (!record) return std::nullopt;
+  const auto name = name_at(parts_.strings, record->name);
+  if (!name) return std::nullopt;
 
-  Symbol symbol{.name = name,
+  Symbol symbol{.name = *name,
                 .address = {record->value},
                 .size = record->size,
                 .type = type_of(record->info),

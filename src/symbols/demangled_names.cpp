@@ -26,12 +26,13 @@ unsigned threads_for(std::size_t names) {
 // A few names in a row, demangled into one text. Those that have no room in it are left out.
 class Batch {
 public:
-  void fill(std::span<const std::string_view> raw, Demangler& demangler) {
+  void fill(const DemangledNames::RawName& raw, std::size_t begin, std::size_t end,
+            Demangler& demangler) {
     text_.clear();
     ends_.clear();
-    for (const std::string_view name : raw) {
+    for (std::size_t i = begin; i < end; ++i) {
       if (text_.size() > largest_batch_text) return;
-      const auto demangled = demangler.whole(name);
+      const auto demangled = demangler.whole(raw(i));
       text_ += demangled.value_or(std::string_view());
       ends_.push_back({text_.size(), demangled.has_value()});
     }
@@ -60,8 +61,8 @@ private:
 // threads are.
 class DemangledNames::Team {
 public:
-  explicit Team(std::span<const std::string_view> names)
-      : names_(names), ring_(threads_for(names.size()) * batches_a_thread) {
+  Team(std::size_t count, RawName raw)
+      : count_(count), raw_(std::move(raw)), ring_(threads_for(count) * batches_a_thread) {
     const std::size_t threads = ring_.size() / batches_a_thread;
     while (threads_.size() + 1 < threads && add_thread()) {
     }
@@ -77,8 +78,8 @@ public:
   std::optional<std::string_view> next() {
     const std::size_t index = next_ % batch_size;
     if (index == 0) batch_ = &read(next_ / batch_size);
-    const std::string_view raw = names_[next_++];
-    return batch_->has(index) ? batch_->at(index) : demangler_.whole(raw);
+    const std::size_t number = next_++;
+    return batch_->has(index) ? batch_->at(index) : demangler_.whole(raw_(number));
   }
 
 private:
@@ -112,14 +113,14 @@ private:
   }
 
   Slot& slot(std::size_t number) { return ring_[number % ring_.size()]; }
-  bool all_claimed() const { return claimed_ * batch_size >= names_.size(); }
+  bool all_claimed() const { return claimed_ * batch_size >= count_; }
   bool may_claim() const { return !all_claimed() && claimed_ < reading_ + ring_.size(); }
 
   void demangle_next(std::unique_lock<std::mutex>& lock, Demangler& demangler) {
     const std::size_t number = claimed_++;
     lock.unlock();
-    const auto rest = names_.subspan(number * batch_size);
-    slot(number).batch.fill(rest.first(std::min(batch_size, rest.size())), demangler);
+    const std::size_t begin = number * batch_size;
+    slot(number).batch.fill(raw_, begin, std::min(begin + batch_size, count_), demangler);
     lock.lock();
     slot(number).done = number;
     changed_.notify_all();
@@ -135,7 +136,8 @@ private:
     }
   }
 
-  std::span<const std::string_view> names_;
+  std::size_t count_; // names
+  RawName raw_;
   // The reader's:
   std::size_t next_ = 0;
   const Batch* batch_ = nullptr;
@@ -151,8 +153,8 @@ private:
   std::vector<std::jthread> threads_; // joined before anything else goes away
 };
 
-DemangledNames::DemangledNames(std::span<const std::string_view> raw)
-    : team_(std::make_unique<Team>(raw)) {}
+DemangledNames::DemangledNames(std::size_t count, RawName raw)
+    : team_(std::make_unique<Team>(count, std::move(raw))) {}
 
 DemangledNames::~DemangledNames() = default;
 

@@ -41,25 +41,16 @@ void SymbolList::sort_without_repeats() {
 }
 
 // An entry that was there is there, unless somebody writes into the file meanwhile.
-elf::Symbol SymbolList::placed(const Place& place, const std::optional<elf::Symbol>& symbol) const {
-  const elf::Symbol read = symbol.value_or(elf::Symbol());
-  if (place.stub_size == 0) return read;
-  return plt_symbol(read, {place.address, place.stub_size, place.index});
-}
-
 elf::Symbol SymbolList::operator[](std::size_t index) const {
   const Place& place = places_[index];
-  return placed(place, tables_[place.table].at(place.index));
+  const auto symbol = tables_[place.table].at(place.index).value_or(elf::Symbol());
+  if (place.stub_size == 0) return symbol;
+  return plt_symbol(symbol, {place.address, place.stub_size, place.index});
 }
 
 std::string_view SymbolList::name(std::size_t index) const {
   const Place& place = places_[index];
   return tables_[place.table].name(place.index).value_or(std::string_view());
-}
-
-elf::Symbol SymbolList::read(std::size_t index, std::string_view name) const {
-  const Place& place = places_[index];
-  return placed(place, tables_[place.table].at(place.index, name));
 }
 
 void SymbolList::expect(std::size_t index) const {

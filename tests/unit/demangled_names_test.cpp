@@ -22,9 +22,8 @@ std::vector<std::string> raw_names(std::size_t count) {
 
 TEST_CASE("names of a list are demangled in its order, however long it is") {
   const std::size_t count = GENERATE(1, 31, 32, 33, 4095, 4096, 20001);
-  const auto owned = raw_names(count);
-  const std::vector<std::string_view> raw(owned.begin(), owned.end());
-  DemangledNames names(raw);
+  const auto raw = raw_names(count);
+  DemangledNames names(count, [&](std::size_t i) { return std::string_view(raw[i]); });
   for (std::size_t i = 0; i < count; ++i) {
     CAPTURE(count, i);
     const auto name = names.next();
@@ -34,22 +33,23 @@ TEST_CASE("names of a list are demangled in its order, however long it is") {
 }
 
 TEST_CASE("a reader may stop in the middle of a long list, or before its first name") {
-  const auto owned = raw_names(20000);
-  const std::vector<std::string_view> raw(owned.begin(), owned.end());
+  const auto raw = raw_names(20000);
   const std::size_t read = GENERATE(0, 1, 100, 5000);
-  DemangledNames names(raw);
+  DemangledNames names(raw.size(), [&](std::size_t i) { return std::string_view(raw[i]); });
   for (std::size_t i = 0; i < read; ++i) static_cast<void>(names.next());
 }
 
-TEST_CASE("an empty list has no names to be demangled") { DemangledNames names({}); }
+TEST_CASE("an empty list has no names to be demangled") {
+  DemangledNames names(0, [](std::size_t) { return std::string_view(); });
+}
 
 // Batches have a bound on their text, so these names do not fit into theirs.
 TEST_CASE("names of thousands of bytes are demangled in a long list, too") {
   const std::string identifier(10000, 'x');
   const std::string raw_text = "_Z10000" + identifier + "v";
-  const std::vector<std::string_view> raw(5000, raw_text);
-  DemangledNames names(raw);
-  for (std::size_t i = 0; i < raw.size(); ++i) {
+  const std::size_t count = 5000;
+  DemangledNames names(count, [&](std::size_t) { return std::string_view(raw_text); });
+  for (std::size_t i = 0; i < count; ++i) {
     CAPTURE(i);
     REQUIRE((names.next() == identifier + "()"));
   }
