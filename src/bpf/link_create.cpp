@@ -99,4 +99,16 @@ std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
   return create(attributes);
 }
 
+int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int32_t pid) {
+  const std::uint64_t offset = 0;
+  const auto link = create_uprobe_multi_link(program, {.path = "/",
+                                                       .offsets = &offset,
+                                                       .cookies = nullptr,
+                                                       .count = 1,
+                                                       .on_return = false,
+                                                       .pid = pid,
+                                                       .attach_type = attach_type});
+  return link ? 0 : link.error();
+}
+
 } // namespace uprobectl

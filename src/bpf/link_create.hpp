@@ -31,4 +31,8 @@ std::expected<UniqueFd, int> create_uprobe_multi_link(int program, const UprobeM
 std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
                                                     std::uint64_t cookie);
 
+// What the kernel says to a multi link in "/", which is no regular file, so that none comes about:
+// how far it gets before it refuses tells what it knows, and what the program is for. An errno.
+int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int32_t pid);
+
 } // namespace uprobectl

@@ -16,15 +16,7 @@ namespace {
 // A multi link to "/", which is no regular file, is refused with EBADF only after the program has
 // been found to be for such links; else with EINVAL. Nothing is ever placed.
 bool is_for_multi_links(int program, ProgramKind kind) {
-  const std::uint64_t offset = 0;
-  const auto link = create_uprobe_multi_link(program, {.path = "/",
-                                                       .offsets = &offset,
-                                                       .cookies = nullptr,
-                                                       .count = 1,
-                                                       .on_return = false,
-                                                       .pid = 0,
-                                                       .attach_type = expected_attach_type(kind)});
-  return !link && link.error() == EBADF;
+  return impossible_multi_link_error(program, expected_attach_type(kind), 0) == EBADF;
 }
 
 std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) {

@@ -1,12 +1,12 @@
 #include "bpf/record_reader.hpp"
 
+#include "bpf/output_event.hpp"
 #include "bpf/record.h"
 
 #include <algorithm>
 #include <bit>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <linux/perf_event.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -51,12 +51,7 @@ class PerfReader final : public RecordReader {
 public:
   // ENOMEM, EPERM, ...: an errno, 0 if it is open.
   int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
-    perf_event_attr attributes{};
-    attributes.size = sizeof(attributes);
-    attributes.type = PERF_TYPE_SOFTWARE;
-    attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
-    attributes.sample_type = PERF_SAMPLE_RAW;
-    attributes.sample_period = 1;
+    perf_event_attr attributes = bpf_output_event();
     attributes.watermark = 1;
     attributes.wakeup_watermark = wake_at;
     buffers_.reset(

@@ -1,8 +1,8 @@
+#include "bpf/output_event.hpp"
 #include "uprobectl/bpf/maps.hpp"
 
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <linux/perf_event.h>
 
 namespace uprobectl {
 
@@ -65,12 +65,7 @@ bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header*
 }
 
 perf_buffer* open_perf_buffer(const UserMap& map, Source& source) {
-  perf_event_attr attributes{};
-  attributes.size = sizeof(attributes);
-  attributes.type = PERF_TYPE_SOFTWARE;
-  attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
-  attributes.sample_type = PERF_SAMPLE_RAW;
-  attributes.sample_period = 1;
+  perf_event_attr attributes = bpf_output_event();
   attributes.wakeup_events = 1;
   return perf_buffer__new_raw(map.fd.get(), perf_pages, &attributes, take_from_perf, &source,
                               nullptr);
