@@ -5,6 +5,7 @@
 
 #include "uprobectl/bpf.hpp"
 
+#include <functional>
 #include <sys/types.h>
 
 namespace uprobectl {

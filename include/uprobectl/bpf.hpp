@@ -1,10 +1,7 @@
-// BPF: what this kernel can do, and the built-in program loaded into it. Everything libbpf knows
-// stays behind this header.
+// BPF: what this kernel can do. Everything libbpf knows stays behind this header and those of bpf/.
 #pragma once
 
 #include "uprobectl/base.hpp"
-
-#include <functional>
 
 namespace uprobectl {
 
@@ -59,57 +56,5 @@ std::string_view to_string(RecordBuffer buffer); // "ring", "perf"
 // The one asked for, or the better one that this kernel has; unsupported with the reason.
 Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
                                    const KernelFeatures& features);
-
-// Sums that the program keeps in the kernel, exact even where events were lost.
-struct ProbeCounts {
-  std::uint64_t entries = 0;
-  std::uint64_t returns = 0;
-};
-
-// The built-in program, its maps and its buffer. Closing it frees all of them.
-class BuiltinProgram {
-public:
-  struct Settings {
-    ProgramKind kind = ProgramKind::plain;
-    RecordBuffer buffer = RecordBuffer::ring;
-    // Cookies reach the program; else there is a copy of it for each, which costs as many loads.
-    // Copies are plain programs.
-    bool cookie = true;
-    // By probe; where they are given, entry probes may share cookies, and with them perf events.
-    std::vector<FileOffset> shared_places = {};
-    std::uint32_t probes = 1;              // numbers are 0 … probes-1
-    std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
-                                           // buffers it is shared by the CPUs
-  };
-
-  // not_permitted names the missing capability or sysctl; unsupported what the kernel lacks; the
-  // last lines of the verifier's log are in the message where it refused.
-  static Result<BuiltinProgram> load(const Settings& settings);
-
-  BuiltinProgram(BuiltinProgram&&) noexcept;
-  BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
-  ~BuiltinProgram();
-
-  // What is to run at a probe, and the cookie to attach it with, if cookies there are.
-  LoadedProgram program(std::uint32_t probe, bool on_return) const;
-  std::uint64_t cookie(std::uint32_t probe, bool on_return) const;
-
-  // Hits are counted and recorded only while armed; after load it is not.
-  Result<void> arm(bool on);
-
-  int poll_fd() const; // readable when the program asks to be drained
-  // Hands out the records that wait, in order (of perf buffers: those that wait now among
-  // themselves), until visit returns false, and no more of them than a hot probe can fill in
-  // meanwhile. True if some may be left.
-  bool drain(const std::function<bool(Bytes)>& visit);
-
-  std::uint64_t lost() const;              // records that found the buffer full, since load
-  std::vector<ProbeCounts> counts() const; // by number
-
-private:
-  struct State;
-  explicit BuiltinProgram(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
 
 } // namespace uprobectl

@@ -1,9 +1,10 @@
-// Records of programs -> events. The layout of the built-in program's is src/bpf/record.h, shared
-// with the program itself; those of users' programs are read by their BTF types.
+// Records of programs -> events. Those of the built-in program are read by events/plan.hpp, those
+// of users' programs here, by their BTF types.
 #pragma once
 
 #include "uprobectl/bpf/maps.hpp"
 #include "uprobectl/bpf/types.hpp"
+#include "uprobectl/events/arguments.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <array>
@@ -23,6 +24,16 @@ struct UserRecord {
   std::vector<std::byte> raw;
 };
 
+// An argument, or a return value, as its type has it.
+struct ArgumentValue {
+  std::string_view name; // borrowed
+  ArgumentType type = ArgumentType::x64;
+  std::uint64_t number = 0;         // integers, extended as their type says
+  std::string bytes;                // strings and buffers
+  bool truncated = false;           // there were more of them
+  std::optional<std::string> error; // why there is no value
+};
+
 // Of a record only `kind` and `record` say something.
 struct Event {
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
@@ -32,13 +43,21 @@ struct Event {
   std::string comm;                  // at most 15 bytes, as the kernel has it
   const ProbePoint* point = nullptr; // borrowed from the list given to decode_event
   EventKind kind = EventKind::entry;
-  std::array<std::uint64_t, 6> arguments = {}; // entry: the first six integer registers
-  std::uint64_t return_value = 0;              // on_return: the return register
-  std::shared_ptr<const UserRecord> record;    // record
+  // Of an entry, or where calls are paired of a return: the six integer arguments, unless others
+  // were asked for.
+  bool has_arguments = false;
+  std::array<std::uint64_t, 6> arguments = {};
+  std::optional<std::vector<ArgumentValue>> typed; // what was asked for
+  std::uint64_t return_value = 0;                  // on_return: the return register
+  std::optional<ArgumentValue> typed_return;       // where its type was said
+  std::optional<std::uint64_t> latency_ns;         // on_return of a paired call
+  std::vector<std::uint64_t> registers;            // where asked for, as register_names() has them
+  std::optional<std::uint32_t> ns_pid;             // pid in the process's own pid namespace
+  std::shared_ptr<const UserRecord> record;        // record
 };
 
-// corrupt if the record is too short or names a probe that is not in the list.
-Result<Event> decode_event(Bytes record, std::span<const ProbePoint> points);
+// What the elements of Event::registers are called on this machine.
+std::span<const std::string_view> register_names();
 
 // Reads the records of a user's program.
 class UserRecordDecoder {

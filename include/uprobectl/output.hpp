@@ -6,6 +6,7 @@
 #include "uprobectl/bpf/object.hpp"
 #include "uprobectl/doctor.hpp"
 #include "uprobectl/events.hpp"
+#include "uprobectl/events/histogram.hpp"
 #include "uprobectl/inventory.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -83,6 +84,23 @@ struct ProbeRecord {
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // why it never fired
 };
+// How often a probe was hit, or one process hit it.
+struct CountRecord {
+  const ProbePoint* point = nullptr;
+  bool on_return = false; // returns, as against entries or pairs of both
+  std::uint64_t count = 0;
+  std::optional<std::uint32_t> pid; // where processes are counted for themselves
+  std::string_view comm;            // of pid
+  std::uint64_t since_ns = 0;       // CLOCK_MONOTONIC: what happened from then ...
+  std::uint64_t time_ns = 0;        // ... to then
+};
+struct HistogramRecord {
+  const ProbePoint* point = nullptr;
+  bool in_nanoseconds = false; // latencies; else numbers of the probed code
+  Histogram histogram;
+  std::uint64_t since_ns = 0; // as for counts
+  std::uint64_t time_ns = 0;
+};
 // What a map of a user's program held at the end.
 struct MapEntryRecord {
   std::string_view map;
@@ -134,6 +152,9 @@ public:
   virtual void check(const Check& check) = 0;
   virtual void attached(const AttachedRecord& record) = 0;
   virtual void event(const Event& event) = 0;
+  virtual void count(const CountRecord& record) = 0;
+  virtual void histogram(const HistogramRecord& record) = 0;
+  virtual void settle() = 0; // rows that wait to be aligned with later ones are written
   virtual void probe(const ProbeRecord& record) = 0;
   virtual void map_entry(const MapEntryRecord& record) = 0;
   virtual void lost(const LostRecord& record) = 0;

@@ -4,6 +4,7 @@
 
 #include "uprobectl/attach.hpp"
 #include "uprobectl/bpf/pinned.hpp"
+#include "uprobectl/events/plan.hpp"
 #include "uprobectl/output.hpp"
 
 #include <chrono>
@@ -30,8 +31,13 @@ struct AttachRequest {
   TargetOptions target_options;       // but for its pids, which are those below
   std::vector<std::string> functions; // FUNCTIONs as typed
   ResolveOptions resolve_options;     // how they are taken
-  bool on_entry = true;
-  bool on_return = false;
+  std::vector<std::string> excluded; // patterns of names that FUNCTIONs must not stand for
+  Inspection inspection;             // what is looked at at each hit
+  bool counts = false;               // show how often each was hit ...
+  bool histograms = false;           // ... or what was measured, at the end ...
+  std::optional<std::chrono::nanoseconds> interval; // ... and each time so much has passed
+  std::optional<std::size_t> top;                   // only so many, those with the most hits
+  std::optional<std::uint64_t> expected_hits;       // of each probe, else the run has failed
   std::vector<pid_t> pids;          // empty: every process
   std::vector<std::string> command; // started for the run and alone probed; then without pids
   std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
@@ -48,6 +54,7 @@ struct AttachOutcome {
   enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
   Ending ending = Ending::dry_run;
   bool some_failed = false; // with keep_going: a FUNCTION was left out
+  bool too_few_hits = false; // a probe had less than expected_hits
   // The command's exit status, or 128 + the signal that ended it; nothing where it still runs.
   std::optional<int> command_status;
 };

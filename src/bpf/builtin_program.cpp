@@ -1,69 +1,39 @@
+#include "bpf/builtin_object.hpp"
 #include "bpf/descriptor_limit.hpp"
-#include "bpf/embedded.hpp"
-#include "bpf/link_create.hpp"
-#include "bpf/permission.hpp"
-#include "bpf/probe_copy.hpp"
-#include "bpf/record.h"
 #include "bpf/record_reader.hpp"
-#include "bpf/verifier_log.hpp"
-#include "uprobectl/bpf.hpp"
 
-#include <algorithm>
-#include <array>
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-#include <map>
 
 namespace uprobectl {
 
-namespace {
-
-struct CloseObject {
-  void operator()(bpf_object* object) const { bpf_object__close(object); }
-};
-Bytes image_for(const BuiltinProgram::Settings& settings) {
-  if (settings.buffer == RecordBuffer::perf)
-    return settings.cookie ? builtin_perf_cookie() : builtin_perf_number();
-  return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
-}
-
-std::uint64_t sum_over_cpus(int map, std::uint32_t index) {
-  std::vector<std::uint64_t> values(static_cast<std::size_t>(libbpf_num_possible_cpus()));
-  if (bpf_map_lookup_elem(map, &index, values.data()) != 0) return 0;
-  std::uint64_t sum = 0;
-  for (const auto value : values) sum += value;
-  return sum;
-}
-
-} // namespace
-
 struct BuiltinProgram::State {
   Settings settings;
-  std::unique_ptr<bpf_object, CloseObject> object;
+  std::vector<BuiltinObject> objects; // by variant
   std::unique_ptr<RecordReader> reader;
-  // At entry and on return; owned by object, like the maps.
-  std::array<const bpf_program*, 2> programs{};
-  std::vector<std::uint64_t> entry_cookies;                // by probe
-  std::array<std::map<std::uint64_t, UniqueFd>, 2> copies; // by cookie, where none is handed over
-  int hits = -1;
-  int lost = -1;
-  int armed = -1;
+  std::vector<std::uint64_t> entry_cookies; // by probe
+  std::size_t processors = 1;
+
+  const BuiltinObject& object_of(std::uint32_t probe) const {
+    return objects[settings.variant_of.empty() ? 0 : settings.variant_of[probe]];
+  }
 
   Result<void> make_copies() {
     raise_descriptor_limit();
-    for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
-      for (std::size_t way = 0; way < programs.size(); ++way) {
-        const std::uint64_t cookie = way == 0 ? entry_cookies[probe] : probe;
-        if (copies[way].contains(cookie)) continue;
-        auto copy = load_copy_with_cookie(programs[way], cookie);
-        if (!copy) return fail(bpf_load_error(copy.error(), "cannot load a BPF program per probe"));
-        copies[way][cookie] = std::move(*copy);
-      }
+    for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
+      BuiltinObject& object = objects[settings.variant_of.empty() ? 0 : settings.variant_of[probe]];
+      for (const ProbeRole role :
+           {ProbeRole::entry, ProbeRole::on_return, ProbeRole::return_instruction})
+        if (auto made =
+                object.make_copy(role, role == ProbeRole::entry ? entry_cookies[probe] : probe);
+            !made)
+          return made;
+    }
     return {};
   }
 
   // What finds its place within a page taken goes to the next event.
-  Result<void> share_cookies(int places) {
+  Result<void> share_cookies() {
+    const int places = objects.front().map("places");
     std::map<std::uint32_t, std::uint32_t> events; // how many by the place within a page
     for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
       const std::uint64_t offset = settings.shared_places[probe].value;
@@ -75,6 +45,24 @@ struct BuiltinProgram::State {
     }
     return {};
   }
+
+  Result<void> watch_cgroup() {
+    const std::uint32_t first = 0;
+    const auto group = static_cast<std::uint32_t>(settings.cgroup);
+    if (const int error =
+            bpf_map_update_elem(objects.front().map("cgroups"), &first, &group, BPF_ANY);
+        error != 0)
+      return fail(system_error(-error, "cannot restrict probes to the control group"));
+    return {};
+  }
+
+  // The values of all CPUs.
+  template <typename Value>
+  std::vector<Value> on_all_cpus(const char* map, std::uint32_t index) const {
+    std::vector<Value> values(processors);
+    if (bpf_map_lookup_elem(objects.front().map(map), &index, values.data()) != 0) values.clear();
+    return values;
+  }
 };
 
 BuiltinProgram::BuiltinProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -82,70 +70,53 @@ BuiltinProgram::BuiltinProgram(BuiltinProgram&&) noexcept = default;
 BuiltinProgram& BuiltinProgram::operator=(BuiltinProgram&&) noexcept = default;
 BuiltinProgram::~BuiltinProgram() = default;
 
+builtin_settings BuiltinProgram::plain_settings() {
+  builtin_settings settings{};
+  settings.flags = SEND_RECORDS;
+  settings.record_size = sizeof(probe_record) + RECORD_VALUES * sizeof(std::uint64_t);
+  settings.pointer_size = 8;
+  return settings;
+}
+
 Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   libbpf_set_print(nullptr); // its messages go to stderr in a form of its own
 
   auto state = std::make_unique<State>();
   state->settings = settings;
-  std::string log(64 << 10, '\0');
-  LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
-              .kernel_log_buf = log.data(), .kernel_log_size = log.size());
-  const Bytes image = image_for(settings);
-  state->object.reset(bpf_object__open_mem(image.data(), image.size(), &options));
-  if (!state->object) return fail(system_error(errno, "cannot open the built-in BPF object"));
-
-  bpf_object* object = state->object.get();
-  bpf_map* records = bpf_object__find_map_by_name(object, "records");
-  bpf_map* hits = bpf_object__find_map_by_name(object, "hits");
-  bpf_map* places = bpf_object__find_map_by_name(object, "places");
-  const bool shares = settings.shared_places.size() == settings.probes && settings.probes > 1;
-  if (shares) bpf_map__set_max_entries(places, settings.probes);
-  // Of perf buffers there are as many as CPUs, which libbpf sees to.
-  if (settings.buffer == RecordBuffer::ring)
-    bpf_map__set_max_entries(records, settings.buffer_bytes);
-  bpf_map__set_max_entries(hits, std::max(settings.probes, 1U) * 2);
-
-  bpf_program* program = nullptr;
-  bpf_object__for_each_program(program, object) {
-    bpf_program__set_expected_attach_type(
-        program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
+  state->processors = static_cast<std::size_t>(libbpf_num_possible_cpus());
+  if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
+  for (const builtin_settings& variant : state->settings.variants) {
+    auto object = BuiltinObject::load(state->settings, variant,
+                                      state->objects.empty() ? nullptr : &state->objects.front());
+    if (!object) return fail(std::move(object).error());
+    state->objects.push_back(std::move(*object));
   }
-  if (const int error = bpf_object__load(object); error != 0) {
-    Error failure = bpf_load_error(-error, "cannot load the built-in BPF program");
-    const std::string verifier = last_lines(log.c_str(), 3);
-    if (!verifier.empty()) failure = std::move(failure).hint("the verifier said: " + verifier);
-    return fail(std::move(failure));
-  }
-
-  state->programs = {bpf_object__find_program_by_name(object, "on_entry"),
-                     bpf_object__find_program_by_name(object, "on_return")};
   for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
     state->entry_cookies.push_back(probe);
-  if (shares)
-    if (auto shared = state->share_cookies(bpf_map__fd(places)); !shared)
-      return fail(std::move(shared).error());
+  if (settings.shared_places.size() == settings.probes && settings.probes > 1)
+    if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
+  if (settings.cgroup >= 0)
+    if (auto watched = state->watch_cgroup(); !watched) return fail(std::move(watched).error());
   if (!settings.cookie)
     if (auto copied = state->make_copies(); !copied) return fail(std::move(copied).error());
-  state->hits = bpf_map__fd(hits);
-  state->lost = bpf_map__fd(bpf_object__find_map_by_name(object, "lost"));
-  state->armed = bpf_map__fd(bpf_object__find_map_by_name(object, ".bss"));
+  const int records = state->objects.front().map("records");
   auto reader = settings.buffer == RecordBuffer::ring
-                    ? open_ring_reader(bpf_map__fd(records))
-                    : open_perf_reader(bpf_map__fd(records), settings.buffer_bytes);
+                    ? open_ring_reader(records)
+                    : open_perf_reader(records, settings.buffer_bytes);
   if (!reader) return fail(std::move(reader).error());
   state->reader = std::move(*reader);
   return BuiltinProgram(std::move(state));
 }
 
-LoadedProgram BuiltinProgram::program(std::uint32_t probe, bool on_return) const {
-  const std::size_t way = on_return ? 1 : 0;
-  return {.fd = state_->settings.cookie ? bpf_program__fd(state_->programs[way])
-                                        : state_->copies[way].at(cookie(probe, on_return)).get(),
+LoadedProgram BuiltinProgram::program(std::uint32_t probe, ProbeRole role) const {
+  const BuiltinObject& object = state_->object_of(probe);
+  return {.fd = state_->settings.cookie ? bpf_program__fd(object.program(role))
+                                        : object.copy(role, cookie(probe, role)),
           .kind = state_->settings.kind};
 }
 
-std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, bool on_return) const {
-  return on_return ? probe : state_->entry_cookies[probe];
+std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role) const {
+  return role == ProbeRole::entry ? state_->entry_cookies[probe] : probe;
 }
 
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
@@ -153,8 +124,10 @@ int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 Result<void> BuiltinProgram::arm(bool on) {
   const std::uint32_t index = 0;
   const std::uint32_t value = on ? 1 : 0; // .bss holds nothing but `armed`
-  if (const int error = bpf_map_update_elem(state_->armed, &index, &value, BPF_ANY); error != 0)
-    return fail(system_error(-error, "cannot arm the BPF program"));
+  for (const BuiltinObject& object : state_->objects)
+    if (const int error = bpf_map_update_elem(object.map(".bss"), &index, &value, BPF_ANY);
+        error != 0)
+      return fail(system_error(-error, "cannot arm the BPF program"));
   return {};
 }
 
@@ -162,14 +135,60 @@ bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {
   return state_->reader->drain(visit);
 }
 
-std::uint64_t BuiltinProgram::lost() const { return sum_over_cpus(state_->lost, 0); }
+std::uint64_t BuiltinProgram::lost() const {
+  std::uint64_t sum = 0;
+  for (const auto value : state_->on_all_cpus<std::uint64_t>("lost", 0)) sum += value;
+  return sum;
+}
 
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
   std::vector<ProbeCounts> result(state_->settings.probes);
   for (std::uint32_t probe = 0; probe < result.size(); ++probe)
-    result[probe] = {.entries = sum_over_cpus(state_->hits, probe * 2),
-                     .returns = sum_over_cpus(state_->hits, probe * 2 + 1)};
+    for (const auto& [counters] : state_->on_all_cpus<probe_counts>("counters", probe)) {
+      result[probe].entries += counters[COUNTED_ENTRIES];
+      result[probe].returns += counters[COUNTED_RETURNS];
+      result[probe].left_out += counters[COUNTED_OUT];
+      result[probe].unpaired += counters[COUNTED_UNPAIRED];
+    }
   return result;
+}
+
+std::vector<ProcessCount> BuiltinProgram::process_counts() const {
+  const int map = state_->objects.front().map("process_counts");
+  std::vector<ProcessCount> result;
+  process_probe key{};
+  const process_probe* previous = nullptr;
+  while (bpf_map_get_next_key(map, previous, &key) == 0) {
+    process_count value{};
+    if (bpf_map_lookup_elem(map, &key, &value) == 0)
+      result.push_back({.probe = key.probe,
+                        .pid = key.process,
+                        .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
+                        .count = value.count});
+    previous = &key;
+  }
+  return result;
+}
+
+Histogram BuiltinProgram::histogram(std::uint32_t probe) const {
+  constexpr std::uint64_t sign = 1ULL << 63;
+  Histogram sum;
+  std::uint64_t highest = 0;
+  std::uint64_t lowest = 0;
+  for (const histogram_counts& each : state_->on_all_cpus<histogram_counts>("histograms", probe)) {
+    sum.buckets.resize(HISTOGRAM_BUCKETS);
+    for (std::size_t i = 0; i < sum.buckets.size(); ++i) sum.buckets[i] += each.buckets[i];
+    sum.total += each.total;
+    sum.negative += each.negative;
+    highest = std::max<std::uint64_t>(highest, each.highest);
+    lowest = std::max<std::uint64_t>(lowest, each.lowest);
+  }
+  sum.count = sum.negative;
+  for (const std::uint64_t count : sum.buckets) sum.count += count;
+  if (sum.count == 0) return {};
+  sum.max = static_cast<std::int64_t>(highest ^ sign);
+  sum.min = static_cast<std::int64_t>(~lowest ^ sign);
+  return sum;
 }
 
 } // namespace uprobectl

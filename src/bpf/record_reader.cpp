@@ -1,7 +1,7 @@
 #include "bpf/record_reader.hpp"
 
 #include "bpf/output_event.hpp"
-#include "bpf/record.h"
+#include "uprobectl/bpf/record.h"
 
 #include <algorithm>
 #include <bit>
@@ -63,8 +63,10 @@ public:
   bool drain(const Visit& visit) override {
     // After what an earlier visit left the buffers themselves are yet to be looked at.
     const bool more = next_ < waiting_.size() || collect();
-    while (next_ < waiting_.size())
-      if (!visit(std::as_bytes(std::span(&waiting_[next_++], 1)))) return true;
+    while (next_ < waiting_.size()) {
+      const Waiting& next = waiting_[next_++];
+      if (!visit(Bytes(bytes_).subspan(next.begin, next.size))) return true;
+    }
     return more;
   }
 
@@ -72,6 +74,7 @@ private:
   // True if a buffer had more than its share.
   bool collect() {
     waiting_.clear();
+    bytes_.clear();
     next_ = 0;
     bool more = false;
     const std::size_t cpus = std::max<std::size_t>(perf_buffer__buffer_cnt(buffers_.get()), 1);
@@ -80,7 +83,7 @@ private:
       perf_buffer__consume_buffer(buffers_.get(), i);
       more = more || left_ == 0;
     }
-    std::ranges::sort(waiting_, {}, &probe_record::time_ns);
+    std::ranges::sort(waiting_, {}, &Waiting::time_ns);
     return more;
   }
 
@@ -91,16 +94,25 @@ private:
     constexpr std::size_t start = sizeof(perf_event_header) + sizeof(std::uint32_t);
     if (header->type != PERF_RECORD_SAMPLE || header->size < start + sizeof(probe_record))
       return LIBBPF_PERF_EVENT_CONT;
+    const Bytes body{reinterpret_cast<const std::byte*>(header) + start, header->size - start};
     probe_record record;
-    std::memcpy(&record, reinterpret_cast<const std::byte*>(header) + start, sizeof(record));
-    reader.waiting_.push_back(record);
+    std::memcpy(&record, body.data(), sizeof(record));
+    reader.waiting_.push_back(
+        {.time_ns = record.time_ns, .begin = reader.bytes_.size(), .size = body.size()});
+    reader.bytes_.insert(reader.bytes_.end(), body.begin(), body.end());
     return --reader.left_ != 0 ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
   }
 
   struct Free {
     void operator()(perf_buffer* buffers) const { perf_buffer__free(buffers); }
   };
-  std::vector<probe_record> waiting_;
+  struct Waiting {
+    std::uint64_t time_ns = 0;
+    std::size_t begin = 0; // in bytes_
+    std::size_t size = 0;  // with the padding
+  };
+  std::vector<Waiting> waiting_;
+  std::vector<std::byte> bytes_;
   std::size_t next_ = 0;                       // of waiting_, to be handed out
   std::size_t left_ = 0;                       // that the buffer being read may add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`

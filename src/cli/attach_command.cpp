@@ -1,6 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "duration.hpp"
+#include "inspection_options.hpp"
 #include "numbers.hpp"
 #include "program_options.hpp"
 #include "record_file.hpp"
@@ -13,8 +14,6 @@ namespace {
 struct AttachOptions {
   std::optional<std::string> duration;
   std::vector<std::string> pids;
-  bool entry = false;
-  bool on_return = false;
   std::optional<std::string> max_events;
   std::optional<std::string> mechanism;
   std::optional<std::string> buffer;
@@ -27,6 +26,7 @@ struct AttachOptions {
   std::optional<std::string> command_line;
   bool forward_exit = false;
   ProgramOptions program;
+  InspectionOptions inspection;
 };
 
 // "-- COMMAND ARGS…", or -c with both in one text.
@@ -76,12 +76,13 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   request.target = std::move(line->target);
   request.functions = std::move(line->functions);
   request.program = std::move(*program);
-  if (request.program) request.program->direction_by_section = !options.entry && !options.on_return;
-  if (by_sections && (options.entry || options.on_return))
+  const bool directed = options.inspection.entry || options.inspection.on_return;
+  if (request.program) request.program->direction_by_section = !directed;
+  if (by_sections && directed)
     return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
                                    "--entry and --return do not"));
-  request.on_return = options.on_return;
-  request.on_entry = options.entry || !options.on_return;
+  if (auto applied = apply(parser, options.inspection, request); !applied)
+    return fail(std::move(applied).error());
   request.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
   request.resolve_options = options.resolve;
@@ -134,9 +135,7 @@ void add_options(OptionParser& parser, AttachOptions& options) {
   parser.text("-c", options.command_line, "COMMAND",
               "start the command, probe only it and end with it; or behind --");
   parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
-  parser.flag("--entry", options.entry, "probe where functions begin (the default)");
-  parser.flag("-r,--return", options.on_return,
-              "probe where they return; with --entry both, alone instead");
+  add_inspection_options(parser, options.inspection);
   parser.text("-n,--max-events", options.max_events, "N", "end after N events");
   parser.text("--mechanism", options.mechanism, "HOW",
               "auto, multi (Linux 6.6), perf (Linux 5.15), perf-ioctl or tracefs");
@@ -194,7 +193,8 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
   const ExitCode code = (*console)->finish();
-  if (code != ExitCode::done || outcome->some_failed) return ExitCode::failed;
+  if (code != ExitCode::done || outcome->some_failed || outcome->too_few_hits)
+    return ExitCode::failed;
   const int forwarded = options.forward_exit ? outcome->command_status.value_or(0) : 0;
   return static_cast<ExitCode>(forwarded);
 }

@@ -1,19 +1,77 @@
-#include "bpf/record.h"
-#include "uprobectl/events.hpp"
+#include "uprobectl/events/plan.hpp"
+
+#include <algorithm>
+#include <cerrno>
 
 namespace uprobectl {
 
-Result<Event> decode_event(Bytes record, std::span<const ProbePoint> points) {
-  probe_record raw;
-  if (record.size() < sizeof(raw))
-    return fail(ErrorKind::corrupt, "a record of the BPF program has " +
-                                        std::to_string(record.size()) + " bytes where " +
-                                        std::to_string(sizeof(raw)) + " are needed");
-  std::memcpy(&raw, record.data(), sizeof(raw));
-  if (raw.cookie >= points.size() || raw.kind > RECORD_RETURN)
+namespace {
+
+Error too_short(std::size_t size, std::size_t needed) {
+  return {ErrorKind::corrupt, "a record of the BPF program has " + std::to_string(size) +
+                                  " bytes where " + std::to_string(needed) + " are needed"};
+}
+
+// Records come from the kernel in one piece: that the whole has the size that was asked for is
+// checked before anything is read.
+template <typename Value>
+Value value_at(Bytes record, std::size_t offset) {
+  Value value;
+  std::memcpy(&value, record.data() + offset, sizeof(value));
+  return value;
+}
+
+std::string hex_of(std::uint64_t value) {
+  char text[19];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
+                              std::size_t index) {
+  const auto result =
+      value_at<reading_result>(record, sizeof(probe_record) + index * sizeof(reading_result));
+  ArgumentValue value{
+      .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
+  if (result.status < 0) {
+    const bool found = is_memory(spec.type) && result.value != 0;
+    value.error = found ? "memory at " + hex_of(result.value) + " cannot be read"
+                        : std::string("the memory it lies in cannot be read");
+    if (is_memory(spec.type) && result.value == 0) value.error = "null pointer";
+    return value;
+  }
+  if (!is_memory(spec.type)) return value;
+  auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(result.status), how.capacity);
+  if (how.form == READ_STRING) {
+    value.truncated = length == how.capacity; // room for one more than is shown, and NUL
+    length = length == 0 ? 0 : length - 1;
+    if (value.truncated) --length;
+  } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
+    value.truncated = result.value > length;
+  } else if (how.length_from > 0) {
+    const auto wanted = value_at<reading_result>(
+        record, sizeof(probe_record) + (how.length_from - 1) * sizeof(reading_result));
+    value.truncated = wanted.value > length;
+  }
+  const Bytes bytes = record.subspan(how.bytes_at, length);
+  value.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return value;
+}
+
+} // namespace
+
+Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> points) const {
+  if (record.size() < sizeof(probe_record))
+    return fail(too_short(record.size(), sizeof(probe_record)));
+  const auto raw = value_at<probe_record>(record, 0);
+  if (raw.cookie >= points.size() || raw.kind > RECORD_CALL)
     return fail(ErrorKind::corrupt, "a record of the BPF program names probe " +
                                         std::to_string(raw.cookie) + " of " +
                                         std::to_string(points.size()));
+  const std::uint32_t variant = variant_of_[raw.cookie];
+  const builtin_settings& settings = variants_[variant];
+  if (record.size() < settings.record_size)
+    return fail(too_short(record.size(), settings.record_size));
 
   Event event;
   event.time_ns = raw.time_ns;
@@ -22,11 +80,29 @@ Result<Event> decode_event(Bytes record, std::span<const ProbePoint> points) {
   event.cpu = raw.cpu;
   event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
   event.point = &points[raw.cookie];
-  if (raw.kind == RECORD_RETURN) {
-    event.kind = EventKind::on_return;
-    event.return_value = raw.values[0];
-  } else {
-    std::copy(std::begin(raw.values), std::end(raw.values), event.arguments.begin());
+  event.kind = raw.kind == RECORD_ENTRY ? EventKind::entry : EventKind::on_return;
+  event.return_value = raw.return_value;
+  if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
+  event.has_arguments = raw.kind != RECORD_RETURN;
+  const std::vector<PlannedArgument>& format = formats_[variant];
+  if (format.empty() && event.has_arguments)
+    event.arguments = value_at<decltype(event.arguments)>(record, sizeof(raw));
+  for (const auto& [spec, reading] : format) {
+    const auto& how = settings.readings[reading];
+    const bool was_read =
+        raw.kind == RECORD_CALL || (how.moment == AT_ENTRY) == (raw.kind == RECORD_ENTRY);
+    if (!was_read) continue;
+    ArgumentValue value = decode_argument(record, spec, how, reading);
+    if (spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned)
+      event.typed_return = std::move(value);
+    else
+      (event.typed ? *event.typed : event.typed.emplace()).push_back(std::move(value));
+  }
+  if (!format.empty() && event.has_arguments && !event.typed) event.typed.emplace();
+  if (settings.registers_at != 0) {
+    event.registers.resize(register_names().size());
+    std::memcpy(event.registers.data(), record.data() + settings.registers_at,
+                event.registers.size() * sizeof(std::uint64_t));
   }
   return event;
 }

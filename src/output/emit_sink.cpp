@@ -37,6 +37,9 @@ public:
   void attached(const AttachedRecord&) override {}
   void event(const Event&) override {}
   void probe(const ProbeRecord&) override {}
+  void count(const CountRecord&) override {}
+  void histogram(const HistogramRecord&) override {}
+  void settle() override {}
   void lost(const LostRecord&) override {}
   void summary(const SummaryRecord&) override {}
   void error(const ErrorRecord&) override {}

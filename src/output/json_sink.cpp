@@ -1,3 +1,4 @@
+#include "output/argument_value.hpp"
 #include "output/json_record.hpp"
 #include "uprobectl/output.hpp"
 
@@ -155,7 +156,7 @@ public:
     JsonRecord record(line_, "event");
     record.field("time_ns", event.time_ns);
     record.field("pid", event.pid);
-    record.field("ns_pid", nullptr);
+    record.field("ns_pid", event.ns_pid);
     record.field("tid", event.tid);
     record.field("comm", event.comm);
     record.field("cpu", event.cpu);
@@ -164,20 +165,66 @@ public:
     record.field("symbol", text_of(point.symbol));
     record.field("image_offset", point.image_offset);
     record.field("kind", entry ? "entry" : "return");
-    if (entry)
-      write_arguments(event);
+    write_arguments(event);
+    if (event.typed_return)
+      write_typed_return(*event.typed_return);
     else
-      record.field("arguments", nullptr);
-    record.field("return_value", entry ? std::nullopt : std::optional(Hex{event.return_value}));
-    record.field("latency_ns", nullptr);
+      record.field("return_value", entry ? std::nullopt : std::optional(Hex{event.return_value}));
+    record.field("latency_ns", event.latency_ns);
     record.field("stack", nullptr);
-    record.field("registers", nullptr);
+    write_registers(event);
     record.field("map", nullptr);
     record.field("record_type", nullptr);
     record.field("record", nullptr);
     record.field("raw", nullptr);
     finish(record);
   }
+
+  void count(const CountRecord& count) override {
+    JsonRecord record(line_, "count");
+    name_probe(record, *count.point);
+    record.field("kind", count.on_return ? "return" : "entry");
+    record.field("count", count.count);
+    record.field("pid", count.pid);
+    record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
+    record.field("since_ns", count.since_ns);
+    record.field("time_ns", count.time_ns);
+    finish(record);
+  }
+
+  void histogram(const HistogramRecord& measured) override {
+    const Histogram& histogram = measured.histogram;
+    const bool any = histogram.count > 0;
+    const auto number = [&](std::int64_t value) {
+      return any ? std::optional(DataValue{value}) : std::nullopt;
+    };
+    JsonRecord record(line_, "histogram");
+    name_probe(record, *measured.point);
+    record.field("unit", measured.in_nanoseconds ? "ns" : "value");
+    record.field("count", histogram.count);
+    record.field("min", number(histogram.min));
+    record.field("max", number(histogram.max));
+    record.field("total", number(static_cast<std::int64_t>(histogram.total)));
+    record.field("p50", number(percentile(histogram, 50)));
+    record.field("p99", number(percentile(histogram, 99)));
+    record.field("negative", histogram.negative);
+    line_ += ",\"buckets\":[";
+    for (const HistogramRange& range : powers_of_two(histogram)) {
+      line_ += line_.back() == '[' ? "{\"low\":" : ",{\"low\":";
+      append_json_value(line_, DataValue{range.low});
+      line_ += ",\"high\":";
+      append_json_value(line_, DataValue{range.high});
+      line_ += ",\"count\":";
+      append_decimal(line_, range.count);
+      line_ += '}';
+    }
+    line_ += ']';
+    record.field("since_ns", measured.since_ns);
+    record.field("time_ns", measured.time_ns);
+    finish(record);
+  }
+
+  void settle() override {}
 
   void probe(const ProbeRecord& probe) override {
     const ProbePoint& point = *probe.point;
@@ -247,13 +294,58 @@ private:
     finish(record);
   }
 
+  static void name_probe(JsonRecord& record, const ProbePoint& point) {
+    record.field("symbol", point.symbol);
+    record.field("file", point.binary->real_path);
+    record.field("entry", point.binary->path.entry);
+    record.field("offset", point.offset);
+  }
+
   void finish(JsonRecord& record) {
     record.end();
     out_.commit();
   }
 
+  void write_typed_return(const ArgumentValue& value) {
+    line_ += ",\"return_value\":";
+    append_json_value(line_, value);
+    line_ += ",\"return_error\":";
+    if (value.error) {
+      line_ += '"';
+      append_json(line_, *value.error);
+      line_ += '"';
+    } else {
+      line_ += "null";
+    }
+  }
+
+  void write_registers(const Event& event) {
+    line_ += ",\"registers\":";
+    if (event.registers.empty()) {
+      line_ += "null";
+      return;
+    }
+    for (std::size_t i = 0; i < event.registers.size(); ++i) {
+      line_ += i == 0 ? "{\"" : ",\"";
+      line_ += register_names()[i];
+      line_ += "\":\"";
+      append_hex(line_, event.registers[i]);
+      line_ += '"';
+    }
+    line_ += '}';
+  }
+
   void write_arguments(const Event& event) {
-    line_ += ",\"arguments\":[";
+    line_ += ",\"arguments\":";
+    if (event.typed) {
+      append_json_arguments(line_, *event.typed);
+      return;
+    }
+    if (!event.has_arguments) {
+      line_ += "null";
+      return;
+    }
+    line_ += '[';
     for (std::size_t i = 0; i < event.arguments.size(); ++i) {
       line_ += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
       append_decimal(line_, i);

@@ -1,5 +1,8 @@
+#include "output/argument_value.hpp"
 #include "output/data_value.hpp"
+#include "output/duration_text.hpp"
 #include "output/escape.hpp"
+#include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
 #include "output/text_table.hpp"
 #include "output/wall_clock.hpp"
@@ -154,12 +157,19 @@ public:
     cell(event.comm, 7, last_width_);
     cell(name_of(*event.point), 15, last_width_);
     constexpr std::size_t name_width = 24;
-    if (event.kind == EventKind::entry) {
-      cell(arguments_of(event), name_width, last_width_);
-    } else {
-      if (!style_.aligned) line_ += '\t'; // the column of the arguments stays empty
-      cell("= " + hex(event.return_value), name_width, last_width_);
+    const std::string arguments = arguments_of(event);
+    std::size_t width = name_width;
+    if (!arguments.empty() || !style_.aligned) { // piped, an empty column stays
+      cell(arguments, width, last_width_);
+      width = 0;
     }
+    if (event.kind == EventKind::on_return) cell(return_of(event), width, last_width_);
+    if (event.latency_ns) {
+      std::string latency;
+      append_short_duration(latency, *event.latency_ns);
+      cell(latency, 0, last_width_);
+    }
+    add_registers(event);
     line_ += '\n';
     out_.append(line_);
   }
@@ -173,6 +183,36 @@ public:
     table_.row({entry.map, key, value});
   }
 
+  void count(const CountRecord& record) override {
+    begin_interval(record.since_ns, record.time_ns);
+    header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
+                      : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
+    const std::string count = std::to_string(record.count);
+    const std::string name = name_of(*record.point) + (record.on_return ? " (return)" : "");
+    if (record.pid)
+      table_.row({count, std::to_string(*record.pid), record.comm, name});
+    else
+      table_.row({count, name});
+  }
+
+  void histogram(const HistogramRecord& record) override {
+    begin_interval(record.since_ns, record.time_ns);
+    if (style_.aligned) {
+      line_.clear();
+      draw_histogram(line_, name_of(*record.point), record);
+      out_.append(line_);
+      return;
+    }
+    header({"FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
+    const Histogram& histogram = record.histogram;
+    table_.row({name_of(*record.point), record.in_nanoseconds ? "ns" : "value",
+                std::to_string(histogram.count), std::to_string(histogram.min),
+                std::to_string(percentile(histogram, 50)),
+                std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
+                bucket_list(histogram)});
+  }
+
+  void settle() override { table_.flush(); }
   void probe(const ProbeRecord&) override {}
   void lost(const LostRecord&) override {}
   void summary(const SummaryRecord&) override {}
@@ -227,8 +267,41 @@ private:
     return name;
   }
 
+  // Before the first row of each interval but the first, on a terminal: when it ended.
+  void begin_interval(std::uint64_t since_ns, std::uint64_t time_ns) {
+    if (!style_.aligned || time_ns == interval_end_) return;
+    table_.flush();
+    if (std::exchange(interval_end_, time_ns) != since_ns) return;
+    line_ = "\n";
+    clock_.append_time(line_, time_ns);
+    line_ += '\n';
+    out_.append(line_);
+  }
+
+  static std::string return_of(const Event& event) {
+    if (!event.typed_return) return "= " + hex(event.return_value);
+    std::string text = "= ";
+    append_text_value(text, *event.typed_return);
+    return text;
+  }
+
+  // On a terminal on a line of their own, which is long enough.
+  void add_registers(const Event& event) {
+    for (std::size_t i = 0; i < event.registers.size(); ++i) {
+      line_ += i > 0 ? " " : style_.aligned ? "\n    " : "\t";
+      line_ += register_names()[i];
+      line_ += '=';
+      append_hex(line_, event.registers[i]);
+    }
+  }
+
   static std::string arguments_of(const Event& event) {
     std::string text;
+    if (event.typed) {
+      append_text_arguments(text, *event.typed);
+      return text;
+    }
+    if (!event.has_arguments) return text;
     for (std::size_t i = 0; i < event.arguments.size(); ++i) {
       text += i == 0 ? "arg" : " arg";
       append_decimal(text, i);
@@ -243,6 +316,7 @@ private:
   TextTable table_;
   WallClock clock_{0, 0};
   bool header_written_ = false;
+  std::uint64_t interval_end_ = 0; // of the counts before
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;

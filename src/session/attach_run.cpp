@@ -1,3 +1,4 @@
+#include "session/expected_hits.hpp"
 #include "session/file_changes.hpp"
 #include "session/held_command.hpp"
 #include "session/placing.hpp"
@@ -107,7 +108,7 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
     if (auto released = command->release(); !released) return fail(std::move(released).error());
 
   out.write_only_when_asked();
-  Pump pump(payload, out, sink, request.max_events);
+  Pump pump(payload, out, sink, request);
   std::optional<Clock::time_point> deadline;
   if (request.duration) deadline = start + *request.duration;
   outcome.ending = pump.run(deadline, *signals, *processes);
@@ -124,16 +125,21 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
     out.abandon();
   }
   if (command != nullptr) outcome.command_status = command->end();
+  payload.tell_sums(end, sink);
   payload.show_maps(sink, reporter);
+  const auto hits = payload.hits(resolved.sites, points.size());
   report_end({.points = points,
               .pids = request.pids,
-              .hits = payload.hits(resolved.sites, points.size()),
+              .hits = hits,
               .earlier = earlier,
               .pumped = pump.state(),
               .corrupt = payload.corrupt(),
               .duration = end - start,
               .detached_cleanly = stopped},
              sink, reporter);
+  if (request.expected_hits)
+    outcome.too_few_hits =
+        !check_expected_hits(*request.expected_hits, points, hits, sink, reporter);
   return outcome;
 }
 

@@ -1,4 +1,7 @@
 #include "session/payload.hpp"
+#include "session/sums.hpp"
+
+#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -12,8 +15,8 @@ public:
   std::vector<Question> questions() const override {
     return {{.target = request_.target,
              .functions = request_.functions,
-             .on_entry = request_.on_entry,
-             .on_return = request_.on_return}};
+             .on_entry = request_.inspection.on_entry || request_.inspection.pair_calls,
+             .on_return = request_.inspection.on_return || request_.inspection.pair_calls}};
   }
 
   std::size_t others() const override { return 0; }
@@ -29,26 +32,35 @@ public:
 
   Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
     cookies_ = hands_over_cookie(mechanism, features_);
+    points_ = points;
+    auto plan =
+        InspectionPlan::make(request_.inspection, points, std::vector<CodeFacts>(points.size()));
+    if (!plan) return fail(std::move(plan).error());
+    plan_ = std::move(*plan);
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
                                          .buffer = buffer_,
                                          .cookie = cookies_,
                                          .shared_places = shared_places(mechanism, points),
-                                         .probes = static_cast<std::uint32_t>(points.size())});
+                                         .probes = static_cast<std::uint32_t>(points.size()),
+                                         .variants = plan_.variants(),
+                                         .variant_of = plan_.variant_of()});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
-    points_ = points;
     return {};
   }
 
   LoadedProgram program(const PlannedSite& site) const override {
-    return program_->program(static_cast<std::uint32_t>(site.point), site.on_return);
+    return program_->program(static_cast<std::uint32_t>(site.point), role_of(site));
   }
   std::uint64_t cookie(const PlannedSite& site) const override {
     if (!cookies_) return 0;
-    return program_->cookie(static_cast<std::uint32_t>(site.point), site.on_return);
+    return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site));
   }
 
-  Result<void> start() override { return program_->arm(true); }
+  Result<void> start() override {
+    if (request_.counts || request_.histograms) sums_.emplace(request_, *program_, points_);
+    return program_->arm(true);
+  }
   Result<void> stop() override { return program_->arm(false); }
 
   void add_to(std::vector<pollfd>& polled) const override {
@@ -56,7 +68,7 @@ public:
   }
   bool drain(const Visit& visit) override {
     return program_->drain([&](Bytes record) {
-      const auto event = decode_event(record, points_);
+      const auto event = plan_.decode(record, points_);
       if (event) return visit(*event);
       ++corrupt_;
       return true;
@@ -69,12 +81,26 @@ public:
                                                  std::size_t /*points*/) const override {
     std::vector<std::optional<std::uint64_t>> result;
     for (const ProbeCounts& counts : program_->counts())
-      result.emplace_back(counts.entries + counts.returns);
+      result.emplace_back(request_.inspection.pair_calls ? counts.entries
+                                                         : counts.entries + counts.returns);
     return result;
+  }
+  std::string explain_left_out(std::size_t point) const override {
+    const std::uint64_t left_out = program_->counts()[point].left_out;
+    if (left_out == 0) return {};
+    return fmt::format("called {} times, but --if held for none of them", left_out);
+  }
+  void tell_sums(Sums::Time now, Sink& sink) override {
+    if (sums_) sums_->tell(now, sink);
   }
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
+  static ProbeRole role_of(const PlannedSite& site) {
+    if (!site.on_return) return ProbeRole::entry;
+    return site.return_instruction ? ProbeRole::return_instruction : ProbeRole::on_return;
+  }
+
   static std::vector<FileOffset> shared_places(Mechanism mechanism,
                                                std::span<const ProbePoint> points) {
     std::vector<FileOffset> places;
@@ -87,7 +113,9 @@ private:
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   bool cookies_ = true; // else each point has a program of its own
+  InspectionPlan plan_;
   std::optional<BuiltinProgram> program_;
+  std::optional<Sums> sums_; // where they are asked for
   std::span<const ProbePoint> points_;
   std::uint64_t corrupt_ = 0;
 };

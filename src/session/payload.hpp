@@ -23,6 +23,8 @@ struct PlannedSite {
   std::size_t point = 0;
   std::size_t program = 0;
   bool on_return = false;
+  // Where an instruction of the function returns, which stands in for a return probe.
+  std::optional<FileOffset> return_instruction = {};
 };
 
 class Payload {
@@ -59,6 +61,10 @@ public:
   // By point, exact; nothing where it is not known.
   virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
                                                          std::size_t points) const = 0;
+  // Why a silent probe was hit, and yet not; empty where there is nothing to say.
+  virtual std::string explain_left_out(std::size_t /*point*/) const { return {}; }
+  // The counts and histograms that were asked for.
+  virtual void tell_sums(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
   // The maps that were asked for, at the end.
   virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
 };

@@ -17,8 +17,9 @@ std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload
   for (const PlannedSite& site : resolved.sites) {
     const ProbePoint& point = resolved.points[site.point];
     sites.push_back({.file = point.binary->file->fd(),
-                     .offset = *point.offset, // resolve_questions() takes no others
-                     .on_return = site.on_return,
+                     // resolve_questions() takes no points without an offset
+                     .offset = site.return_instruction.value_or(*point.offset),
+                     .on_return = site.on_return && !site.return_instruction,
                      .program = payload.program(site),
                      .cookie = payload.cookie(site),
                      .label = to_string(point.binary->path) + ": " + display_name(point)});

@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 // The program wakes nobody for a single record (src/bpf/programs/builtin.bpf.c): this often it is
 // asked, so that a reader sees an event well within the 100 ms promised.
-constexpr int longest_wait_ms = 40;
+constexpr std::chrono::milliseconds longest_wait{40};
 
 // A reader that has stopped reading must not make us grow: beyond this the ring is left to fill,
 // and what it cannot take is counted as lost.
@@ -41,20 +41,22 @@ void Pump::tell_lost() {
   state_.lost = lost;
 }
 
-void Pump::wait(int timeout_ms, const SignalWatch& signals, const ProcessWatch& processes) {
+void Pump::wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
+                const ProcessWatch& processes) {
   // Asked for nothing, a descriptor still tells that its reader is gone.
   const short room = out_.pending() > 0 ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = room, .revents = 0},
                                 {.fd = signals.fd(), .events = POLLIN, .revents = 0}};
   if (takes_more()) payload_.add_to(polled);
   processes.add_to(polled);
-  if (::poll(polled.data(), polled.size(), timeout_ms) <= 0) return;
+  if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
 }
 
 AttachOutcome::Ending Pump::run(std::optional<Clock::time_point> deadline, SignalWatch& signals,
                                 ProcessWatch& processes) {
   using Ending = AttachOutcome::Ending;
+  auto next_sums = Clock::now() + interval_.value_or(std::chrono::nanoseconds());
   for (;;) {
     // Asked before draining: what a process did before it ended must still be shown.
     const bool gone = processes.all_gone();
@@ -66,14 +68,18 @@ AttachOutcome::Ending Pump::run(std::optional<Clock::time_point> deadline, Signa
     if (signals.arrived()) return Ending::signal;
     const auto now = Clock::now();
     if (deadline && now >= *deadline) return Ending::duration;
+    if (interval_ && now >= next_sums) {
+      payload_.tell_sums(now, sink_);
+      out_.flush_some();
+      next_sums = std::max(next_sums + *interval_, now);
+    }
     if (gone && !more) return Ending::processes_gone;
     if (more) continue;
 
-    int timeout = longest_wait_ms;
-    if (deadline)
-      timeout = static_cast<int>(std::min<std::int64_t>(
-          timeout, std::chrono::ceil<std::chrono::milliseconds>(*deadline - now).count()));
-    wait(timeout, signals, processes);
+    auto until = now + longest_wait;
+    if (deadline) until = std::min(until, *deadline);
+    if (interval_) until = std::min(until, next_sums);
+    wait(std::chrono::ceil<std::chrono::milliseconds>(until - now), signals, processes);
   }
 }
 

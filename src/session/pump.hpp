@@ -14,8 +14,9 @@ struct PumpState {
 
 class Pump {
 public:
-  Pump(Payload& payload, OutputBuffer& out, Sink& sink, std::optional<std::uint64_t> max_events)
-      : payload_(payload), out_(out), sink_(sink), max_events_(max_events) {}
+  Pump(Payload& payload, OutputBuffer& out, Sink& sink, const AttachRequest& request)
+      : payload_(payload), out_(out), sink_(sink), max_events_(request.max_events),
+        interval_(request.interval) {}
 
   // Until the deadline (nothing: none) or whatever else comes first.
   AttachOutcome::Ending run(std::optional<std::chrono::steady_clock::time_point> deadline,
@@ -32,12 +33,14 @@ private:
   bool takes_more() const;
   bool drain_once(); // true if more may be waiting
   void tell_lost();
-  void wait(int timeout_ms, const SignalWatch& signals, const ProcessWatch& processes);
+  void wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
+            const ProcessWatch& processes);
 
   Payload& payload_;
   OutputBuffer& out_;
   Sink& sink_;
   std::optional<std::uint64_t> max_events_;
+  std::optional<std::chrono::nanoseconds> interval_;
   PumpState state_;
 };
 

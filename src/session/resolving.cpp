@@ -1,5 +1,8 @@
 #include "session/resolving.hpp"
 
+#include "uprobectl/symbols.hpp"
+
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -34,7 +37,8 @@ Result<void> check_places(const Question& question, std::span<const ProbePoint> 
 class Resolving {
 public:
   Resolving(const AttachRequest& request, const TargetOptions& options, const Reporter& reporter)
-      : options_(options), how_(request.resolve_options), reporter_(reporter) {
+      : options_(options), how_(request.resolve_options), excluded_(request.excluded),
+        reporter_(reporter) {
     how_.to_probe = true;
   }
 
@@ -96,13 +100,20 @@ private:
       add_failure(question, function, std::move(checked).error());
       return;
     }
+    const std::size_t found = points.size();
+    std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
+    if (points.empty() && found > 0)
+      add_failure(
+          question, function,
+          Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
     for (ProbePoint& point : points) {
       warn(point.warnings);
       const auto [known, is_new] = probed_.emplace(
           std::pair(point.binary->file->identity(), point.offset->value), resolved_.points.size());
       if (is_new) resolved_.points.push_back(std::move(point));
-      if (question.on_entry) add_site({known->second, question.program, false});
-      if (question.on_return) add_site({known->second, question.program, true});
+      for (const bool on_return : {false, true})
+        if (on_return ? question.on_return : question.on_entry)
+          add_site({.point = known->second, .program = question.program, .on_return = on_return});
     }
   }
 
@@ -118,8 +129,16 @@ private:
       if (said_.insert(warning).second) reporter_.warning(warning);
   }
 
+  bool is_excluded(const ProbePoint& point) const {
+    return std::ranges::any_of(excluded_, [&](const std::string& pattern) {
+      return (point.symbol && matches_pattern(pattern, *point.symbol)) ||
+             (point.demangled && matches_pattern(pattern, *point.demangled));
+    });
+  }
+
   const TargetOptions& options_;
   ResolveOptions how_;
+  const std::vector<std::string>& excluded_;
   const Reporter& reporter_;
   Resolved resolved_;
   std::set<std::string> said_;

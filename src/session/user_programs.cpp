@@ -36,8 +36,8 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
   programs.chosen_ = {request.program->path};
   programs.questions_ = {{.target = request.target,
                           .functions = request.functions,
-                          .on_entry = request.on_entry,
-                          .on_return = request.on_return}};
+                          .on_entry = request.inspection.on_entry,
+                          .on_return = request.inspection.on_return}};
   return programs;
 }
 
@@ -77,8 +77,8 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   const ObjectProgram& program = *candidates.front();
   Question question{.target = request.target,
                     .functions = request.functions,
-                    .on_entry = request.on_entry,
-                    .on_return = request.on_return};
+                    .on_entry = request.inspection.on_entry,
+                    .on_return = request.inspection.on_return};
   if (request_->direction_by_section || is_session(program)) {
     question.on_entry = !program.on_return;
     question.on_return = program.on_return;

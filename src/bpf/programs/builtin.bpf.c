@@ -1,68 +1,13 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// The built-in program: one record per hit into a buffer, and exact counts per probe, which stay
-// right even where the buffer is full.
+// The built-in program. At each hit, in this order: is it one to look at (filters, conditions);
+// count it, which stays exact even where the buffer is full; measure it; send a record.
 //
-// Compiled four times, because a kernel refuses a program with a helper that it does not know, run
-// or not: WITHOUT_COOKIE for Linux before 5.15 and for ways of attaching that hand no cookie to the
-// program, WITHOUT_RING for Linux before 5.8.
-#include <linux/bpf.h>
-
-#include <bpf/bpf_helpers.h>
-
-#include "../record.h"
-#include "registers.h"
-
-// Sizes are set before loading.
-struct {
-#ifdef WITHOUT_RING
-  __uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-  __uint(key_size, sizeof(__u32));
-  __uint(value_size, sizeof(__u32));
-#else
-  __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 4096);
-#endif
-} records SEC(".maps");
-
-// Per probe and CPU: index 2 * cookie counts entries, 2 * cookie + 1 returns.
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 2);
-  __type(key, __u32);
-  __type(value, __u64);
-} hits SEC(".maps");
-
-// Records that found the buffer full.
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, __u64);
-} lost SEC(".maps");
-
-// Where cookies are shared: PLACE_KEY of a probe -> its number.
-struct {
-  __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, __u32);
-} places SEC(".maps");
-
-// Hits count only while this is set: after the last probe is placed and until the first is taken
-// away, so that all probes are watched for the same time.
-volatile __u32 armed = 0;
-
-static __always_inline void count_hit(__u64 cookie, __u32 kind) {
-  __u32 index = (__u32)cookie * 2 + kind;
-  __u64* count = bpf_map_lookup_elem(&hits, &index);
-  if (count) __sync_fetch_and_add(count, 1);
-}
-
-static __always_inline void count_lost(void) {
-  __u32 index = 0;
-  __u64* count = bpf_map_lookup_elem(&lost, &index);
-  if (count) __sync_fetch_and_add(count, 1);
-}
+// What a run does not ask for is told by `settings`, which the verifier knows when the program is
+// loaded, so that hits do not pay for it. Compiled four times, because a kernel refuses a program
+// with a helper that it does not know, run or not: WITHOUT_COOKIE for Linux before 5.15 and for
+// ways of attaching that hand no cookie to the program, WITHOUT_RING for Linux before 5.8.
+#include "filter.h"
+#include "measure.h"
 
 static __always_inline __u64 own_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
@@ -85,10 +30,9 @@ static __always_inline __u64 own_number(struct registers* regs) {
   return number ? *number : cookie;
 }
 
-static __always_inline void fill_in(struct probe_record* record, __u64 cookie, __u32 kind) {
+static __always_inline void fill_in(struct probe_record* record, __u64 number, __u32 kind) {
   __u64 pid_tgid = bpf_get_current_pid_tgid();
-  record->time_ns = bpf_ktime_get_ns();
-  record->cookie = cookie;
+  record->cookie = number;
   record->pid = pid_tgid >> 32;
   record->tid = (__u32)pid_tgid;
   record->cpu = bpf_get_smp_processor_id();
@@ -96,50 +40,164 @@ static __always_inline void fill_in(struct probe_record* record, __u64 cookie, _
   bpf_get_current_comm(record->comm, sizeof(record->comm));
 }
 
+// What the registers and memory hold now.
 static __always_inline void fill_in_values(struct probe_record* record, struct registers* regs,
-                                           __u32 kind) {
-  if (kind == RECORD_RETURN) {
-    record->values[0] = RETURN_VALUE(regs);
-    for (int i = 1; i < 6; i++) record->values[i] = 0;
-    return;
+                                           __u32 moment) {
+  if (settings.reading_count > 0) {
+    read_all(record, regs, moment);
+  } else if (moment == AT_ENTRY) {
+    __u64* values = (__u64*)(record + 1);
+    values[0] = ARGUMENT_0(regs);
+    values[1] = ARGUMENT_1(regs);
+    values[2] = ARGUMENT_2(regs);
+    values[3] = ARGUMENT_3(regs);
+    values[4] = ARGUMENT_4(regs);
+    values[5] = ARGUMENT_5(regs);
   }
-  record->values[0] = ARGUMENT_0(regs);
-  record->values[1] = ARGUMENT_1(regs);
-  record->values[2] = ARGUMENT_2(regs);
-  record->values[3] = ARGUMENT_3(regs);
-  record->values[4] = ARGUMENT_4(regs);
-  record->values[5] = ARGUMENT_5(regs);
+  if (moment == AT_RETURN) record->return_value = RETURN_VALUE(regs);
 }
 
-static __always_inline int tell(struct registers* regs, __u32 kind) {
-  if (!armed) return 0;
-  __u64 cookie = own_number(regs);
-  count_hit(cookie, kind);
+static __always_inline void fill_in_registers(struct probe_record* record, struct registers* regs) {
+  if (settings.registers_at == 0) return;
+  struct registers* copy = (void*)record + settings.registers_at;
+  __builtin_memcpy(copy, regs, sizeof(*copy));
+}
+
+// A record that has a place of its own in a map.
+static __always_inline void send_copy(struct registers* regs, struct probe_record* record) {
 #ifdef WITHOUT_RING
-  struct probe_record record;
-  fill_in(&record, cookie, kind);
-  fill_in_values(&record, regs, kind);
   // The reader's watermark wakes it, as seldom as below.
-  if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, &record, sizeof(record)) != 0)
+  if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.record_size) != 0)
     count_lost();
 #else
-  struct probe_record* record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+  (void)regs;
+  __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+  if (bpf_ringbuf_output(&records, record, settings.record_size,
+                         waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
+    count_lost();
+#endif
+}
+
+// A record of one moment.
+static __always_inline void send(struct registers* regs, __u64 number, __u32 moment) {
+  __u64 now = bpf_ktime_get_ns();
+#ifdef WITHOUT_RING
+  struct call_key key = this_call(regs, number, 0);
+  struct probe_record* record = keep_call(&key);
   if (!record) {
     count_lost();
-    return 0;
+    return;
   }
-  fill_in(record, cookie, kind);
-  fill_in_values(record, regs, kind);
+#else
+  struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
+  if (!record) {
+    count_lost();
+    return;
+  }
+#endif
+  fill_in(record, number, moment == AT_RETURN ? RECORD_RETURN : RECORD_ENTRY);
+  record->time_ns = now;
+  fill_in_values(record, regs, moment);
+  fill_in_registers(record, regs);
+#ifdef WITHOUT_RING
+  send_copy(regs, record);
+  record->time_ns = 0;
+#else
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
   bpf_ringbuf_submit(record, waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 #endif
+}
+
+// Remembers what its return will need.
+static __always_inline void begin_call(struct registers* regs, __u64 number) {
+  struct call_key key = this_call(regs, number, 0);
+  struct probe_record* record = keep_call(&key);
+  if (!record) {
+    count(number, COUNTED_UNPAIRED);
+    return;
+  }
+  if (settings.flags & SEND_RECORDS) {
+    fill_in_values(record, regs, AT_ENTRY);
+    fill_in_registers(record, regs);
+  }
+  record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
+}
+
+static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken) {
+  __u64 now = bpf_ktime_get_ns();
+  struct call_key key = this_call(regs, number, taken);
+  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
+  if (!record || record->time_ns == 0) {
+    count(number, COUNTED_UNPAIRED);
+    return;
+  }
+  __u64 latency = now - record->time_ns;
+  record->time_ns = 0;
+  if (latency < settings.min_latency_ns || !conditions_hold(regs, AT_RETURN)) {
+    count(number, COUNTED_OUT);
+    return;
+  }
+  count(number, COUNTED_RETURNS);
+  count_process(number);
+  if (settings.flags & MEASURE_LATENCY) measure(number, latency);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
+  if (!(settings.flags & SEND_RECORDS)) return;
+  fill_in(record, number, RECORD_CALL);
+  fill_in_values(record, regs, AT_RETURN);
+  record->time_ns = now;
+  record->latency_ns = latency;
+  send_copy(regs, record);
+  record->time_ns = 0;
+}
+
+static __always_inline int at_entry(struct registers* regs) {
+  if (!armed || !is_wanted()) return 0;
+  __u64 number = own_number(regs);
+  if (!conditions_hold(regs, AT_ENTRY)) {
+    count(number, COUNTED_OUT);
+    return 0;
+  }
+  count(number, COUNTED_ENTRIES);
+  if (settings.flags & PAIR_CALLS) {
+    begin_call(regs, number);
+    return 0;
+  }
+  count_process(number);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_ENTRY);
+  if (settings.flags & SEND_RECORDS) send(regs, number, AT_ENTRY);
+  return 0;
+}
+
+// `taken`: what the return has taken from the stack already.
+static __always_inline int at_return(struct registers* regs, __u64 taken) {
+  if (!armed || !is_wanted()) return 0;
+  __u64 number = own_number(regs);
+  if (settings.flags & PAIR_CALLS) {
+    end_call(regs, number, taken);
+    return 0;
+  }
+  if (!conditions_hold(regs, AT_RETURN)) {
+    count(number, COUNTED_OUT);
+    return 0;
+  }
+  count(number, COUNTED_RETURNS);
+  count_process(number);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
+  if (settings.flags & SEND_RECORDS) send(regs, number, AT_RETURN);
   return 0;
 }
 
 SEC("uprobe")
-int on_entry(struct registers* regs) { return tell(regs, RECORD_ENTRY); }
+int on_entry(struct registers* regs) { return at_entry(regs); }
 
+// By a return probe of the kernel's: the function has returned.
 SEC("uprobe")
-int on_return(struct registers* regs) { return tell(regs, RECORD_RETURN); }
+int on_return(struct registers* regs) {
+  return at_return(regs, TAKEN_BY_RETURN(settings.pointer_size));
+}
+
+// By a plain probe on a return instruction, which is yet to run.
+SEC("uprobe")
+int on_return_instruction(struct registers* regs) { return at_return(regs, 0); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

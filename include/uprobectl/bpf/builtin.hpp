@@ -1,0 +1,100 @@
+// The built-in program, loaded into the kernel with its maps and its buffer. What it is asked for
+// and what it sends is described in bpf/record.h, which it shares.
+#pragma once
+
+#include "uprobectl/bpf.hpp"
+#include "uprobectl/bpf/record.h"
+
+#include <functional>
+
+namespace uprobectl {
+
+// Sums that the program keeps in the kernel, exact even where events were lost.
+struct ProbeCounts {
+  std::uint64_t entries = 0;
+  std::uint64_t returns = 0;  // where calls are paired: those whose entry was seen
+  std::uint64_t left_out = 0; // hits that a condition or the least latency left out
+  std::uint64_t unpaired = 0; // returns whose entry was not seen, or was forgotten
+};
+
+struct ProcessCount {
+  std::uint32_t probe = 0;
+  std::uint32_t pid = 0; // thread group, initial pid namespace
+  std::string comm;      // of the thread that came first
+  std::uint64_t count = 0;
+};
+
+// Numbers of one probe that were measured.
+struct Histogram {
+  std::uint64_t count = 0;
+  std::uint64_t negative = 0; // of them, which are in no bucket
+  std::uint64_t total = 0;    // sum, modulo 2^64
+  std::int64_t min = 0;       // where count > 0
+  std::int64_t max = 0;
+  std::vector<std::uint64_t> buckets; // HISTOGRAM_BUCKETS, or none where nothing was measured
+};
+
+// By what a program is run, which it must know.
+enum class ProbeRole {
+  entry,
+  on_return,          // a return probe of the kernel's
+  return_instruction, // a plain probe on an instruction that returns
+};
+
+// Closing it frees all it has in the kernel.
+class BuiltinProgram {
+public:
+  struct Settings {
+    ProgramKind kind = ProgramKind::plain;
+    RecordBuffer buffer = RecordBuffer::ring;
+    // Cookies reach the program; else there is a copy of it for each, which costs as many loads.
+    // Copies are plain programs.
+    bool cookie = true;
+    // By probe; where they are given, entry probes may share cookies, and with them perf events.
+    std::vector<FileOffset> shared_places = {};
+    std::uint32_t probes = 1; // numbers are 0 … probes-1
+    // What is asked; for each of these the program is loaded once. Their records have one size.
+    std::vector<builtin_settings> variants = {};
+    std::vector<std::uint32_t> variant_of = {}; // by probe, its variant; empty: the first
+    int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
+    int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
+    std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
+                                           // buffers it is shared by the CPUs
+  };
+
+  // What sends a record with the six integer arguments or the return value of each hit.
+  static builtin_settings plain_settings();
+
+  // not_permitted names the missing capability or sysctl; unsupported what the kernel lacks; the
+  // last lines of the verifier's log are in the message where it refused.
+  static Result<BuiltinProgram> load(const Settings& settings);
+
+  BuiltinProgram(BuiltinProgram&&) noexcept;
+  BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
+  ~BuiltinProgram();
+
+  // What is to run at a probe, and the cookie to attach it with, if cookies there are.
+  LoadedProgram program(std::uint32_t probe, ProbeRole role) const;
+  std::uint64_t cookie(std::uint32_t probe, ProbeRole role) const;
+
+  // Hits are counted and recorded only while armed; after load it is not.
+  Result<void> arm(bool on);
+
+  int poll_fd() const; // readable when the program asks to be drained
+  // Hands out the records that wait, in order (of perf buffers: those that wait now among
+  // themselves), until visit returns false, and no more of them than a hot probe can fill in
+  // meanwhile. True if some may be left.
+  bool drain(const std::function<bool(Bytes)>& visit);
+
+  std::uint64_t lost() const;              // records that found the buffer full, since load
+  std::vector<ProbeCounts> counts() const; // by number
+  std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
+  Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…
+
+private:
+  struct State;
+  explicit BuiltinProgram(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* What user space and the built-in program tell each other: how it is set up before it is loaded,
+ * and what it puts into its buffer and maps. Native byte order, no hidden padding. */
+#pragma once
+
+#ifdef __cplusplus
+#include <cstdint>
+namespace uprobectl {
+using record_u32 = std::uint32_t;
+using record_u64 = std::uint64_t;
+using record_s64 = std::int64_t;
+#else
+typedef unsigned int record_u32;
+typedef unsigned long long record_u64;
+typedef long long record_s64;
+#endif
+
+/* Waking the reader costs more than the record (2.6 times fewer records per second), so it is woken
+ * only when this many bytes wait for it; until then it comes by itself every few tens of
+ * milliseconds. */
+#define WAKE_AT_BACKLOG (256 * 1024)
+
+/* What stands for a probe's number in a program that is copied for each probe: a constant that
+ * nothing else in it is, and no number of a probe. */
+#define NUMBER_PLACEHOLDER 0x7570726f62656374
+#define NUMBER_PLACEHOLDER_TEXT "0x7570726f62656374"
+
+/* Where many probes share an event, and so a cookie, it has this bit, and the number of the event
+ * in the lower half. They are told apart by where in its page each is, which a file and its
+ * mappings have in common: no two of an event are at the same place. */
+#define SHARED_COOKIE (1ULL << 63)
+#define BITS_WITHIN_PAGE 12 /* of the smallest page */
+#define PLACE_KEY(cookie, address)                                                                 \
+  ((record_u32)((cookie) << BITS_WITHIN_PAGE) |                                                    \
+   ((record_u32)(address) & ((1U << BITS_WITHIN_PAGE) - 1)))
+
+/* When something is read or asked. */
+enum moment { AT_ENTRY = 0, AT_RETURN = 1 };
+
+/* What is done with the bytes or the number that a reading comes to. */
+enum reading_form {
+  READ_INTEGER = 0,
+  READ_STRING = 1,           /* NUL-terminated, at the address that was read */
+  READ_BYTES = 2,            /* as many as length_from says, or all of the capacity */
+  READ_LIBSTDCXX_STRING = 3, /* std::string of libstdc++'s C++11 ABI */
+  READ_LIBCXX_STRING = 4     /* std::string of libc++, its default layout */
+};
+
+#define MOST_STEPS 2
+/* One value: a register, then so many steps through memory, each to what lies `offsets[i]` behind
+ * the address that the one before came to, then `addend`. */
+struct reading {
+  record_u32 form;   /* enum reading_form */
+  record_u32 moment; /* enum moment */
+  record_u32 base;   /* a register, as registers.h numbers them */
+  record_u32 steps;  /* at most MOST_STEPS */
+  record_s64 offsets[MOST_STEPS];
+  record_s64 addend;
+  record_u32 size;        /* bytes of the value: 1, 2, 4 or 8 */
+  record_u32 is_signed;   /* else it is extended with zeros */
+  record_u32 capacity;    /* most bytes read of a string or a buffer; 0 for integers */
+  record_u32 bytes_at;    /* where in the record they go */
+  record_u32 length_from; /* 1 + the reading that has the number of bytes; 0: the capacity */
+  record_u32 unused;
+};
+
+/* What a reading came to. */
+struct reading_result {
+  record_s64 status; /* bytes read (strings: with their NUL), or an errno, negative */
+  record_u64 value; /* the number; the address of a string or buffer; the length of a std::string */
+};
+
+enum comparison {
+  IS_EQUAL = 0,
+  IS_NOT_EQUAL = 1,
+  IS_LESS = 2,
+  IS_MORE = 3,
+  IS_AT_MOST = 4,
+  IS_AT_LEAST = 5,
+  HAS_BITS = 6
+};
+
+struct condition {
+  struct reading value; /* READ_INTEGER */
+  record_u32 comparison;
+  record_u32 is_signed;  /* how the two are compared */
+  record_u32 guess_sign; /* a number of 32 bits with its top bit set is taken for a negative one */
+  record_u32 unused;
+  record_u64 constant;
+};
+
+#define MOST_READINGS 16
+#define MOST_CONDITIONS 4
+
+enum builtin_flag {
+  SEND_RECORDS = 1,       /* else hits are only counted */
+  PAIR_CALLS = 2,         /* an entry waits for its return; one record or measurement for both */
+  COUNT_BY_PROCESS = 4,   /* keep process_counts */
+  MEASURE_LATENCY = 8,    /* histogram of latencies */
+  MEASURE_VALUE = 16,     /* histogram of `measured` */
+  FILTER_BY_PROCESS = 32, /* only members of the map of processes */
+  FILTER_BY_USER = 64,
+  FILTER_BY_CGROUP = 128
+};
+
+/* Frozen when the program is loaded: what it does not ask for the verifier takes out of it. */
+struct builtin_settings {
+  record_u32 flags; /* enum builtin_flag */
+  record_u32 user;  /* real user id in the initial user namespace */
+  record_u64 min_latency_ns;
+  record_u32 record_size;   /* of all records of a run, a multiple of 8 */
+  record_u32 registers_at;  /* where in the record all registers go; 0: they are not asked for */
+  record_u32 pointer_size;  /* in the probed code: 8 or 4 */
+  record_u32 reading_count; /* 0: the six integer arguments */
+  record_u32 condition_count;
+  record_u32 unused;
+  struct reading measured;
+  struct condition conditions[MOST_CONDITIONS];
+  struct reading readings[MOST_READINGS];
+};
+
+enum record_kind {
+  RECORD_ENTRY = 0,
+  RECORD_RETURN = 1,
+  RECORD_CALL = 2 /* an entry and its return */
+};
+
+/* What a record begins with. Behind it lie, unless readings are asked for, six values; else a
+ * reading_result for each, then the registers, then the bytes of strings and buffers. */
+struct probe_record {
+  record_u64 time_ns; /* CLOCK_MONOTONIC; of a call its return */
+  record_u64 cookie;  /* which probe: its number in the order they were attached */
+  record_u32 pid;     /* thread group, initial pid namespace */
+  record_u32 tid;
+  record_u32 cpu;
+  record_u32 kind; /* enum record_kind */
+  char comm[16];   /* NUL-terminated */
+  record_u64 return_value;
+  record_u64 latency_ns; /* RECORD_CALL */
+};
+#define RECORD_VALUES 6 /* integer arguments that are recorded where no readings are asked for */
+
+/* Counters of each probe, in this order. */
+enum probe_counter {
+  COUNTED_ENTRIES = 0,
+  COUNTED_RETURNS = 1,
+  COUNTED_OUT = 2,      /* hits that a condition or the least latency left out */
+  COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was forgotten */
+  PROBE_COUNTERS = 4
+};
+struct probe_counts {
+  record_u64 counters[PROBE_COUNTERS];
+};
+
+struct process_probe {
+  record_u32 process;
+  record_u32 probe;
+};
+struct process_count {
+  record_u64 count;
+  char comm[16];
+};
+
+/* Four buckets for each power of two: the numbers below 4, then [2^n + k * 2^(n-2), …). */
+#define HISTOGRAM_BUCKETS 252
+struct histogram_counts {
+  record_u64 total; /* sum, modulo 2^64 */
+  /* Of the signed numbers, if there were any, so that both are at least the 0 they begin with. */
+  record_u64 highest;  /* with the sign bit turned over, which makes the order that of unsigned */
+  record_u64 lowest;   /* the same, with all bits turned over */
+  record_u64 negative; /* how many were below zero, which have no bucket */
+  record_u64 buckets[HISTOGRAM_BUCKETS];
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(probe_record) == 64);
+static_assert(sizeof(reading) == 64);
+static_assert(sizeof(condition) == 88);
+} // namespace uprobectl
+#endif

@@ -1,0 +1,71 @@
+// What a run looks at at each hit -> how the built-in program is set up for it, and how its records
+// are read back. The layout of both is bpf/record.h.
+#pragma once
+
+#include "uprobectl/bpf/record.h"
+#include "uprobectl/events.hpp"
+#include "uprobectl/events/arguments.hpp"
+
+#include <chrono>
+
+namespace uprobectl {
+
+struct Inspection {
+  bool on_entry = true;
+  bool on_return = false;
+  bool pair_calls = false; // an entry and its return make one event or measurement
+
+  bool send_events = true;                     // else they are only counted and measured
+  bool count_by_process = false;               // beside the counts by probe
+  bool measure_latency = false;                // of pairs
+  std::optional<ArgumentSource> measured = {}; // a value instead of latencies
+
+  std::vector<ArgumentList> arguments = {};
+  std::vector<ConditionSpec> conditions = {}; // all must hold
+  std::chrono::nanoseconds min_latency{0};    // of pairs
+  bool registers = false;                     // all of them with each event
+  std::uint32_t longest_text = usual_bytes;   // of strings without a length of their own
+
+  unsigned filters = 0; // FILTER_… of bpf/record.h
+  std::uint32_t user = 0;
+};
+
+enum class CodeKind {
+  native,    // C and what calls as C does, of this machine's own kind
+  native_32, // 32-bit code of it
+  go,        // Go's register ABI
+};
+
+// What must be known of the code at a point.
+struct CodeFacts {
+  CodeKind kind = CodeKind::native;
+  std::optional<reading_form> strings; // what a std::string is there; nothing: not known
+};
+
+struct PlannedArgument {
+  ArgumentSpec spec;
+  std::size_t reading = 0; // which of the program's readings it is
+};
+
+// Borrows nothing of what it was made from.
+class InspectionPlan {
+public:
+  // `facts` by point. An error names what cannot be read and why: usage, unsupported.
+  static Result<InspectionPlan> make(const Inspection& inspection,
+                                     std::span<const ProbePoint> points,
+                                     std::span<const CodeFacts> facts);
+
+  const std::vector<builtin_settings>& variants() const { return variants_; }
+  const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
+
+  // The names in the event are the plan's. corrupt if the record is too short or names a probe that
+  // is not in the list, which is the one the plan was made for.
+  Result<Event> decode(Bytes record, std::span<const ProbePoint> points) const;
+
+private:
+  std::vector<builtin_settings> variants_;
+  std::vector<std::vector<PlannedArgument>> formats_; // by variant; empty: six registers
+  std::vector<std::uint32_t> variant_of_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Sums over many hits that are kept in the kernel. */
+#pragma once
+
+#include "readings.h"
+
+static __always_inline void count_process(__u64 number) {
+  if (!(settings.flags & COUNT_BY_PROCESS)) return;
+  struct process_probe key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
+  struct process_count* known = bpf_map_lookup_elem(&process_counts, &key);
+  if (!known) {
+    struct process_count fresh = {};
+    bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+    bpf_map_update_elem(&process_counts, &key, &fresh, BPF_NOEXIST);
+    known = bpf_map_lookup_elem(&process_counts, &key);
+    if (!known) { /* too many processes */
+      count_lost();
+      return;
+    }
+  }
+  __sync_fetch_and_add(&known->count, 1);
+}
+
+static __always_inline __u32 bucket_of(__u64 value) {
+  if (value < 4) return (__u32)value;
+  __u32 power = 0;
+  __u64 rest = value;
+  if (rest >> 32) {
+    power += 32;
+    rest >>= 32;
+  }
+  if (rest >> 16) {
+    power += 16;
+    rest >>= 16;
+  }
+  if (rest >> 8) {
+    power += 8;
+    rest >>= 8;
+  }
+  if (rest >> 4) {
+    power += 4;
+    rest >>= 4;
+  }
+  if (rest >> 2) {
+    power += 2;
+    rest >>= 2;
+  }
+  if (rest >> 1) power += 1;
+  return (power - 1) * 4 + ((__u32)(value >> (power - 2)) & 3);
+}
+
+static __always_inline void measure(__u64 number, __u64 value) {
+  __u32 index = (__u32)number;
+  struct histogram_counts* sums = bpf_map_lookup_elem(&histograms, &index);
+  if (!sums) return;
+  /* Only two programs that interrupt each other on one CPU could miss an extreme. */
+  __u64 order = value ^ 1ULL << 63;
+  if (order > sums->highest) sums->highest = order;
+  if (~order > sums->lowest) sums->lowest = ~order;
+  __sync_fetch_and_add(&sums->total, value);
+  if ((__s64)value < 0) {
+    __sync_fetch_and_add(&sums->negative, 1);
+    return;
+  }
+  __u32 bucket = bucket_of(value);
+  if (bucket < HISTOGRAM_BUCKETS) __sync_fetch_and_add(&sums->buckets[bucket], 1);
+}
+
+static __always_inline void measure_reading(struct registers* regs, __u64 number, __u32 moment) {
+  if (settings.measured.moment != moment) return;
+  __u64 value = 0;
+  if (read_number(&settings.measured, regs, &value) == 0) measure(number, value);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Values of the probed code: registers and memory, as `settings` describes them. */
+#pragma once
+
+#include "maps.h"
+
+static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
+  __u32 unused = 64 - 8 * size;
+  value <<= unused;
+  return is_signed ? (__u64)((__s64)value >> unused) : value >> unused;
+}
+
+/* A number, or an address; 0 or a negative errno. */
+static __always_inline long read_number(const volatile struct reading* reading,
+                                        struct registers* regs, __u64* number) {
+  __u64 value = register_value(regs, reading->base);
+  for (__u32 step = 0; step < MOST_STEPS; step++) {
+    if (step >= reading->steps) break;
+    __u64 next = 0;
+    const void* from = (const void*)(value + reading->offsets[step]);
+    /* All steps but the last one are to pointers. */
+    long error = step + 1 < reading->steps
+                     ? bpf_probe_read_user(&next, settings.pointer_size & 8 ? 8 : 4, from)
+                     : bpf_probe_read_user(&next, reading->size & 15, from);
+    if (error) return error;
+    value = next;
+  }
+  *number = extend(value + reading->addend, reading->size, reading->is_signed);
+  return 0;
+}
+
+/* Bytes whose number the probed code tells; how many were read, or a negative errno. */
+static __always_inline long read_bytes(void* into, __u32 capacity, __u64 length, __u64 from) {
+  if (length > capacity) length = capacity;
+  long error = bpf_probe_read_user(into, length, (const void*)from);
+  return error ? error : (long)length;
+}
+
+/* Source: libstdc++ bits/basic_string.h (_M_dataplus, _M_string_length), C++11 ABI. */
+static __always_inline long read_libstdcxx_string(void* into, __u32 capacity, __u64 from,
+                                                  __u64* length) {
+  __u64 parts[2];
+  long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
+  if (error) return error;
+  *length = parts[1];
+  return read_bytes(into, capacity, parts[1], parts[0]);
+}
+
+/* Source: libc++ string (__long, __short; little-endian, without _LIBCPP_ABI_ALTERNATE_STRING_
+ * LAYOUT): bit 0 of the first byte tells that the characters lie elsewhere. */
+static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64 from,
+                                               __u64* length) {
+  __u64 parts[3];
+  long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
+  if (error) return error;
+  if (parts[0] & 1) {
+    *length = parts[1];
+    return read_bytes(into, capacity, parts[1], parts[2]);
+  }
+  *length = (parts[0] & 0xff) >> 1;
+  return read_bytes(into, capacity, *length, from + 1);
+}
+
+static __always_inline struct reading_result* result_of(struct probe_record* record, __u32 index) {
+  return (struct reading_result*)(record + 1) + index;
+}
+
+static __always_inline void read_one(struct probe_record* record, struct registers* regs,
+                                     __u32 index) {
+  const volatile struct reading* reading = &settings.readings[index];
+  struct reading_result* result = result_of(record, index);
+  __u64 number = 0;
+  long status = read_number(reading, regs, &number);
+  __u32 capacity = reading->capacity;
+  if (!status && capacity > 0) {
+    void* into = (void*)record + reading->bytes_at;
+    __u32 form = reading->form;
+    if (form == READ_STRING) {
+      status = bpf_probe_read_user_str(into, capacity, (const void*)number);
+    } else if (form == READ_BYTES) {
+      __u64 length = capacity;
+      if (reading->length_from > 0) length = result_of(record, reading->length_from - 1)->value;
+      status = read_bytes(into, capacity, length, number);
+    } else {
+      __u64 length = 0;
+      status = form == READ_LIBSTDCXX_STRING
+                   ? read_libstdcxx_string(into, capacity, number, &length)
+                   : read_libcxx_string(into, capacity, number, &length);
+      number = length;
+    }
+  }
+  result->status = status;
+  result->value = number;
+}
+
+static __always_inline void read_all(struct probe_record* record, struct registers* regs,
+                                     __u32 moment) {
+  for (__u32 i = 0; i < MOST_READINGS; i++) {
+    if (i >= settings.reading_count) break;
+    if (settings.readings[i].moment == moment) read_one(record, regs, i);
+  }
+}
+
+static __always_inline int holds(const volatile struct condition* condition, __u64 value) {
+  __u64 constant = condition->constant;
+  if (condition->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
+  if (condition->is_signed) { /* so that the order is that of unsigned numbers */
+    value ^= 1ULL << 63;
+    constant ^= 1ULL << 63;
+  }
+  switch (condition->comparison) {
+  case IS_EQUAL:
+    return value == constant;
+  case IS_NOT_EQUAL:
+    return value != constant;
+  case IS_LESS:
+    return value < constant;
+  case IS_MORE:
+    return value > constant;
+  case IS_AT_MOST:
+    return value <= constant;
+  case IS_AT_LEAST:
+    return value >= constant;
+  default: /* HAS_BITS: of which the order is none */
+    return (value & condition->constant) != 0;
+  }
+}
+
+/* Whether all that are asked at this moment are true; what cannot be read is not. */
+static __always_inline int conditions_hold(struct registers* regs, __u32 moment) {
+  for (__u32 i = 0; i < MOST_CONDITIONS; i++) {
+    if (i >= settings.condition_count) break;
+    const volatile struct condition* condition = &settings.conditions[i];
+    if (condition->value.moment != moment) continue;
+    __u64 value = 0;
+    if (read_number(&condition->value, regs, &value) != 0) return 0;
+    if (!holds(condition, value)) return 0;
+  }
+  return 1;
+}

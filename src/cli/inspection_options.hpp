@@ -1,0 +1,35 @@
+// The options of attach that say what the built-in program looks at at each hit, and what is shown
+// of it.
+#pragma once
+
+#include "option_parser.hpp"
+#include "uprobectl/session.hpp"
+
+namespace uprobectl::cli {
+
+struct InspectionOptions {
+  bool entry = false;
+  bool on_return = false;
+  std::vector<std::string> arguments;
+  std::vector<std::string> conditions;
+  std::optional<std::string> longest_text;
+  bool registers = false;
+  bool latency = false;
+  std::optional<std::string> min_latency;
+  bool count = false;
+  bool per_process = false;
+  bool histogram = false;
+  std::optional<std::string> measured;
+  std::optional<std::string> interval;
+  std::optional<std::string> top;
+  std::vector<std::string> excluded;
+  std::optional<std::string> expected;
+};
+
+void add_inspection_options(OptionParser& parser, InspectionOptions& options);
+
+// Into a request whose program is set. A usage error where options do not go together.
+Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
+                   AttachRequest& request);
+
+} // namespace uprobectl::cli

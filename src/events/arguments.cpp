@@ -1,0 +1,187 @@
+#include "uprobectl/events/arguments.hpp"
+
+#include "events/words.hpp"
+#include "uprobectl/spelling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+struct TypeName {
+  std::string_view name;
+  ArgumentType type;
+};
+constexpr std::array type_names = {
+    TypeName{"s8", ArgumentType::s8},
+    TypeName{"s16", ArgumentType::s16},
+    TypeName{"s32", ArgumentType::s32},
+    TypeName{"s64", ArgumentType::s64},
+    TypeName{"u8", ArgumentType::u8},
+    TypeName{"u16", ArgumentType::u16},
+    TypeName{"u32", ArgumentType::u32},
+    TypeName{"u64", ArgumentType::u64},
+    TypeName{"x8", ArgumentType::x8},
+    TypeName{"x16", ArgumentType::x16},
+    TypeName{"x32", ArgumentType::x32},
+    TypeName{"x64", ArgumentType::x64},
+    TypeName{"ptr", ArgumentType::ptr},
+    TypeName{"bool", ArgumentType::boolean},
+    TypeName{"char", ArgumentType::character},
+    TypeName{"str", ArgumentType::string},
+    TypeName{"cxxstring", ArgumentType::cxx_string},
+    TypeName{"buf", ArgumentType::bytes},
+};
+
+Error usage(std::string message) { return {ErrorKind::usage, std::move(message)}; }
+
+Error unknown_type(std::string_view name) {
+  constexpr std::array floating = {"f32", "f64", "float", "double", "f", "d"};
+  if (std::ranges::find(floating, name) != floating.end())
+    return Error{ErrorKind::unsupported,
+                 quoted(name) + ": the kernel gives a probe no floating-point registers"}
+        .hint("integers and pointers can be read; floating-point arguments do not count among "
+              "arg0, arg1, …");
+  Error error = usage(quoted(name) + " is no type");
+  std::vector<std::string> names;
+  for (const TypeName& each : type_names) names.emplace_back(each.name);
+  if (const auto near = nearest(name, names); !near.empty())
+    return std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint("types are s8 … s64, u8 … u64, x8 … x64, ptr, bool, char, str, "
+                               "cxxstring and buf[N]");
+}
+
+// "u32", "buf[16]", "buf[len]", "buf".
+Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
+  std::string_view name = text;
+  std::optional<std::string_view> length;
+  if (const auto bracket = text.find('['); bracket != std::string_view::npos) {
+    if (!text.ends_with(']')) return fail(usage(quoted(text) + ": ']' is missing"));
+    name = text.substr(0, bracket);
+    length = text.substr(bracket + 1, text.size() - bracket - 2);
+  }
+  const auto type = parse_type_name(name);
+  if (!type) return fail(unknown_type(name));
+  spec.type = *type;
+  if (!length) return {};
+  if (*type != ArgumentType::bytes) return fail(usage(quoted(text) + ": only buf has a length"));
+  if (const auto number = parse_unsigned(*length)) {
+    if (*number == 0 || *number > most_bytes)
+      return fail(
+          usage(quoted(text) + ": a buffer has 1 to " + std::to_string(most_bytes) + " bytes"));
+    spec.length = static_cast<std::uint32_t>(*number);
+  } else if (is_name(*length)) {
+    spec.length_from = *length;
+  } else {
+    return fail(usage(quoted(text) + ": the length is a number or the name of an argument"));
+  }
+  return {};
+}
+
+// "arg2", "ret", "rax", "arg2+0x10", "&arg2+0x10".
+Result<ArgumentSource> parse_source(std::string_view text) {
+  std::string_view rest = text;
+  const bool address = rest.starts_with('&');
+  if (address) rest.remove_prefix(1);
+  const auto sign = rest.find_first_of("+-");
+  auto source = parse_source_name(rest.substr(0, sign));
+  if (!source)
+    return fail(usage(quoted(text) + " is no place of a value")
+                    .hint("it is arg0, arg1, …, ret or a register, with or without +OFFSET"));
+  if (sign == std::string_view::npos) return std::move(*source);
+  const auto offset = parse_unsigned(rest.substr(sign + 1));
+  if (!offset || *offset > std::uint64_t{1} << 40)
+    return fail(usage(quoted(text) + ": the offset is no number"));
+  const auto distance = static_cast<std::int64_t>(*offset);
+  (address ? source->addend : source->memory.emplace()) = rest[sign] == '-' ? -distance : distance;
+  return std::move(*source);
+}
+
+// "NAME:TYPE[@SOURCE]"; `position` is the argument that it is where no source is named.
+Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& position) {
+  ArgumentSpec spec;
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos)
+    return fail(usage(quoted(text) + ": the type is missing, as in fd:s32"));
+  if (!is_name(text.substr(0, colon)))
+    return fail(usage(quoted(text.substr(0, colon)) + " is no name of an argument")
+                    .hint("names have letters, digits and underscores"));
+  spec.name = text.substr(0, colon);
+  std::string_view type = text.substr(colon + 1);
+  const auto at = type.find('@');
+  if (at != std::string_view::npos) {
+    auto source = parse_source(type.substr(at + 1));
+    if (!source) return fail(std::move(source).error());
+    spec.source = std::move(*source);
+    type = type.substr(0, at);
+  } else if (spec.name == "ret") {
+    spec.source.kind = ArgumentSource::Kind::returned;
+  } else {
+    spec.source.number = position;
+  }
+  if (spec.source.kind != ArgumentSource::Kind::returned) ++position;
+  if (auto parsed = parse_type(type, spec); !parsed) return fail(std::move(parsed).error());
+  return spec;
+}
+
+Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
+  for (auto spec = arguments.begin(); spec != arguments.end(); ++spec) {
+    if (!spec->length_from) continue;
+    const auto length = std::ranges::find(arguments, *spec->length_from, &ArgumentSpec::name);
+    if (length == arguments.end())
+      return fail(usage(quoted(*spec->length_from) + ": no argument of the list has this name"));
+    if (is_memory(length->type))
+      return fail(usage(quoted(*spec->length_from) + " is no integer, so it is no length"));
+  }
+  return {};
+}
+
+} // namespace
+
+std::string_view to_string(ArgumentType type) {
+  return std::ranges::find(type_names, type, &TypeName::type)->name;
+}
+
+std::optional<ArgumentType> parse_type_name(std::string_view name) {
+  const auto* const found = std::ranges::find(type_names, name, &TypeName::name);
+  if (found == type_names.end()) return std::nullopt;
+  return found->type;
+}
+
+bool is_memory(ArgumentType type) {
+  return type == ArgumentType::string || type == ArgumentType::cxx_string ||
+         type == ArgumentType::bytes;
+}
+
+Result<ArgumentList> parse_arguments(std::string_view text) {
+  ArgumentList list;
+  // A C++ operator has the sign in its name, a list never has.
+  if (const auto equals = text.rfind('='); equals != std::string_view::npos) {
+    if (equals == 0) return fail(usage("no function before '='"));
+    list.function = text.substr(0, equals);
+    text.remove_prefix(equals + 1);
+  }
+  std::uint32_t position = 0;
+  std::set<std::string_view> names;
+  for (;;) {
+    const auto comma = text.find(',');
+    if (list.arguments.size() == most_arguments)
+      return fail(usage("more than " + std::to_string(most_arguments) + " arguments"));
+    auto spec = parse_argument(text.substr(0, comma), position);
+    if (!spec) return fail(std::move(spec).error());
+    list.arguments.push_back(std::move(*spec));
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  for (const ArgumentSpec& spec : list.arguments)
+    if (!names.insert(spec.name).second)
+      return fail(usage("two arguments have the name " + quoted(spec.name)));
+  if (auto checked = check_lengths(list.arguments); !checked)
+    return fail(std::move(checked).error());
+  return list;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,88 @@
+#include "uprobectl/events/histogram.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace uprobectl {
+
+namespace {
+
+// The first and the last bucket that has something.
+std::optional<std::pair<std::size_t, std::size_t>> used_buckets(const Histogram& histogram) {
+  std::optional<std::pair<std::size_t, std::size_t>> used;
+  for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
+    if (histogram.buckets[i] == 0) continue;
+    if (!used) used = {i, i};
+    used->second = i;
+  }
+  return used;
+}
+
+} // namespace
+
+HistogramRange bucket_range(std::size_t bucket) {
+  if (bucket < 4) return {.low = bucket, .high = bucket + 1};
+  const std::size_t power = bucket / 4 + 1;
+  const std::uint64_t width = std::uint64_t{1} << (power - 2);
+  const std::uint64_t low = (std::uint64_t{1} << power) + bucket % 4 * width;
+  return {.low = low, .high = low + width};
+}
+
+std::vector<HistogramRange> powers_of_two(const Histogram& histogram) {
+  std::vector<HistogramRange> ranges;
+  const auto used = used_buckets(histogram);
+  if (!used) return ranges;
+  for (std::size_t i = used->first; i <= used->second; ++i) {
+    const std::uint64_t low = std::bit_floor(bucket_range(i).low);
+    if (ranges.empty() || ranges.back().low != low)
+      ranges.push_back({.low = low, .high = low == 0 ? 1 : low << 1});
+    ranges.back().count += histogram.buckets[i];
+  }
+  return ranges;
+}
+
+std::int64_t percentile(const Histogram& histogram, unsigned hundredths) {
+  if (histogram.count == 0) return 0;
+  // The rank of the number that is asked for, from 1.
+  const std::uint64_t rank = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(
+             (static_cast<unsigned __int128>(histogram.count) * hundredths + 99) / 100));
+  if (rank <= histogram.negative) return histogram.min;
+  std::uint64_t below = histogram.negative;
+  for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
+    const std::uint64_t here = histogram.buckets[i];
+    if (below + here < rank) {
+      below += here;
+      continue;
+    }
+    const HistogramRange range = bucket_range(i);
+    const auto into = static_cast<std::uint64_t>(
+        static_cast<unsigned __int128>(range.high - range.low) * (rank - below - 1) / here);
+    return std::clamp(static_cast<std::int64_t>(range.low + into), histogram.min, histogram.max);
+  }
+  return histogram.max;
+}
+
+Histogram since(const Histogram& now, const Histogram& before) {
+  if (before.count == 0) return now;
+  Histogram difference{.count = now.count - before.count,
+                       .negative = now.negative - before.negative,
+                       .total = now.total - before.total,
+                       .buckets = now.buckets};
+  for (std::size_t i = 0; i < before.buckets.size(); ++i)
+    difference.buckets[i] -= before.buckets[i];
+  difference.min = now.min;
+  difference.max = now.max;
+  const auto used = used_buckets(difference);
+  if (!used) {
+    difference.max = difference.negative > 0 ? -1 : 0;
+    return difference;
+  }
+  const auto low = static_cast<std::int64_t>(bucket_range(used->first).low);
+  const auto last = static_cast<std::int64_t>(bucket_range(used->second).high - 1);
+  if (difference.negative == 0) difference.min = std::max(now.min, low);
+  difference.max = std::min(now.max, last);
+  return difference;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,185 @@
+#include "uprobectl/events/plan.hpp"
+
+#include "events/readings.hpp"
+#include "events/words.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace uprobectl {
+
+namespace {
+
+// A perf buffer's sample says its size in 16 bits (perf_event_open(2)).
+constexpr std::size_t most_record_bytes = 60'000;
+
+// The six arguments, for code that passes them in other places than the program takes them from.
+std::vector<ArgumentSpec> six_arguments() {
+  std::vector<ArgumentSpec> six;
+  for (std::uint32_t i = 0; i < RECORD_VALUES; ++i)
+    six.push_back({.name = "arg" + std::to_string(i),
+                   .type = ArgumentType::x64,
+                   .source = {.number = i},
+                   .length = {},
+                   .length_from = {}});
+  return six;
+}
+
+// Integers are read first, because the lengths of buffers are among them.
+std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs) {
+  std::vector<PlannedArgument> planned;
+  for (const ArgumentSpec& spec : specs) planned.push_back({.spec = spec, .reading = 0});
+  std::size_t next = 0;
+  for (const bool memory : {false, true})
+    for (PlannedArgument& each : planned)
+      if (is_memory(each.spec.type) == memory) each.reading = next++;
+  return planned;
+}
+
+bool is_for(const ArgumentList& list, const ProbePoint& point) {
+  return !list.function || *list.function == point.request || *list.function == point.symbol ||
+         *list.function == point.demangled || *list.function == display_name(point);
+}
+
+class Planner {
+public:
+  Planner(const Inspection& inspection, std::span<const ProbePoint> points)
+      : inspection_(inspection), points_(points) {}
+
+  Result<void> check() const {
+    std::size_t general = 0;
+    for (const ArgumentList& list : inspection_.arguments) {
+      if (!list.function && ++general > 1)
+        return fail(ErrorKind::usage, "--args without a function is given twice");
+      if (std::ranges::none_of(points_, [&](const auto& point) { return is_for(list, point); }))
+        return fail(Error{ErrorKind::usage,
+                          "--args: " + quoted(*list.function) + " is none of the probed functions"}
+                        .hint("it is written as the FUNCTION is, or as the events show it"));
+    }
+    if (inspection_.conditions.size() > MOST_CONDITIONS)
+      return fail(ErrorKind::usage, "more than " + std::to_string(MOST_CONDITIONS) + " conditions");
+    return {};
+  }
+
+  // A list of its own goes before that for all.
+  std::size_t list_for(const ProbePoint& point) const {
+    std::size_t chosen = inspection_.arguments.size();
+    for (std::size_t i = 0; i < inspection_.arguments.size(); ++i)
+      if (is_for(inspection_.arguments[i], point) &&
+          (chosen == inspection_.arguments.size() || inspection_.arguments[i].function))
+        chosen = i;
+    return chosen;
+  }
+
+  std::vector<PlannedArgument> format(std::size_t list, const CodeFacts& facts) const {
+    if (list < inspection_.arguments.size()) return numbered(inspection_.arguments[list].arguments);
+    const bool elsewhere = facts.kind != CodeKind::native;
+    if (elsewhere && (inspection_.on_entry || inspection_.pair_calls))
+      return numbered(six_arguments());
+    return {};
+  }
+
+  Result<builtin_settings> settings(const std::vector<PlannedArgument>& format,
+                                    const CodeFacts& facts, bool at_start) const {
+    const auto convention = calling_convention(facts.kind);
+    if (!convention)
+      return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
+    const ReadingMaker maker(inspection_, *convention, facts, at_start);
+    builtin_settings settings{};
+    settings.flags = flags();
+    settings.user = inspection_.user;
+    settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
+    settings.pointer_size = convention->pointer_size;
+    if (auto added = add_readings(maker, format, settings); !added)
+      return fail(std::move(added).error());
+    for (const ConditionSpec& spec : inspection_.conditions) {
+      auto condition = maker.comparison(spec, format);
+      if (!condition) return fail(std::move(condition).error());
+      settings.conditions[settings.condition_count++] = *condition;
+    }
+    if (inspection_.measured) {
+      auto measured = maker.measured(*inspection_.measured, format);
+      if (!measured) return fail(std::move(measured).error());
+      settings.measured = *measured;
+    }
+    return settings;
+  }
+
+private:
+  unsigned flags() const {
+    unsigned flags = inspection_.filters;
+    if (inspection_.send_events) flags |= SEND_RECORDS;
+    if (inspection_.pair_calls) flags |= PAIR_CALLS;
+    if (inspection_.count_by_process) flags |= COUNT_BY_PROCESS;
+    if (inspection_.measure_latency) flags |= MEASURE_LATENCY;
+    if (inspection_.measured) flags |= MEASURE_VALUE;
+    return flags;
+  }
+
+  // What the record holds, and where.
+  Result<void> add_readings(const ReadingMaker& maker, const std::vector<PlannedArgument>& format,
+                            builtin_settings& settings) const {
+    const std::size_t count = format.size();
+    std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
+                                                         : count * sizeof(reading_result));
+    if (inspection_.registers) {
+      settings.registers_at = static_cast<std::uint32_t>(end);
+      end += register_names().size() * sizeof(std::uint64_t);
+    }
+    for (const PlannedArgument& planned : format) {
+      auto made = maker.argument(planned.spec, format);
+      if (!made) return fail(std::move(made).error());
+      made->bytes_at = static_cast<std::uint32_t>(end);
+      end += (made->capacity + 7U) / 8 * 8;
+      settings.readings[planned.reading] = *made;
+    }
+    if (end > most_record_bytes)
+      return fail(Error{ErrorKind::usage, "the arguments take up to " + std::to_string(end) +
+                                              " bytes an event, at most " +
+                                              std::to_string(most_record_bytes) + " can be sent"}
+                      .hint("give buffers and --max-string less"));
+    settings.reading_count = static_cast<std::uint32_t>(count);
+    settings.record_size = static_cast<std::uint32_t>(end);
+    return {};
+  }
+
+  const Inspection& inspection_;
+  std::span<const ProbePoint> points_;
+};
+
+} // namespace
+
+Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
+                                            std::span<const ProbePoint> points,
+                                            std::span<const CodeFacts> facts) {
+  const Planner planner(inspection, points);
+  if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
+  InspectionPlan plan;
+  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool>, std::uint32_t>
+      known;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t list = planner.list_for(points[i]);
+    const bool at_start = points[i].symbol_offset == 0;
+    const auto [place, is_new] =
+        known.emplace(std::tuple(list, facts[i].kind, facts[i].strings, at_start),
+                      static_cast<std::uint32_t>(plan.variants_.size()));
+    if (is_new) {
+      plan.formats_.push_back(planner.format(list, facts[i]));
+      auto settings = planner.settings(plan.formats_.back(), facts[i], at_start);
+      if (!settings) {
+        Error error = std::move(settings).error();
+        error.message.insert(0, display_name(points[i]) + ": ");
+        return fail(std::move(error));
+      }
+      plan.variants_.push_back(*settings);
+    }
+    plan.variant_of_.push_back(place->second);
+  }
+  std::uint32_t largest = 0;
+  for (const builtin_settings& each : plan.variants_) largest = std::max(largest, each.record_size);
+  for (builtin_settings& each : plan.variants_) each.record_size = largest;
+  return plan;
+}
+
+} // namespace uprobectl

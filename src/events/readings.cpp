@@ -1,0 +1,228 @@
+#include "events/readings.hpp"
+
+#include "events/words.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+namespace {
+
+using Kind = ArgumentSource::Kind;
+
+std::string name_of_source(const ArgumentSource& source) {
+  switch (source.kind) {
+  case Kind::argument:
+    return "arg" + std::to_string(source.number);
+  case Kind::returned:
+    return "ret";
+  case Kind::machine_register:
+    break;
+  }
+  return source.register_name;
+}
+
+std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
+  switch (type) {
+  case ArgumentType::s8:
+  case ArgumentType::u8:
+  case ArgumentType::x8:
+  case ArgumentType::boolean:
+  case ArgumentType::character:
+    return 1;
+  case ArgumentType::s16:
+  case ArgumentType::u16:
+  case ArgumentType::x16:
+    return 2;
+  case ArgumentType::s32:
+  case ArgumentType::u32:
+  case ArgumentType::x32:
+    return 4;
+  case ArgumentType::s64:
+  case ArgumentType::u64:
+  case ArgumentType::x64:
+    return 8;
+  case ArgumentType::ptr:
+  case ArgumentType::string:
+  case ArgumentType::cxx_string:
+  case ArgumentType::bytes:
+    break;
+  }
+  return pointer_size;
+}
+
+bool is_signed(ArgumentType type) {
+  return type == ArgumentType::s8 || type == ArgumentType::s16 || type == ArgumentType::s32 ||
+         type == ArgumentType::s64;
+}
+
+record_u32 number_of(Comparison comparison) {
+  switch (comparison) {
+  case Comparison::equal:
+    return IS_EQUAL;
+  case Comparison::not_equal:
+    return IS_NOT_EQUAL;
+  case Comparison::less:
+    return IS_LESS;
+  case Comparison::more:
+    return IS_MORE;
+  case Comparison::at_most:
+    return IS_AT_MOST;
+  case Comparison::at_least:
+    return IS_AT_LEAST;
+  case Comparison::has_bits:
+    break;
+  }
+  return HAS_BITS;
+}
+
+using Planned = std::span<const PlannedArgument>;
+
+Planned::iterator find_named(Planned list, std::string_view name) {
+  return std::ranges::find_if(list, [&](const auto& each) { return each.spec.name == name; });
+}
+
+// Whose type is that of the same value elsewhere.
+Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
+  return std::ranges::find_if(list, [&](const PlannedArgument& each) {
+    return each.spec.source == source && !is_memory(each.spec.type);
+  });
+}
+
+void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] = offset; }
+
+} // namespace
+
+Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) const {
+  switch (source.kind) {
+  case Kind::returned:
+    if (inspection_.on_return || inspection_.pair_calls) return AT_RETURN;
+    return fail(Error{ErrorKind::usage, "ret is known when the function returns, which is not "
+                                        "probed"}
+                    .hint("add --return or --latency"));
+  case Kind::argument:
+    if (inspection_.on_entry || inspection_.pair_calls) return AT_ENTRY;
+    return fail(Error{ErrorKind::usage, name_of_source(source) +
+                                            " is known where the function begins, which is not "
+                                            "probed"}
+                    .hint("add --entry, or --latency for both in one event"));
+  case Kind::machine_register:
+    break;
+  }
+  return inspection_.on_entry || inspection_.pair_calls ? AT_ENTRY : AT_RETURN;
+}
+
+Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType type) const {
+  reading made{};
+  const auto moment = moment_of(source);
+  if (!moment) return fail(moment.error());
+  made.moment = *moment;
+  made.size = size_of(type, convention_.pointer_size);
+  made.is_signed = is_signed(type) ? 1 : 0;
+  const auto registers = convention_.argument_registers;
+  switch (source.kind) {
+  case Kind::returned:
+    made.base = convention_.return_register;
+    break;
+  case Kind::machine_register:
+    made.base = *register_number(source.register_name); // the parser takes no others
+    break;
+  case Kind::argument:
+    if (source.number < registers.size()) {
+      made.base = registers[source.number];
+      break;
+    }
+    if (!convention_.has_stack_arguments)
+      return fail(ErrorKind::unsupported,
+                  name_of_source(source) +
+                      ": Go passes it on the stack, where it has no fixed place");
+    if (!at_start_)
+      return fail(
+          Error{ErrorKind::unsupported,
+                name_of_source(source) + " lies on the stack, which has moved inside the function"}
+              .hint("probe where the function begins"));
+    made.base = convention_.stack_pointer;
+    add_step(made, convention_.first_on_stack +
+                       static_cast<std::int64_t>(convention_.slot) *
+                           (source.number - static_cast<std::int64_t>(registers.size())));
+  }
+  if (source.memory) add_step(made, *source.memory);
+  made.addend = source.addend;
+  return made;
+}
+
+Result<reading> ReadingMaker::argument(const ArgumentSpec& spec,
+                                       std::span<const PlannedArgument> list) const {
+  auto made = value(spec.source, spec.type);
+  if (!made || !is_memory(spec.type)) return made;
+  if (spec.type == ArgumentType::string) {
+    made->form = READ_STRING;
+    made->capacity = inspection_.longest_text + 2; // NUL, and a byte that tells if there is more
+  } else if (spec.type == ArgumentType::cxx_string) {
+    if (!facts_.strings)
+      return fail(Error{ErrorKind::unsupported,
+                        spec.name + ": the file does not tell whose std::string it has"}
+                      .hint("it uses neither libstdc++ nor libc++, or both"));
+    made->form = *facts_.strings;
+    made->capacity = inspection_.longest_text;
+  } else {
+    made->form = READ_BYTES;
+    made->capacity = spec.length.value_or(inspection_.longest_text);
+  }
+  if (!spec.length_from) return made;
+  const auto length = find_named(list, *spec.length_from); // the parser has seen to it
+  made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
+  const auto known = moment_of(length->spec.source);
+  if (!known) return fail(known.error());
+  if (*known > made->moment)
+    return fail(Error{ErrorKind::usage, spec.name + ": its length " + *spec.length_from +
+                                            " is known only when the function has returned"}
+                    .hint("a length for the buffer itself, as in buf[64], can be read at entry"));
+  return made;
+}
+
+Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
+                                           std::span<const PlannedArgument> list) const {
+  ArgumentSource source = spec.source;
+  std::optional<ArgumentType> type = spec.type;
+  const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
+  if (spec.name && declared == list.end())
+    return fail(Error{ErrorKind::usage,
+                      "--if " + quoted(spec.text) + ": " + quoted(*spec.name) + " is no argument"}
+                    .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
+                          "be compared"));
+  if (declared != list.end()) {
+    if (is_memory(declared->spec.type))
+      return fail(ErrorKind::usage, "--if " + quoted(spec.text) + ": only integers are compared");
+    source = declared->spec.source;
+    if (!type) type = declared->spec.type;
+  }
+  auto compared = value(source, type.value_or(ArgumentType::s64));
+  if (!compared) {
+    Error error = std::move(compared).error();
+    error.message.insert(0, "--if " + quoted(spec.text) + ": ");
+    return fail(std::move(error));
+  }
+  condition made{};
+  made.value = *compared;
+  made.comparison = number_of(spec.comparison);
+  // A number that no signed one reaches makes the comparison one of unsigned numbers.
+  made.is_signed = !type ? (spec.magnitude >> 63 == 0 || spec.negative ? 1 : 0)
+                         : static_cast<record_u32>(compared->is_signed);
+  const bool asks_for_sign =
+      spec.negative ||
+      (spec.magnitude == 0 &&
+       (spec.comparison == Comparison::less || spec.comparison == Comparison::at_most ||
+        spec.comparison == Comparison::more || spec.comparison == Comparison::at_least));
+  made.guess_sign = !type && asks_for_sign ? 1 : 0;
+  made.constant = spec.negative ? ~spec.magnitude + 1 : spec.magnitude;
+  return made;
+}
+
+Result<reading> ReadingMaker::measured(const ArgumentSource& source,
+                                       std::span<const PlannedArgument> list) const {
+  const auto declared = find_integer(list, source);
+  return value(source, declared == list.end() ? ArgumentType::s64 : declared->spec.type);
+}
+
+} // namespace uprobectl

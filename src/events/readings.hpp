@@ -1,0 +1,32 @@
+// One value as people name it -> how the program reads it.
+#pragma once
+
+#include "events/registers.hpp"
+
+namespace uprobectl {
+
+class ReadingMaker {
+public:
+  // `at_start`: the point is where its function begins, so that the stack is known.
+  ReadingMaker(const Inspection& inspection, const CallingConvention& convention,
+               const CodeFacts& facts, bool at_start)
+      : inspection_(inspection), convention_(convention), facts_(facts), at_start_(at_start) {}
+
+  // Without bytes_at. `list`: where the length of a buffer is found by name.
+  Result<reading> argument(const ArgumentSpec& spec, std::span<const PlannedArgument> list) const;
+  Result<condition> comparison(const ConditionSpec& spec,
+                               std::span<const PlannedArgument> list) const;
+  Result<reading> measured(const ArgumentSource& source,
+                           std::span<const PlannedArgument> list) const;
+
+private:
+  Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
+  Result<std::uint32_t> moment_of(const ArgumentSource& source) const;
+
+  const Inspection& inspection_;
+  const CallingConvention& convention_;
+  const CodeFacts& facts_;
+  bool at_start_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,93 @@
+#include "events/registers.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace uprobectl {
+
+namespace {
+
+#if defined(__x86_64__)
+
+// struct pt_regs of Linux arch/x86/include/asm/ptrace.h.
+constexpr std::array<std::string_view, 21> names = {
+    "r15", "r14", "r13", "r12", "rbp",      "rbx", "r11", "r10",    "r9",  "r8", "rax",
+    "rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs",  "rflags", "rsp", "ss"};
+enum : std::uint32_t {
+  rbx = 5,
+  r11 = 6,
+  r10 = 7,
+  r9 = 8,
+  r8 = 9,
+  rax = 10,
+  rcx = 11,
+  rdx = 12,
+  rsi = 13,
+  rdi = 14,
+  rsp = 19
+};
+// System V AMD64 ABI 3.2.3.
+constexpr std::array<std::uint32_t, 6> native_arguments = {rdi, rsi, rdx, rcx, r8, r9};
+// go/src/cmd/compile/abi-internal.md, Go 1.17.
+constexpr std::array<std::uint32_t, 9> go_arguments = {rax, rbx, rcx, rdi, rsi, r8, r9, r10, r11};
+
+#elif defined(__aarch64__)
+
+// struct user_pt_regs of Linux arch/arm64/include/uapi/asm/ptrace.h.
+constexpr std::array<std::string_view, 34> names = {
+    "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",    "x10", "x11",
+    "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",   "x22", "x23",
+    "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp",  "pc",  "pstate"};
+constexpr std::array<std::uint32_t, 16> first_registers = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                           8, 9, 10, 11, 12, 13, 14, 15};
+
+#endif
+
+} // namespace
+
+std::span<const std::string_view> register_names() { return names; }
+
+std::optional<std::uint32_t> register_number(std::string_view name) {
+#if defined(__x86_64__)
+  const std::string full = "r" + std::string(name);
+#else
+  const std::string full = name == "lr" ? "x30" : std::string(name);
+#endif
+  for (std::uint32_t i = 0; i < names.size(); ++i)
+    if (names[i] == name || names[i] == full) return i;
+  return std::nullopt;
+}
+
+#if defined(__x86_64__)
+
+std::optional<CallingConvention> calling_convention(CodeKind kind) {
+  CallingConvention convention{.argument_registers = native_arguments,
+                               .first_on_stack = 8,
+                               .stack_pointer = rsp,
+                               .return_register = rax};
+  if (kind == CodeKind::go) {
+    convention.argument_registers = go_arguments;
+    convention.has_stack_arguments = false; // they share their place with spilled registers
+  }
+  if (kind == CodeKind::native_32) { // System V i386 ABI 2.2.3: all of them lie on the stack
+    convention.argument_registers = {};
+    convention.first_on_stack = convention.slot = convention.pointer_size = 4;
+  }
+  return convention;
+}
+
+#elif defined(__aarch64__)
+
+std::optional<CallingConvention> calling_convention(CodeKind kind) {
+  if (kind == CodeKind::native_32) return std::nullopt; // Linux probes no 32-bit code here
+  CallingConvention convention{.stack_pointer = 31, .return_register = 0};
+  const std::span<const std::uint32_t> registers = first_registers;
+  // AAPCS64 6.8.2; go/src/cmd/compile/abi-internal.md.
+  convention.argument_registers = kind == CodeKind::go ? registers : registers.first(8);
+  convention.has_stack_arguments = kind != CodeKind::go;
+  return convention;
+}
+
+#endif
+
+} // namespace uprobectl

@@ -1,0 +1,107 @@
+#include "output/argument_value.hpp"
+
+#include "output/data_value.hpp"
+#include "output/escape.hpp"
+#include "output/json_record.hpp"
+
+namespace uprobectl {
+
+namespace {
+
+DataValue data_of(const ArgumentValue& argument) {
+  switch (argument.type) {
+  case ArgumentType::s8:
+  case ArgumentType::s16:
+  case ArgumentType::s32:
+  case ArgumentType::s64:
+    return {static_cast<std::int64_t>(argument.number)};
+  case ArgumentType::u8:
+  case ArgumentType::u16:
+  case ArgumentType::u32:
+  case ArgumentType::u64:
+    return {argument.number};
+  case ArgumentType::x8:
+  case ArgumentType::x16:
+  case ArgumentType::x32:
+  case ArgumentType::x64:
+  case ArgumentType::ptr:
+    return {DataValue::Pointer{argument.number}};
+  case ArgumentType::boolean:
+    return {argument.number != 0};
+  case ArgumentType::character:
+    return {std::string(1, static_cast<char>(argument.number))};
+  case ArgumentType::string:
+  case ArgumentType::cxx_string:
+    return {argument.bytes};
+  case ArgumentType::bytes:
+    break;
+  }
+  const Bytes bytes = std::as_bytes(std::span(argument.bytes));
+  return {DataValue::Raw{{bytes.begin(), bytes.end()}}};
+}
+
+void append_json_text(std::string& out, std::string_view text) {
+  out += '"';
+  append_json(out, text);
+  out += '"';
+}
+
+} // namespace
+
+void append_json_value(std::string& out, const ArgumentValue& argument) {
+  if (argument.error)
+    out += "null";
+  else
+    append_json_value(out, data_of(argument));
+}
+
+void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  out += '[';
+  for (const ArgumentValue& argument : arguments) {
+    if (out.back() != '[') out += ',';
+    out += "{\"name\":";
+    append_json_text(out, argument.name);
+    out += ",\"type\":";
+    append_json_text(out, to_string(argument.type));
+    out += ",\"value\":";
+    append_json_value(out, argument);
+    out += ",\"error\":";
+    if (argument.error)
+      append_json_text(out, *argument.error);
+    else
+      out += "null";
+    if (is_memory(argument.type))
+      out += argument.truncated ? ",\"truncated\":true" : ",\"truncated\":false";
+    out += '}';
+  }
+  out += ']';
+}
+
+void append_text_value(std::string& out, const ArgumentValue& argument) {
+  if (argument.error) {
+    out += '<';
+    append_printable(out, *argument.error);
+    out += '>';
+    return;
+  }
+  if (argument.type == ArgumentType::character) {
+    out += '\'';
+    append_printable(out, std::string(1, static_cast<char>(argument.number)));
+    out += '\'';
+  } else {
+    append_text_value(out, data_of(argument));
+  }
+  if (argument.truncated) out += "…";
+}
+
+void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  bool first = true;
+  for (const ArgumentValue& argument : arguments) {
+    if (!std::exchange(first, false)) out += ' ';
+    out += argument.name;
+    out += '=';
+    append_text_value(out, argument);
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,26 @@
+#include "session/expected_hits.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
+                         std::span<const std::optional<std::uint64_t>> hits, Sink& sink,
+                         const Reporter& reporter) {
+  bool met = true;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (hits[i] && *hits[i] >= expected) continue;
+    met = false;
+    const Error error{ErrorKind::not_found,
+                      fmt::format("{}: {} where {} {} expected", display_name(points[i]),
+                                  hits[i]
+                                      ? fmt::format("{} hit{}", *hits[i], *hits[i] == 1 ? "" : "s")
+                                      : "it is not known how often it was hit",
+                                  expected, expected == 1 ? "is" : "are")};
+    reporter.error(error);
+    sink.error({.target = points[i].binary->target, .request = points[i].request, .error = error});
+  }
+  return met;
+}
+
+} // namespace uprobectl

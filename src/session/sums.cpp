@@ -1,0 +1,105 @@
+#include "session/sums.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace uprobectl {
+
+namespace {
+
+std::uint64_t nanoseconds(Sums::Time time) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
+} // namespace
+
+Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
+           std::span<const ProbePoint> points)
+    : request_(request), program_(program), points_(points),
+      since_ns_(nanoseconds(Time::clock::now())) {}
+
+std::vector<CountRecord> Sums::counts_by_probe() {
+  const std::vector<ProbeCounts> now = program_.counts();
+  counted_.resize(now.size());
+  std::vector<CountRecord> records;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::uint64_t entries = now[i].entries - counted_[i].entries;
+    const std::uint64_t returns = now[i].returns - counted_[i].returns;
+    // Where an entry waits for its return they are one call.
+    if (entries > 0 && !request_.inspection.pair_calls)
+      records.push_back({.point = &points_[i], .count = entries, .pid = {}, .comm = {}});
+    if (returns > 0)
+      records.push_back({.point = &points_[i],
+                         .on_return = !request_.inspection.pair_calls,
+                         .count = returns,
+                         .pid = {},
+                         .comm = {}});
+  }
+  counted_ = now;
+  return records;
+}
+
+std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> counted) {
+  std::vector<CountRecord> records;
+  for (const ProcessCount& each : counted) {
+    std::uint64_t& before = by_process_[{each.probe, each.pid}];
+    if (each.count > before && each.probe < points_.size())
+      records.push_back({.point = &points_[each.probe],
+                         .on_return = !request_.inspection.on_entry,
+                         .count = each.count - before,
+                         .pid = each.pid,
+                         .comm = each.comm});
+    before = each.count;
+  }
+  return records;
+}
+
+void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
+  measured_.resize(points_.size());
+  std::vector<HistogramRecord> records;
+  for (std::uint32_t i = 0; i < points_.size(); ++i) {
+    Histogram now = program_.histogram(i);
+    records.push_back({.point = &points_[i],
+                       .in_nanoseconds = request_.inspection.measure_latency,
+                       .histogram = since(now, measured_[i]),
+                       .since_ns = since_ns_,
+                       .time_ns = now_ns});
+    measured_[i] = std::move(now);
+  }
+  if (request_.top) {
+    const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
+      return a.histogram.count > b.histogram.count;
+    };
+    std::ranges::sort(records, more);
+    if (records.size() > *request_.top) records.resize(*request_.top);
+  }
+  for (const HistogramRecord& record : records) sink.histogram(record);
+}
+
+void Sums::tell(Time now, Sink& sink) {
+  const std::uint64_t now_ns = nanoseconds(now);
+  if (request_.counts) {
+    const std::vector<ProcessCount> counted = request_.inspection.count_by_process
+                                                  ? program_.process_counts()
+                                                  : std::vector<ProcessCount>();
+    std::vector<CountRecord> records =
+        request_.inspection.count_by_process ? counts_by_process(counted) : counts_by_probe();
+    // The most first; of equals what stands first in the request.
+    const auto before = [](const CountRecord& a, const CountRecord& b) {
+      return std::tuple(b.count, a.point, a.on_return, a.pid) <
+             std::tuple(a.count, b.point, b.on_return, b.pid);
+    };
+    std::ranges::sort(records, before);
+    if (request_.top && records.size() > *request_.top) records.resize(*request_.top);
+    for (CountRecord& record : records) {
+      record.since_ns = since_ns_;
+      record.time_ns = now_ns;
+      sink.count(record);
+    }
+  }
+  if (request_.histograms) tell_histograms(now_ns, sink);
+  sink.settle();
+  since_ns_ = now_ns;
+}
+
+} // namespace uprobectl
