@@ -38,7 +38,9 @@ Result<void> parse_value(std::string_view whole, std::string_view text, Conditio
     if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
     condition.type = *type;
   }
-  if (auto source = parse_source_name(name))
+  // A register, too, unless an argument has its name.
+  auto source = parse_source_name(name);
+  if (source && source->kind != ArgumentSource::Kind::machine_register)
     condition.source = std::move(*source);
   else if (is_name(name))
     condition.name = name;

@@ -47,6 +47,7 @@ std::int64_t percentile(const Histogram& histogram, unsigned hundredths) {
   const std::uint64_t rank = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(
              (static_cast<unsigned __int128>(histogram.count) * hundredths + 99) / 100));
+  if (rank == histogram.count) return histogram.max;
   if (rank <= histogram.negative) return histogram.min;
   std::uint64_t below = histogram.negative;
   for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {

@@ -186,16 +186,19 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
   const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
-  if (spec.name && declared == list.end())
-    return fail(Error{ErrorKind::usage,
-                      "--if " + quoted(spec.text) + ": " + quoted(*spec.name) + " is no argument"}
-                    .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
-                          "be compared"));
   if (declared != list.end()) {
     if (is_memory(declared->spec.type))
       return fail(ErrorKind::usage, "--if " + quoted(spec.text) + ": only integers are compared");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
+  } else if (spec.name) {
+    auto named = parse_source_name(*spec.name);
+    if (!named)
+      return fail(Error{ErrorKind::usage,
+                        "--if " + quoted(spec.text) + ": " + quoted(*spec.name) + " is no argument"}
+                      .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
+                            "be compared"));
+    source = std::move(*named);
   }
   auto compared = value(source, type.value_or(ArgumentType::s64));
   if (!compared) {

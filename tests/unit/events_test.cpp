@@ -1,4 +1,4 @@
-#include "uprobectl/events.hpp"
+#include "uprobectl/events/plan.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -6,29 +6,52 @@ using namespace uprobectl;
 
 namespace {
 
-// The layout of src/bpf/record.h written out by hand: time, cookie, pid, tid, cpu, kind, comm,
-// six values.
-std::string record(std::uint64_t cookie, std::uint32_t kind) {
-  std::string bytes;
-  const auto put = [&](std::uint64_t value, int size) {
-    for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
-  };
-  put(1234567890123, 8);
-  put(cookie, 8);
-  put(4711, 4);
-  put(4712, 4);
-  put(3, 4);
-  put(kind, 4);
-  bytes += std::string("greeter\0\0\0\0\0\0\0\0\0", 16);
-  for (std::uint64_t value = 0x10; value < 0x16; ++value) put(value, 8);
-  return bytes;
+// The layout of bpf/record.h written out by hand: time, cookie, pid, tid, cpu, kind, comm, return
+// value, latency, six values.
+class Record {
+public:
+  Record(std::uint64_t cookie, std::uint32_t kind) {
+    put(1234567890123, 8).put(cookie, 8).put(4711, 4).put(4712, 4).put(3, 4).put(kind, 4);
+    bytes_ += std::string("greeter\0\0\0\0\0\0\0\0\0", 16);
+    put(0xffffffffffffffff, 8).put(83000, 8);
+  }
+  Record& put(std::uint64_t value, int size) {
+    for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+    return *this;
+  }
+  Record& six_values() {
+    for (std::uint64_t value = 0x10; value < 0x16; ++value) put(value, 8);
+    return *this;
+  }
+  Record& text(std::string_view text, std::size_t size) {
+    bytes_ += text;
+    bytes_.append(size - text.size(), '?'); // what was there before
+    return *this;
+  }
+  Bytes bytes() const { return as_bytes(bytes_); }
+
+private:
+  std::string bytes_;
+};
+
+InspectionPlan plan_for(const Inspection& inspection, std::span<const ProbePoint> points) {
+  auto plan = InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+  REQUIRE(plan);
+  return std::move(*plan);
+}
+
+Inspection typed(std::string_view arguments) {
+  Inspection inspection;
+  inspection.arguments.push_back(*parse_arguments(arguments));
+  return inspection;
 }
 
 } // namespace
 
 TEST_CASE("an entry record becomes an event with six arguments") {
   const std::vector<ProbePoint> points(2);
-  const auto event = decode_event(as_bytes(record(1, 0)), points);
+  const auto event =
+      plan_for({}, points).decode(Record(1, RECORD_ENTRY).six_values().bytes(), points);
   REQUIRE(event);
   CHECK(event->time_ns == 1234567890123);
   CHECK(event->pid == 4711);
@@ -37,22 +60,126 @@ TEST_CASE("an entry record becomes an event with six arguments") {
   CHECK(event->comm == "greeter");
   CHECK(event->point == &points[1]);
   CHECK(event->kind == EventKind::entry);
+  CHECK(event->has_arguments);
   CHECK(event->arguments == std::array<std::uint64_t, 6>{0x10, 0x11, 0x12, 0x13, 0x14, 0x15});
+  CHECK_FALSE(event->latency_ns);
 }
 
-TEST_CASE("a return record carries the return value") {
+TEST_CASE("a return record carries the return value and no arguments") {
   const std::vector<ProbePoint> points(1);
-  const auto event = decode_event(as_bytes(record(0, 1)), points);
+  const auto event =
+      plan_for({}, points).decode(Record(0, RECORD_RETURN).six_values().bytes(), points);
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
-  CHECK(event->return_value == 0x10);
+  CHECK(event->return_value == 0xffffffffffffffff);
+  CHECK_FALSE(event->has_arguments);
+  CHECK_FALSE(event->typed_return);
+}
+
+TEST_CASE("a paired call is a return with the arguments of its entry and a latency") {
+  const std::vector<ProbePoint> points(1);
+  Inspection inspection;
+  inspection.pair_calls = true;
+  const auto event =
+      plan_for(inspection, points).decode(Record(0, RECORD_CALL).six_values().bytes(), points);
+  REQUIRE(event);
+  CHECK(event->kind == EventKind::on_return);
+  CHECK(event->latency_ns == 83000);
+  CHECK(event->has_arguments);
+  CHECK(event->arguments[5] == 0x15);
 }
 
 TEST_CASE("a record that is short or names an unknown probe is refused") {
   const std::vector<ProbePoint> points(1);
-  CHECK(decode_event(as_bytes(record(0, 0).substr(0, 95)), points).error().message ==
-        "a record of the BPF program has 95 bytes where 96 are needed");
-  CHECK(decode_event(as_bytes(record(1, 0)), points).error().message ==
+  const InspectionPlan plan = plan_for({}, points);
+  const Record whole = Record(0, RECORD_ENTRY).six_values();
+  CHECK(plan.decode(whole.bytes().first(111), points).error().message ==
+        "a record of the BPF program has 111 bytes where 112 are needed");
+  CHECK(plan.decode(whole.bytes().first(63), points).error().message ==
+        "a record of the BPF program has 63 bytes where 64 are needed");
+  CHECK(plan.decode(Record(1, RECORD_ENTRY).six_values().bytes(), points).error().message ==
         "a record of the BPF program names probe 1 of 1");
-  CHECK_FALSE(decode_event(as_bytes(record(0, 7)), points));
+  CHECK_FALSE(plan.decode(Record(0, 7).six_values().bytes(), points));
+}
+
+TEST_CASE("typed arguments come in the order they were asked for, integers read first") {
+  const std::vector<ProbePoint> points(1);
+  Inspection inspection = typed("path:str,flags:s32,ret:s64");
+  inspection.longest_text = 6;
+  inspection.pair_calls = true;
+  const InspectionPlan plan = plan_for(inspection, points);
+  // Results of flags, ret, path, then the bytes of path: 6, a NUL and one to tell, made 8.
+  Record record(0, RECORD_CALL);
+  record.put(0, 8).put(0xfffffffffffffffe, 8).put(0, 8).put(0xffffffffffffffff, 8);
+  record.put(8, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/ho\0", 8), 8);
+  const auto event = plan.decode(record.bytes(), points);
+  REQUIRE(event);
+  REQUIRE(event->typed->size() == 2);
+  const ArgumentValue& path = event->typed->at(0);
+  CHECK(path.name == "path");
+  CHECK(path.bytes == "/etc/h");
+  CHECK(path.truncated);
+  CHECK(event->typed->at(1).name == "flags");
+  CHECK(static_cast<std::int64_t>(event->typed->at(1).number) == -2);
+  CHECK(static_cast<std::int64_t>(event->typed_return->number) == -1);
+}
+
+TEST_CASE("a string that just fits is whole") {
+  const std::vector<ProbePoint> points(1);
+  Inspection inspection = typed("path:str");
+  inspection.longest_text = 6;
+  Record record(0, RECORD_ENTRY);
+  record.put(7, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/h\0", 7), 8);
+  const auto event = plan_for(inspection, points).decode(record.bytes(), points);
+  REQUIRE(event);
+  CHECK(event->typed->front().bytes == "/etc/h");
+  CHECK_FALSE(event->typed->front().truncated);
+}
+
+TEST_CASE("what cannot be read has an error, never an empty text") {
+  const std::vector<ProbePoint> points(1);
+  const InspectionPlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
+  const auto decode = [&](std::uint64_t address) {
+    Record record(0, RECORD_ENTRY);
+    record.put(0xfffffffffffffff2, 8).put(0, 8); // next: -EFAULT
+    record.put(0xfffffffffffffff2, 8).put(address, 8).text("", 136);
+    auto event = plan.decode(record.bytes(), points);
+    REQUIRE(event);
+    return std::move(*event->typed);
+  };
+  CHECK(decode(0x1000)[0].error == "memory at 0x1000 cannot be read");
+  CHECK(decode(0)[0].error == "null pointer");
+  CHECK(decode(0)[1].error == "the memory it lies in cannot be read");
+}
+
+TEST_CASE("a buffer is as long as the argument that says so, and tells when that is too long") {
+  const std::vector<ProbePoint> points(1);
+  Inspection inspection = typed("data:buf[size],size:u64");
+  inspection.longest_text = 4;
+  const InspectionPlan plan = plan_for(inspection, points);
+  const auto decode = [&](std::uint64_t size, std::uint64_t read) {
+    Record record(0, RECORD_ENTRY);
+    record.put(0, 8).put(size, 8).put(read, 8).put(0x1000, 8).text("\x01\x02\x03\x04", 8);
+    auto event = plan.decode(record.bytes(), points);
+    REQUIRE(event);
+    return event->typed->front();
+  };
+  CHECK(decode(3, 3).bytes == "\x01\x02\x03");
+  CHECK_FALSE(decode(3, 3).truncated);
+  CHECK(decode(9, 4).bytes == "\x01\x02\x03\x04");
+  CHECK(decode(9, 4).truncated);
+}
+
+TEST_CASE("registers come behind the values") {
+  const std::vector<ProbePoint> points(1);
+  Inspection inspection;
+  inspection.registers = true;
+  Record record(0, RECORD_ENTRY);
+  record.six_values();
+  for (std::size_t i = 0; i < register_names().size(); ++i) record.put(100 + i, 8);
+  const auto event = plan_for(inspection, points).decode(record.bytes(), points);
+  REQUIRE(event);
+  REQUIRE(event->registers.size() == register_names().size());
+  CHECK(event->registers.front() == 100);
+  CHECK(event->registers.back() == 99 + register_names().size());
 }

@@ -65,6 +65,7 @@ Event event_at(const ProbePoint& point, EventKind kind) {
   event.comm = "app\x1b";
   event.point = &point;
   event.kind = kind;
+  event.has_arguments = kind == EventKind::entry;
   event.arguments = {1, 2, 3, 4, 5, 0xff};
   event.return_value = 0x2a;
   return event;

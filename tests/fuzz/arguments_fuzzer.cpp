@@ -1,0 +1,30 @@
+// Argument lists and conditions, as --args and --if take them.
+#include "uprobectl/events/plan.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  Inspection inspection{.on_return = true};
+  if (auto list = parse_arguments(text)) {
+    list->function.reset();
+    inspection.arguments.push_back(std::move(*list));
+  }
+  if (auto condition = parse_condition(text))
+    inspection.conditions.push_back(std::move(*condition));
+  const std::vector<ProbePoint> points(1);
+  const CodeFacts facts{.kind = CodeKind::native, .strings = READ_LIBCXX_STRING};
+  const auto plan = InspectionPlan::make(inspection, points, std::span(&facts, 1));
+  if (!plan) return 0;
+  // What is planned lies inside the record.
+  for (const builtin_settings& settings : plan->variants())
+    for (const reading& each : std::span(settings.readings, settings.reading_count))
+      if (each.bytes_at + each.capacity > settings.record_size || each.steps > MOST_STEPS ||
+          each.base >= register_names().size() || each.length_from > settings.reading_count)
+        std::abort();
+  const std::vector<std::byte> record(plan->variants().front().record_size);
+  if (!plan->decode(record, points)) std::abort();
+  return 0;
+}

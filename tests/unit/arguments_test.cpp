@@ -1,0 +1,113 @@
+#include "uprobectl/events/arguments.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using Kind = ArgumentSource::Kind;
+
+namespace {
+
+std::string error_of(std::string_view text) {
+  const auto list = parse_arguments(text);
+  return list ? "no error" : list.error().message;
+}
+
+std::string condition_error(std::string_view text) {
+  const auto condition = parse_condition(text);
+  return condition ? "no error" : condition.error().message;
+}
+
+} // namespace
+
+TEST_CASE("arguments count by position, ret is the return value") {
+  const auto list = parse_arguments("fd:s32,buf:ptr,n:u64,ret:s64");
+  REQUIRE(list);
+  CHECK_FALSE(list->function);
+  REQUIRE(list->arguments.size() == 4);
+  CHECK(list->arguments[0].type == ArgumentType::s32);
+  CHECK(list->arguments[0].source == ArgumentSource{.number = 0});
+  CHECK(list->arguments[2].source == ArgumentSource{.number = 2});
+  CHECK(list->arguments[3].source == ArgumentSource{.kind = Kind::returned});
+}
+
+TEST_CASE("ret takes no position from the others") {
+  CHECK(parse_arguments("ret:s32,fd:s32")->arguments[1].source == ArgumentSource{.number = 0});
+}
+
+TEST_CASE("an argument says where it lies") {
+  const auto arguments =
+      parse_arguments("a:u32@arg2+0x10,b:str@arg1,c:str@&arg0+24,d:u8@arg3-8,e:x64@ret")->arguments;
+  CHECK(arguments[0].source == ArgumentSource{.number = 2, .memory = 16});
+  CHECK(arguments[1].source == ArgumentSource{.number = 1});
+  CHECK(arguments[2].source == ArgumentSource{.number = 0, .addend = 24});
+  CHECK(arguments[3].source == ArgumentSource{.number = 3, .memory = -8});
+  CHECK(arguments[4].source == ArgumentSource{.kind = Kind::returned});
+}
+
+TEST_CASE("a list is for one function where one is named, operators included") {
+  CHECK(parse_arguments("read=fd:s32")->function == "read");
+  CHECK(parse_arguments("A::operator==(A const&)=self:ptr")->function == "A::operator==(A const&)");
+}
+
+TEST_CASE("buffers have a length, a number or an argument's") {
+  const auto arguments = parse_arguments("a:buf[16],b:buf[n],n:u64,c:buf")->arguments;
+  CHECK(arguments[0].length == 16);
+  CHECK(arguments[1].length_from == "n");
+  CHECK_FALSE(arguments[3].length);
+  CHECK(error_of("a:buf[0]") == "'buf[0]': a buffer has 1 to 4096 bytes");
+  CHECK(error_of("a:buf[4097]") == "'buf[4097]': a buffer has 1 to 4096 bytes");
+  CHECK(error_of("a:buf[n]") == "'n': no argument of the list has this name");
+  CHECK(error_of("a:buf[s],s:str") == "'s' is no integer, so it is no length");
+  CHECK(error_of("a:buf[4") == "'buf[4': ']' is missing");
+  CHECK(error_of("a:u32[4]") == "'u32[4]': only buf has a length");
+}
+
+TEST_CASE("what is wrong with an argument is named") {
+  CHECK(error_of("") == "'': the type is missing, as in fd:s32");
+  CHECK(error_of("fd") == "'fd': the type is missing, as in fd:s32");
+  CHECK(error_of("2:s32") == "'2' is no name of an argument");
+  CHECK(error_of("fd:int") == "'int' is no type");
+  CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' is no place of a value");
+  CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': the offset is no number");
+  CHECK(error_of("fd:s32@arg64") == "'arg64' is no place of a value");
+  CHECK(error_of("a:s32,a:s32") == "two arguments have the name 'a'");
+  CHECK(error_of("=a:s32") == "no function before '='");
+  std::string many = "a0:u8";
+  for (int i = 1; i < 17; ++i) many += ",a" + std::to_string(i) + ":u8";
+  CHECK(error_of(many) == "more than 16 arguments");
+}
+
+TEST_CASE("a floating-point argument is refused with the reason") {
+  for (const auto* const type : {"f64", "double", "float"}) {
+    const auto list = parse_arguments("x:" + std::string(type));
+    REQUIRE_FALSE(list);
+    CHECK(list.error().kind == ErrorKind::unsupported);
+    CHECK(list.error().message ==
+          "'" + std::string(type) + "': the kernel gives a probe no floating-point registers");
+  }
+}
+
+TEST_CASE("a condition compares an argument with a number") {
+  const auto condition = parse_condition("arg1==3");
+  REQUIRE(condition);
+  CHECK(condition->source == ArgumentSource{.number = 1});
+  CHECK(condition->comparison == Comparison::equal);
+  CHECK(condition->magnitude == 3);
+  CHECK_FALSE(condition->negative);
+  CHECK(parse_condition("ret<0")->comparison == Comparison::less);
+  CHECK(parse_condition("ret <= -1")->negative);
+  CHECK(parse_condition("flags&0x40")->name == "flags");
+  CHECK(parse_condition("ret:s32>=-5")->type == ArgumentType::s32);
+  CHECK(parse_condition("arg0!=0xffffffffffffffff")->magnitude == 0xffffffffffffffff);
+}
+
+TEST_CASE("what is no condition is told why") {
+  CHECK(condition_error("arg1") == "'arg1' is no condition: it has no operator");
+  CHECK(condition_error("arg1=3") == "'arg1=3' is no condition: equality is written '=='");
+  CHECK(condition_error("==3") == "'==3' is no condition: nothing to compare before the operator");
+  CHECK(condition_error("arg1==x") ==
+        "'arg1==x' is no condition: behind the operator a number is needed");
+  CHECK(condition_error("arg1==-0x8000000000000001") ==
+        "'arg1==-0x8000000000000001' is no condition: behind the operator a number is needed");
+  CHECK(condition_error("s:str==3") == "'s:str==3' is no condition: only integers are compared");
+}

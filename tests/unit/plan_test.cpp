@@ -1,0 +1,168 @@
+#include "uprobectl/events/plan.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+Result<InspectionPlan> plan_of(const Inspection& inspection, std::span<const ProbePoint> points,
+                               CodeFacts facts = {}) {
+  return InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
+}
+
+std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
+  std::vector<ProbePoint> points;
+  for (const char* const name : names) {
+    ProbePoint& point = points.emplace_back();
+    point.binary = std::make_shared<ProbedBinary>();
+    point.request = name;
+    point.symbol = name;
+  }
+  return points;
+}
+
+Inspection typed(std::initializer_list<const char*> lists) {
+  Inspection inspection;
+  for (const char* const list : lists) inspection.arguments.push_back(*parse_arguments(list));
+  return inspection;
+}
+
+std::string error_of(const Inspection& inspection, CodeFacts facts = {}) {
+  const auto plan = plan_of(inspection, points_named({"f"}), facts);
+  return plan ? "no error" : plan.error().message;
+}
+
+constexpr std::uint32_t plain_record = 64 + 6 * 8;
+
+} // namespace
+
+TEST_CASE("without questions all probes share one program that sends six values") {
+  const auto plan = plan_of({}, points_named({"f", "g"}));
+  REQUIRE(plan);
+  REQUIRE(plan->variants().size() == 1);
+  CHECK(plan->variants()[0].flags == SEND_RECORDS);
+  CHECK(plan->variants()[0].record_size == plain_record);
+  CHECK(plan->variants()[0].reading_count == 0);
+  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 0});
+}
+
+TEST_CASE("a function's own arguments make a program of their own, records keep one size") {
+  const auto plan = plan_of(typed({"g=a:s32,b:buf[100]"}), points_named({"f", "g", "h"}));
+  REQUIRE(plan);
+  REQUIRE(plan->variants().size() == 2);
+  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1, 0});
+  CHECK(plan->variants()[1].reading_count == 2);
+  // Two results of 16 bytes and the buffer, to the next multiple of 8.
+  CHECK(plan->variants()[1].record_size == 64 + 32 + 104);
+  CHECK(plan->variants()[0].record_size == plan->variants()[1].record_size);
+}
+
+TEST_CASE("a function's own list goes before the one for all") {
+  const auto plan = plan_of(typed({"a:s32", "g=a:s8,b:s8"}), points_named({"f", "g"}));
+  REQUIRE(plan);
+  CHECK(plan->variants()[plan->variant_of()[0]].reading_count == 1);
+  CHECK(plan->variants()[plan->variant_of()[1]].reading_count == 2);
+  CHECK(error_of(typed({"a:s32", "b:s32"})) == "--args without a function is given twice");
+  CHECK(error_of(typed({"k=a:s32"})) == "--args: 'k' is none of the probed functions");
+}
+
+TEST_CASE("an argument beyond the registers is read from the stack") {
+#if defined(__x86_64__)
+  constexpr std::uint32_t stack_pointer = 19;
+  constexpr std::int64_t offset = 8 + 2 * 8; // behind the return address, the third there
+#else
+  constexpr std::uint32_t stack_pointer = 31;
+  constexpr std::int64_t offset = 0;
+#endif
+  const auto plan = plan_of(typed({"ninth:s32@arg8"}), points_named({"f"}));
+  REQUIRE(plan);
+  const reading& made = plan->variants()[0].readings[0];
+  CHECK(made.base == stack_pointer);
+  CHECK(made.steps == 1);
+  CHECK(made.offsets[0] == offset);
+  CHECK(made.size == 4);
+  CHECK(made.is_signed == 1);
+}
+
+TEST_CASE("stack arguments are refused inside a function, where the stack has moved") {
+  auto points = points_named({"f"});
+  points[0].symbol_offset = 4;
+  const auto plan = plan_of(typed({"ninth:s32@arg8"}), points);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().message.ends_with(
+      "arg8 lies on the stack, which has moved inside the function"));
+  CHECK(plan_of(typed({"first:s32"}), points));
+}
+
+TEST_CASE("a step through memory is taken from the argument") {
+  const auto plan = plan_of(typed({"len:u32@arg2+0x10,text:str@&arg0+24"}), points_named({"f"}));
+  REQUIRE(plan);
+  const auto& readings = plan->variants()[0].readings;
+  CHECK(readings[0].steps == 1);
+  CHECK(readings[0].offsets[0] == 16);
+  CHECK(readings[0].addend == 0);
+  CHECK(readings[1].steps == 0);
+  CHECK(readings[1].addend == 24);
+  CHECK(readings[1].form == READ_STRING);
+}
+
+TEST_CASE("a value is asked for where it is known") {
+  Inspection on_return = typed({"a:s32"});
+  on_return.on_entry = false;
+  on_return.on_return = true;
+  CHECK(error_of(on_return) == "f: arg0 is known where the function begins, which is not probed");
+  CHECK(error_of(typed({"ret:s32"})) ==
+        "f: ret is known when the function returns, which is not probed");
+  Inspection paired = typed({"a:s32,ret:s32"});
+  paired.pair_calls = true;
+  CHECK(error_of(paired) == "no error");
+}
+
+TEST_CASE("a std::string is read as its library lays it out") {
+  CHECK(error_of(typed({"s:cxxstring"})) ==
+        "f: s: the file does not tell whose std::string it has");
+  const auto plan = plan_of(typed({"s:cxxstring"}), points_named({"f"}),
+                            {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING});
+  REQUIRE(plan);
+  CHECK(plan->variants()[0].readings[0].form == READ_LIBCXX_STRING);
+}
+
+TEST_CASE("conditions take the type that the list gives a value") {
+  Inspection inspection = typed({"fd:s32,n:u64"});
+  inspection.conditions = {*parse_condition("fd==-1"), *parse_condition("n>0"),
+                           *parse_condition("arg2<0"), *parse_condition("arg0<0")};
+  const auto plan = plan_of(inspection, points_named({"f"}));
+  REQUIRE(plan);
+  const auto& conditions = plan->variants()[0].conditions;
+  CHECK(plan->variants()[0].condition_count == 4);
+  CHECK(conditions[0].value.size == 4);
+  CHECK(conditions[0].constant == 0xffffffffffffffff);
+  CHECK(conditions[0].guess_sign == 0);
+  CHECK(conditions[1].is_signed == 0);
+  CHECK(conditions[2].value.size == 8);
+  CHECK(conditions[2].guess_sign == 1); // nobody said how wide it is
+  CHECK(conditions[3].value.size == 4); // arg0 is fd
+  inspection.conditions = {*parse_condition("elsewhere==1")};
+  CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is no argument");
+}
+
+TEST_CASE("Go's arguments lie in Go's registers") {
+  const auto plan = plan_of({}, points_named({"main.f"}), {.kind = CodeKind::go, .strings = {}});
+  REQUIRE(plan);
+  CHECK(plan->variants()[0].reading_count == 6);
+#if defined(__x86_64__)
+  CHECK(plan->variants()[0].readings[0].base == 10); // rax
+  CHECK(plan->variants()[0].readings[1].base == 5);  // rbx
+#endif
+  CHECK(error_of(typed({"many:s32@arg20"}), {.kind = CodeKind::go, .strings = {}}) ==
+        "f: arg20: Go passes it on the stack, where it has no fixed place");
+}
+
+TEST_CASE("what would not fit into one record is refused") {
+  Inspection inspection = typed({"a:buf[4096],b:buf[4096],c:buf[4096],d:buf[4096],e:buf[4096],"
+                                 "f:buf[4096],g:buf[4096],h:buf[4096],i:buf[4096],j:buf[4096],"
+                                 "k:buf[4096],l:buf[4096],m:buf[4096],n:buf[4096],o:buf[4096]"});
+  CHECK(error_of(inspection) ==
+        "f: the arguments take up to 61744 bytes an event, at most 60000 can be sent");
+}

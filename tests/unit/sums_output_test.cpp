@@ -1,0 +1,163 @@
+// Counts, histograms, typed values and latencies on their way out.
+#include "output/argument_value.hpp"
+#include "output/duration_text.hpp"
+#include "uprobectl/output.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+std::string short_duration(std::uint64_t nanoseconds) {
+  std::string text;
+  append_short_duration(text, nanoseconds);
+  return text;
+}
+
+ArgumentValue value(ArgumentType type, std::uint64_t number) {
+  return {.name = "a", .type = type, .number = number, .bytes = {}, .error = {}};
+}
+
+ArgumentValue bytes(ArgumentType type, std::string content, bool truncated = false) {
+  return {
+      .name = "a", .type = type, .bytes = std::move(content), .truncated = truncated, .error = {}};
+}
+
+std::string as_text(const ArgumentValue& argument) {
+  std::string text;
+  append_text_arguments(text, std::span(&argument, 1));
+  return text;
+}
+
+std::string as_json(const ArgumentValue& argument) {
+  std::string text;
+  append_json_value(text, argument);
+  return text;
+}
+
+ProbePoint some_point() {
+  auto binary = std::make_shared<ProbedBinary>();
+  binary->path = {.file = "f.so", .entry = {}};
+  binary->real_path = "/a/f.so";
+  ProbePoint point;
+  point.binary = binary;
+  point.symbol = "f";
+  point.offset = FileOffset{0x3010};
+  return point;
+}
+
+std::string written(bool json, const TextStyle& style, const std::function<void(Sink&)>& use) {
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const UniqueFd reader{pipe_ends[0]};
+  const UniqueFd writer{pipe_ends[1]};
+  {
+    OutputBuffer out(writer.get());
+    const auto sink = json ? make_json_sink(out) : make_text_sink(out, style);
+    use(*sink);
+    sink->settle();
+  }
+  std::string text(4096, '\0');
+  const auto length = ::read(reader.get(), text.data(), text.size());
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  return text;
+}
+
+// 1 once, 5 twice, 1000 once, -3 once.
+Histogram few_numbers() {
+  Histogram histogram{
+      .count = 5, .negative = 1, .total = 1008, .min = -3, .max = 1000, .buckets = {}};
+  histogram.buckets.resize(HISTOGRAM_BUCKETS);
+  histogram.buckets[1] = 1;
+  histogram.buckets[5] = 2;
+  histogram.buckets[35] = 1; // [896, 1024)
+  return histogram;
+}
+
+} // namespace
+
+TEST_CASE("a short duration has three digits that count") {
+  CHECK(short_duration(0) == "0ns");
+  CHECK(short_duration(999) == "999ns");
+  CHECK(short_duration(1000) == "1us");
+  CHECK(short_duration(12'345) == "12.3us");
+  CHECK(short_duration(999'499) == "999us");
+  CHECK(short_duration(999'500) == "1ms");
+  CHECK(short_duration(3'050'000) == "3.05ms");
+  CHECK(short_duration(7'200'000'000'000) == "7200s");
+}
+
+TEST_CASE("a value is shown as its type has it") {
+  CHECK(as_text(value(ArgumentType::s32, static_cast<std::uint64_t>(-2))) == "a=-2");
+  CHECK(as_text(value(ArgumentType::u64, UINT64_MAX)) == "a=18446744073709551615");
+  CHECK(as_text(value(ArgumentType::x16, 0xbeef)) == "a=0xbeef");
+  CHECK(as_text(value(ArgumentType::boolean, 1)) == "a=true");
+  CHECK(as_text(value(ArgumentType::character, 'x')) == "a='x'");
+  CHECK(as_text(bytes(ArgumentType::string, "a\x1b\"", true)) == "a=\"a\\x1b\"\"…");
+  CHECK(as_text(bytes(ArgumentType::bytes, std::string("\0\xff", 2))) == "a=00ff");
+  CHECK(as_json(value(ArgumentType::u64, 1ULL << 53)) == "\"9007199254740992\"");
+  CHECK(as_json(value(ArgumentType::s64, static_cast<std::uint64_t>(-7))) == "-7");
+  CHECK(as_json(value(ArgumentType::ptr, 16)) == "\"0x10\"");
+  CHECK(as_json(bytes(ArgumentType::string, "\xff")) == "\"\xef\xbf\xbd\"");
+  CHECK(as_json(bytes(ArgumentType::bytes, "\x01")) == "\"01\"");
+}
+
+TEST_CASE("what could not be read is an error and no value") {
+  ArgumentValue unread = bytes(ArgumentType::string, "");
+  unread.error = "memory at 0x8 cannot be read";
+  CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
+  CHECK(as_json(unread) == "null");
+  std::string json;
+  append_json_arguments(json, std::span(&unread, 1));
+  CHECK(json == R"([{"name":"a","type":"str","value":null,"error":"memory at 0x8 cannot be read",)"
+                R"("truncated":false}])");
+}
+
+TEST_CASE("a count is a number and a function, with a process where they are counted alone") {
+  const ProbePoint point = some_point();
+  const CountRecord all{
+      .point = &point, .count = 7, .pid = {}, .comm = {}, .since_ns = 1, .time_ns = 9};
+  const CountRecord one{.point = &point,
+                        .on_return = true,
+                        .count = 2,
+                        .pid = 12,
+                        .comm = "app",
+                        .since_ns = 1,
+                        .time_ns = 9};
+  CHECK(written(false, {}, [&](Sink& sink) { sink.count(all); }) == "7\tf\n");
+  CHECK(written(false, {}, [&](Sink& sink) { sink.count(one); }) == "2\t12\tapp\tf (return)\n");
+  CHECK(written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
+        R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
+        R"("kind":"return","count":2,"pid":12,"comm":"app","since_ns":1,"time_ns":9})"
+        "\n");
+}
+
+TEST_CASE("a histogram is drawn on a terminal, one line of numbers when piped") {
+  const ProbePoint point = some_point();
+  const HistogramRecord record{.point = &point, .histogram = few_numbers()};
+  const auto use = [&](Sink& sink) { sink.histogram(record); };
+  CHECK(written(false, {}, use) == "f\tvalue\t5\t-3\t5\t1000\t1000\t-:1,1:1,2:0,4:2,8:0,16:0,32:0,"
+                                   "64:0,128:0,256:0,512:1\n");
+  const std::string drawn = written(false, {.aligned = true}, use);
+  CHECK(drawn.starts_with("f: 5 values, min -3, p50 5, p99 1000, max 1000\n"
+                          "                 below 0            1 |####################"));
+  CHECK(drawn.find("                  [4, 8)            2 "
+                   "|########################################|\n") != std::string::npos);
+}
+
+TEST_CASE("a histogram in JSON has its sums and each power of two") {
+  const ProbePoint point = some_point();
+  Histogram two{.count = 2, .total = 3000, .min = 1000, .max = 2000, .buckets = {}};
+  two.buckets.resize(HISTOGRAM_BUCKETS);
+  two.buckets[35] = 1; // [896, 1024)
+  two.buckets[39] = 1; // [1792, 2048)
+  const HistogramRecord record{
+      .point = &point, .in_nanoseconds = true, .histogram = two, .since_ns = 1, .time_ns = 9};
+  CHECK(written(true, {}, [&](Sink& sink) { sink.histogram(record); }) ==
+        R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
+        R"("unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
+        R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"
+        R"({"low":1024,"high":2048,"count":1}],"since_ns":1,"time_ns":9})"
+        "\n");
+}
