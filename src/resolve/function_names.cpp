@@ -16,7 +16,7 @@ constexpr std::size_t most_before = 64;
 // that follow the name of the function that a piece of code was taken from.
 constexpr std::array<std::string_view, 4> part_words = {"cold", "part", "__part", "eh"};
 
-bool is_part_of(std::string_view name, std::string_view function) {
+bool is_part_name(std::string_view name, std::string_view function) {
   if (function.empty() || name.size() <= function.size() || !name.starts_with(function))
     return false;
   if (name[function.size()] != '.') return false;
@@ -62,13 +62,31 @@ void JumpTargets::visit_covering(VirtualAddress address, Visit visit) const {
 }
 
 std::optional<elf::Symbol> JumpTargets::part_at(VirtualAddress address,
-                                                std::string_view function) const {
+                                                VirtualAddress function) const {
   std::optional<elf::Symbol> part;
   visit_covering(address, [&](const elf::Symbol& symbol, std::uint64_t) {
     if (symbol.size > 0 && is_part_of(symbol.name, function)) part = symbol;
     return !part;
   });
   return part;
+}
+
+bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) const {
+  bool found = false;
+  visit_covering(function, [&](const elf::Symbol& symbol, std::uint64_t into) {
+    found = into == 0 && is_part_name(part, symbol.name);
+    return !found && into == 0;
+  });
+  return found;
+}
+
+bool JumpTargets::has_name(VirtualAddress address) const {
+  bool found = false;
+  visit_covering(address, [&](const elf::Symbol&, std::uint64_t) {
+    found = true;
+    return false;
+  });
+  return found;
 }
 
 std::string JumpTargets::name_at(VirtualAddress address) const {

@@ -12,14 +12,18 @@ public:
   // Brings the debug tables into the image where it has no .symtab.
   JumpTargets(elf::Image& image, DebugSource& source);
 
-  // The part of the function with this raw name that the address belongs to: "f.cold", "f.part.0".
-  std::optional<elf::Symbol> part_at(VirtualAddress address, std::string_view function) const;
+  // The part that the address belongs to of the function that begins at the other one: "f.cold",
+  // "f.part.0" by any of its names.
+  std::optional<elf::Symbol> part_at(VirtualAddress address, VirtualAddress function) const;
+  // Whether any symbol or PLT entry covers the address.
+  bool has_name(VirtualAddress address) const;
   // "g", "g@plt", "g+0x10", "vaddr:0x…".
   std::string name_at(VirtualAddress address) const;
   // What the loader puts into the word: "g". Nothing where no relocation names it.
   std::optional<std::string> name_in_slot(VirtualAddress slot) const;
 
 private:
+  bool is_part_of(std::string_view part, VirtualAddress function) const;
   // Visits the symbols that cover the address, the closest first, while it answers true.
   template <typename Visit>
   void visit_covering(VirtualAddress address, Visit visit) const;

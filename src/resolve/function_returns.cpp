@@ -104,17 +104,48 @@ private:
     if (jump.kind == Jump::Kind::table) return;
     if (jump.target) {
       if (is_own(*jump.target)) return;
-      const JumpTargets& targets = state_.jump_targets();
-      const auto part = targets.part_at(*jump.target, *point_.symbol);
-      if (part && part->size <= largest_function && parts_.size() < most_parts) {
-        parts_.push_back({part->address, part->size});
+      if (const auto part = part_at(*jump.target)) {
+        parts_.push_back(*part);
         return;
       }
-      call.callee = targets.name_at(*jump.target);
+      call.callee = state_.jump_targets().name_at(*jump.target);
     } else if (jump.slot) {
       call.callee = state_.jump_targets().name_in_slot(*jump.slot);
     }
     found_.tail_calls.push_back(std::move(call));
+  }
+
+  // The part of this function that a jump out of it goes to.
+  std::optional<elf::AddressRange> part_at(VirtualAddress target) const {
+    if (parts_.size() >= most_parts) return std::nullopt;
+    const JumpTargets& targets = state_.jump_targets();
+    if (const auto part = targets.part_at(target, point_.address))
+      return part->size <= largest_function
+                 ? std::optional(elf::AddressRange{part->address, part->size})
+                 : std::nullopt;
+    if (targets.has_name(target) || is_plt_entry(target)) return std::nullopt;
+    const auto piece = state_.frame_table().piece_at(target);
+    if (!piece || piece->range.size > largest_function) return std::nullopt;
+    return piece->inside_frame || comes_back(piece->range) ? std::optional(piece->range)
+                                                           : std::nullopt;
+  }
+
+  // One for an IFUNC of the same file has no name. Its frame description covers the whole PLT.
+  bool is_plt_entry(VirtualAddress address) const {
+    constexpr std::uint64_t stub_size = 16; // bytes
+    const auto code = code_of({address, stub_size});
+    const auto exits = code ? function_exits(set_, *code, address) : std::nullopt;
+    return exits && std::ranges::any_of(exits->jumps_out,
+                                        [](const Jump& jump) { return jump.slot.has_value(); });
+  }
+
+  // Whether code without a name jumps into the midst of this function: no other function does.
+  bool comes_back(const elf::AddressRange& piece) const {
+    const auto code = code_of(piece);
+    const auto exits = code ? function_exits(set_, *code, piece.address) : std::nullopt;
+    return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
+             return jump.target && *jump.target != point_.address && is_own(*jump.target);
+           });
   }
 
   bool is_own(VirtualAddress address) const {

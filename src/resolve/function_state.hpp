@@ -2,6 +2,7 @@
 #pragma once
 
 #include "resolve/code_marks.hpp"
+#include "resolve/function_frames.hpp"
 #include "resolve/function_names.hpp"
 #include "uprobectl/resolve/function.hpp"
 
@@ -16,6 +17,10 @@ struct FunctionReader::State {
     if (!targets) targets.emplace(image, debug);
     return *targets;
   }
+  const FrameTable& frame_table() {
+    if (!frames) frames.emplace(image);
+    return *frames;
+  }
   const CodeMarks& code_marks() {
     if (!marks) marks.emplace(image);
     return *marks;
@@ -27,6 +32,7 @@ struct FunctionReader::State {
 
   // Found out when first asked for.
   std::optional<JumpTargets> targets = {};
+  std::optional<FrameTable> frames = {};
   std::optional<CodeMarks> marks = {};
   std::optional<bool> has_go = {};    // Go's tables
   std::optional<bool> has_cgo = {};   // C code linked to Go's

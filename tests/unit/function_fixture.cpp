@@ -11,15 +11,18 @@ constexpr std::string_view yaml = R"yaml(--- !ELF
 FileHeader: {{ Class: {elf_class}, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {machine} }}
 ProgramHeaders:
   - {{ Type: PT_LOAD, Flags: [PF_R, PF_X], VAddr: 0x10000, Offset: 0x1000, FirstSec: .text, LastSec: .text }}
-  - {{ Type: PT_LOAD, Flags: [PF_R], VAddr: 0x20000, Offset: 0x2000, FirstSec: .dynsym, LastSec: .rela }}
+  - {{ Type: PT_LOAD, Flags: [PF_R], VAddr: 0x20000, Offset: 0x2000, FirstSec: .dynsym, LastSec: .eh_frame }}
   - {{ Type: PT_LOAD, Flags: [PF_R, PF_W], VAddr: 0x30000, Offset: 0x3000, FirstSec: .got, LastSec: .dynamic }}
   - {{ Type: PT_DYNAMIC, Flags: [PF_R, PF_W], VAddr: 0x30100, Offset: 0x3100, FirstSec: .dynamic, LastSec: .dynamic }}
+  - {{ Type: PT_GNU_EH_FRAME, Flags: [PF_R], VAddr: 0x20600, Offset: 0x2600, FirstSec: .eh_frame_hdr, LastSec: .eh_frame_hdr }}
 Sections:
   - {{ Name: .text, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_EXECINSTR], Address: 0x10000, Offset: 0x1000, Content: "{code}" }}
   - {{ Name: .dynsym, Type: SHT_DYNSYM, Flags: [SHF_ALLOC], Address: 0x20000, Offset: 0x2000, Link: .dynstr }}
   - {{ Name: .dynstr, Type: SHT_STRTAB, Flags: [SHF_ALLOC], Address: 0x20200, Offset: 0x2200 }}
   - {{ Name: .hash, Type: SHT_HASH, Flags: [SHF_ALLOC], Address: 0x20400, Offset: 0x2400, Bucket: [1], Chain: [{chain}] }}
   - {{ Name: .rela, Type: SHT_PROGBITS, Flags: [SHF_ALLOC], Address: 0x20500, Offset: 0x2500, Content: "{relocations}" }}
+  - {{ Name: .eh_frame_hdr, Type: SHT_PROGBITS, Flags: [SHF_ALLOC], Address: 0x20600, Offset: 0x2600, Content: "{frame_header}" }}
+  - {{ Name: .eh_frame, Type: SHT_PROGBITS, Flags: [SHF_ALLOC], Address: 0x20640, Offset: 0x2640, Content: "{frames}" }}
   - {{ Name: .got, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_WRITE], Address: 0x30000, Offset: 0x3000, Size: 0x20 }}
   - Name: .dynamic
     Type: SHT_DYNAMIC
@@ -77,6 +80,7 @@ std::string code_library(const CodeLibrary& what) {
       fmt::format(yaml, fmt::arg("machine", what.machine), fmt::arg("code", code),
                   fmt::arg("elf_class", what.machine == "EM_ARM" ? "ELFCLASS32" : "ELFCLASS64"),
                   fmt::arg("chain", chain), fmt::arg("relocations", relocations(what.machine)),
+                  fmt::arg("frame_header", what.frame_header), fmt::arg("frames", what.frames),
                   fmt::arg("needed_tag", what.needed.empty() ? "DT_DEBUG" : "DT_NEEDED"),
                   fmt::arg("other_tag", what.needed.size() < 2 ? "DT_DEBUG" : "DT_NEEDED"),
                   fmt::arg("sections", what.sections), fmt::arg("imports", imports),

@@ -15,6 +15,8 @@ struct CodeLibrary {
   std::string sections = {};                                  // more of them, as YAML
   std::vector<std::string> needed = {};                       // DT_NEEDED, two at most
   std::vector<std::string> imports = {};                      // more names in .dynsym
+  std::string frame_header = "00";                            // .eh_frame_hdr at 0x20600, as hex
+  std::string frames = "00";                                  // .eh_frame at 0x20640, as hex
 };
 std::string code_library(const CodeLibrary& what);
 
