@@ -11,6 +11,8 @@
 
 #include "uprobectl/base.hpp"
 
+#include <vector>
+
 namespace uprobectl {
 
 enum class InstructionSet { x86_64, i386, arm64, arm, thumb };
@@ -43,6 +45,39 @@ std::optional<std::uint32_t> instruction_size(InstructionSet set, Bytes bytes);
 // at the end, for memory addressed relative to the instruction. Nothing where the bytes are no
 // instruction or the set has no text.
 std::optional<std::string> instruction_text(InstructionSet set, Bytes bytes,
+                                            VirtualAddress address);
+
+// How control can leave a function, found by reading it from its start to its end.
+struct FunctionExits {
+  // Where its return instructions begin, prefixes included: from the function's start, ascending.
+  // Not those that leave the kernel or change the code segment (iret, sysret, eret, lret).
+  std::vector<std::uint64_t> returns;
+
+  struct Jump {
+    enum class Kind {
+      jump,     // out of the function for certain: to the target, or to what the slot holds
+      table,    // to a place of the function itself, as compilers write `switch`
+      indirect, // through a register or memory; nothing says whether it stays in the function
+    };
+    std::uint64_t offset = 0; // from the function's start, prefixes included
+    Kind kind = Kind::jump;
+    bool conditional = false;                  // may fall through
+    std::optional<VirtualAddress> target = {}; // outside the function; kind jump only
+    std::optional<VirtualAddress> slot = {};   // the word with the target, kind jump only: of the
+                                               // GOT, mostly
+  };
+  std::vector<Jump> jumps_out; // by offset
+
+  // Where the first bytes lie that are no instruction, or one that the function's end cuts off. On
+  // x86 what follows is not known, it was not read; arm64 goes on with the next word.
+  std::optional<std::uint64_t> undecodable;
+};
+
+// Nothing for sets that LLVM does not decode here: arm and Thumb. The address is that of the
+// function's first byte. Whether a jump through a register is one of a table is a matter of form:
+// `notrack`, an index, an address that is a sum, a register that the function must restore before a
+// tail call (System V AMD64 3.2.1, AAPCS64 6.1.1).
+std::optional<FunctionExits> function_exits(InstructionSet set, Bytes function,
                                             VirtualAddress address);
 
 } // namespace uprobectl

@@ -135,12 +135,28 @@ Decoder::Written Decoder::write(const Decoded& decoded, VirtualAddress address) 
       set_ == InstructionSet::arm64 ? address.value : address.value + decoded.size;
   printer_->printInst(&decoded.instruction, origin, "", *subtarget_, text_stream);
   printer_->setCommentStream(llvm::nulls()); // ours ends here
-  if (const auto memory = analysis_->evaluateMemoryOperandAddress(
-          decoded.instruction, subtarget_.get(), address.value, decoded.size)) {
+  if (const auto memory = memory_address(decoded, address)) {
     comment_stream << "0x";
-    comment_stream.write_hex(*memory);
+    comment_stream.write_hex(memory->value);
   }
   return {text.str().str(), comments.str().str()};
+}
+
+std::optional<VirtualAddress> Decoder::branch_target(const Decoded& decoded,
+                                                     VirtualAddress address) const {
+  std::uint64_t target = 0;
+  if (!analysis_->evaluateBranch(decoded.instruction, address.value, decoded.size, target))
+    return std::nullopt;
+  if (set_ == InstructionSet::i386) target = static_cast<std::uint32_t>(target); // wraps around
+  return VirtualAddress{target};
+}
+
+std::optional<VirtualAddress> Decoder::memory_address(const Decoded& decoded,
+                                                      VirtualAddress address) const {
+  const auto memory = analysis_->evaluateMemoryOperandAddress(decoded.instruction, subtarget_.get(),
+                                                              address.value, decoded.size);
+  if (!memory) return std::nullopt;
+  return VirtualAddress{*memory};
 }
 
 } // namespace uprobectl

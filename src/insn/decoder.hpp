@@ -47,6 +47,21 @@ public:
   };
   Written write(const Decoded& decoded, VirtualAddress address);
 
+  // What LLVM's tables say of the instruction, and what they call it: "RET64", "JMP64r".
+  const llvm::MCInstrDesc& description(const Decoded& decoded) const {
+    return instructions_->get(decoded.instruction.getOpcode());
+  }
+  std::string_view name(const Decoded& decoded) const {
+    return instructions_->getName(decoded.instruction.getOpcode());
+  }
+  std::string_view register_name(unsigned number) const { return registers_->getName(number); }
+
+  // Where a direct branch or call goes that lies at the address.
+  std::optional<VirtualAddress> branch_target(const Decoded& decoded, VirtualAddress address) const;
+  // The address of a memory operand that is given relative to the instruction.
+  std::optional<VirtualAddress> memory_address(const Decoded& decoded,
+                                               VirtualAddress address) const;
+
   std::string_view comment_sign() const { return assembler_->getCommentString(); }
 
 private:

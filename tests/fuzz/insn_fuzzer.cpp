@@ -1,8 +1,10 @@
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "uprobectl/insn.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 
 using namespace uprobectl;
 
@@ -10,6 +12,26 @@ namespace {
 
 void require(bool holds) {
   if (!holds) std::abort();
+}
+
+// Exits are in order and inside, each where an instruction begins; targets are outside.
+void require_exits(InstructionSet set, Bytes function, VirtualAddress address) {
+  const auto exits = function_exits(set, function, address);
+  const bool supported = set != InstructionSet::arm && set != InstructionSet::thumb;
+  require(exits.has_value() == supported);
+  if (!exits) return;
+  const auto check = [&](std::uint64_t offset) {
+    require(offset < function.size() && instruction_size(set, function.subspan(offset)));
+  };
+  std::ranges::for_each(exits->returns, check);
+  require(std::ranges::adjacent_find(exits->returns, std::greater_equal()) == exits->returns.end());
+  for (const FunctionExits::Jump& jump : exits->jumps_out) {
+    check(jump.offset);
+    require(!jump.target || jump.target->value - address.value >= function.size());
+    require(!jump.target || !jump.slot);
+    require((jump.kind == FunctionExits::Jump::Kind::jump) == (jump.target || jump.slot));
+  }
+  require(!exits->undecodable || *exits->undecodable < function.size());
 }
 
 } // namespace
@@ -41,5 +63,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(*length > 0 && *length <= rest.size() && *length <= 15);
     rest = rest.subspan(*length);
   }
+  require_exits(set, function, {place << 48 | place});
   return 0;
 }

@@ -1,0 +1,120 @@
+#include "resolve/function_frames.hpp"
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::uint64_t entry_size = 8; // bytes: where a piece begins and its description lies
+constexpr std::uint64_t header_size = 12;
+
+// DW_EH_PE_pcrel | sdata4, udata4, datarel | sdata4 (LSB core 10.5.1).
+constexpr std::uint8_t frame_encoding = 0x1b;
+constexpr std::uint8_t count_encoding = 0x03;
+constexpr std::uint8_t table_encoding = 0x3b;
+
+// A description: length, distance to its CIE, start, size, a ULEB128 with the size of augmentation
+// data, these, instructions.
+constexpr std::uint64_t cie_field = 4;
+constexpr std::uint64_t start_field = 8;
+constexpr std::uint64_t size_field = 12;
+constexpr std::uint64_t augmentation_field = 16;
+constexpr std::uint64_t cie_augmentation_field = 9; // a string, after length, id and version
+
+VirtualAddress relative(VirtualAddress base, std::uint32_t distance) {
+  return {base.value + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))};
+}
+
+// Whether unwinding instructions begin by saying that a frame is set up. In what is called they
+// first advance over the instruction that does so.
+bool begin_inside_frame(Bytes instructions) {
+  for (const std::byte byte : instructions) {
+    const auto opcode = std::to_integer<std::uint8_t>(byte);
+    if (opcode == 0) continue;                   // DW_CFA_nop
+    return (opcode >= 0x0c && opcode <= 0x0f) || // DW_CFA_def_cfa and three others
+           (opcode & 0xc0U) == 0x80U ||          // DW_CFA_offset
+           opcode == 0x2d;                       // DW_CFA_AARCH64_negate_ra_state
+  }
+  return false;
+}
+
+} // namespace
+
+FrameTable::FrameTable(const elf::Image& image) {
+  auto layout = elf::read_layout(image.bytes());
+  if (!layout) return;
+  layout_ = std::move(*layout);
+  const elf::FileHeader& file = layout_.header;
+  for (std::uint64_t index = 0; index < file.program_header_count; ++index) {
+    const auto program = elf::read_program_header(
+        layout_.bytes, file.program_headers + index * file.program_header_size, layout_.machine);
+    if (!program || program->type != elf::raw::PT_GNU_EH_FRAME) continue;
+    header_ = {program->address};
+    const Bytes header = bytes_from(header_);
+    const auto form = slice(header, 0, 4);
+    const auto count = read_at<std::uint32_t>(header, 8, layout_.machine.order);
+    if (!form || !count || (*form)[0] != std::byte{1} || (*form)[1] != std::byte{frame_encoding} ||
+        (*form)[2] != std::byte{count_encoding} || (*form)[3] != std::byte{table_encoding})
+      return;
+    if (const auto table = slice(header, header_size, entry_size * *count)) table_ = *table;
+    return;
+  }
+}
+
+Bytes FrameTable::bytes_from(VirtualAddress address) const {
+  return elf::bytes_from(layout_, address).value_or(Bytes());
+}
+
+std::optional<VirtualAddress> FrameTable::entry(std::uint64_t index, std::uint64_t field) const {
+  const auto distance =
+      read_at<std::uint32_t>(table_, index * entry_size + field, layout_.machine.order);
+  if (!distance) return std::nullopt;
+  return relative(header_, *distance);
+}
+
+std::optional<FramePiece> FrameTable::piece_at(VirtualAddress address) const {
+  std::uint64_t begin = 0; // behind the last piece that begins at or before the address
+  for (std::uint64_t end = table_.size() / entry_size; begin < end;) {
+    const std::uint64_t middle = begin + (end - begin) / 2;
+    const auto start = entry(middle, 0);
+    if (start && *start <= address)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  if (begin == 0) return std::nullopt;
+  const auto start = entry(begin - 1, 0);
+  const auto description = entry(begin - 1, 4);
+  if (!start || !description) return std::nullopt;
+  const auto piece = read(*description, *start);
+  if (!piece || address.value - start->value >= piece->range.size) return std::nullopt;
+  return piece;
+}
+
+std::optional<FramePiece> FrameTable::read(VirtualAddress description, VirtualAddress start) const {
+  const ByteOrder order = layout_.machine.order;
+  const Bytes bytes = bytes_from(description);
+  const auto length = read_at<std::uint32_t>(bytes, 0, order);
+  const auto distance = read_at<std::uint32_t>(bytes, cie_field, order);
+  const auto begin = read_at<std::uint32_t>(bytes, start_field, order);
+  const auto size = read_at<std::uint32_t>(bytes, size_field, order);
+  if (!length || !distance || !begin || !size) return std::nullopt;
+  const auto whole = slice(bytes, 0, std::uint64_t{*length} + cie_field);
+  // The encoding of addresses stands in the CIE; that this one gives the start proves it right.
+  if (!whole || relative({description.value + start_field}, *begin) != start) return std::nullopt;
+  FramePiece piece{.range = {start, *size}};
+  if (!has_augmentation(description, *distance)) return piece;
+  const auto augmentation = read_at<std::uint8_t>(*whole, augmentation_field);
+  if (!augmentation || *augmentation >= 0x80) return piece; // longer than any there is
+  const std::uint64_t instructions = augmentation_field + 1 + *augmentation;
+  if (instructions < whole->size())
+    piece.inside_frame = begin_inside_frame(whole->subspan(instructions));
+  return piece;
+}
+
+bool FrameTable::has_augmentation(VirtualAddress description, std::uint32_t distance) const {
+  const VirtualAddress cie{description.value + cie_field - distance};
+  const auto text = c_string_at(bytes_from(cie), cie_augmentation_field);
+  return text && text->starts_with('z');
+}
+
+} // namespace uprobectl

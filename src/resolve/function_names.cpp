@@ -1,0 +1,113 @@
+#include "resolve/function_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// How many symbols before an address are looked at for one that reaches up to it: functions that
+// contain other functions' symbols are rare and contain few.
+constexpr std::size_t most_before = 64;
+
+// GCC, LLVM's hot-cold splitting, its basic block sections and machine function splitter: words
+// that follow the name of the function that a piece of code was taken from.
+constexpr std::array<std::string_view, 4> part_words = {"cold", "part", "__part", "eh"};
+
+bool is_part_name(std::string_view name, std::string_view function) {
+  if (function.empty() || name.size() <= function.size() || !name.starts_with(function))
+    return false;
+  if (name[function.size()] != '.') return false;
+  const std::string_view rest = name.substr(function.size() + 1);
+  return std::ranges::find(part_words, rest.substr(0, rest.find('.'))) != part_words.end();
+}
+
+// Which of two names of the same function a person would rather read.
+bool is_better_name(const elf::Symbol& a, const elf::Symbol& b) {
+  const bool a_exported = a.binding != elf::Binding::local;
+  const bool b_exported = b.binding != elf::Binding::local;
+  if (a_exported != b_exported) return a_exported;
+  return a.name.size() != b.name.size() ? a.name.size() < b.name.size() : a.name < b.name;
+}
+
+} // namespace
+
+JumpTargets::JumpTargets(elf::Image& image, DebugSource& source) {
+  source.complete(image);
+  const SymbolFilter everything{
+      .kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label, SymbolKind::plt}};
+  if (auto list = list_symbols(image, everything)) symbols_ = std::move(*list);
+  if (auto slots = image.import_slots()) slots_ = std::move(*slots);
+  std::ranges::sort(slots_, {}, &elf::ImportSlot::address);
+  if (auto table = image.dynamic_symbols()) dynamic_ = std::move(*table);
+}
+
+template <typename Visit>
+void JumpTargets::visit_covering(VirtualAddress address, Visit visit) const {
+  std::size_t begin = 0; // behind the last symbol at or before the address
+  for (std::size_t end = symbols_.size(); begin < end;) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    if (symbols_.address(middle) <= address)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  for (std::size_t i = begin; i > 0 && begin - i < most_before; --i) {
+    const elf::Symbol symbol = symbols_[i - 1];
+    const std::uint64_t into = address.value - symbol.address.value;
+    if ((into == 0 || into < symbol.size) && !visit(symbol, into)) return;
+  }
+}
+
+std::optional<elf::Symbol> JumpTargets::part_at(VirtualAddress address,
+                                                VirtualAddress function) const {
+  std::optional<elf::Symbol> part;
+  visit_covering(address, [&](const elf::Symbol& symbol, std::uint64_t) {
+    if (symbol.size > 0 && is_part_of(symbol.name, function)) part = symbol;
+    return !part;
+  });
+  return part;
+}
+
+bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) const {
+  bool found = false;
+  visit_covering(function, [&](const elf::Symbol& symbol, std::uint64_t into) {
+    found = into == 0 && is_part_name(part, symbol.name);
+    return !found && into == 0;
+  });
+  return found;
+}
+
+bool JumpTargets::has_name(VirtualAddress address) const {
+  bool found = false;
+  visit_covering(address, [&](const elf::Symbol&, std::uint64_t) {
+    found = true;
+    return false;
+  });
+  return found;
+}
+
+std::string JumpTargets::name_at(VirtualAddress address) const {
+  std::optional<elf::Symbol> best;
+  std::uint64_t plus = 0;
+  visit_covering(address, [&](const elf::Symbol& symbol, std::uint64_t into) {
+    if (best && symbol.address != best->address) return false;
+    if (!best || is_better_name(symbol, *best)) best = symbol;
+    plus = into;
+    return true;
+  });
+  if (!best) return fmt::format("vaddr:{:#x}", address.value);
+  return display_name(*best) + (plus == 0 ? std::string() : fmt::format("+{:#x}", plus));
+}
+
+std::optional<std::string> JumpTargets::name_in_slot(VirtualAddress slot) const {
+  const auto found = std::ranges::lower_bound(slots_, slot, {}, &elf::ImportSlot::address);
+  if (found == slots_.end() || found->address != slot) return std::nullopt;
+  const auto symbol = dynamic_.at(found->symbol);
+  if (!symbol || symbol->name.empty()) return std::nullopt;
+  return demangle(symbol->name).value_or(std::string(symbol->name));
+}
+
+} // namespace uprobectl

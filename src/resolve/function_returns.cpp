@@ -1,0 +1,222 @@
+#include "resolve/function_state.hpp"
+#include "uprobectl/insn.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Bounds the work that a symbol table can ask for, bytes; no function known is half as long.
+constexpr std::uint64_t largest_function = std::uint64_t{4} << 20U;
+constexpr std::size_t most_parts = 64;  // of one function; GCC makes one or two
+constexpr std::size_t most_callees = 3; // in a message
+
+using Jump = FunctionExits::Jump;
+
+std::optional<InstructionSet> read_set(const elf::Machine& machine) {
+  switch (machine.id) {
+  case 3: // EM_386
+    return InstructionSet::i386;
+  case 62: // EM_X86_64
+    return InstructionSet::x86_64;
+  case 183: // EM_AARCH64
+    return InstructionSet::arm64;
+  default:
+    return std::nullopt;
+  }
+}
+
+// Why the point is not where a function begins whose end is known.
+std::optional<std::string> unreadable(const ProbePoint& point) {
+  if (!point.offset) return "it is compressed in its archive, no byte of the file is its code";
+  if (!point.symbol) return "no symbol says where the function begins and ends";
+  if (point.kind == SymbolKind::plt) return "a PLT entry jumps to its function and does not return";
+  if (point.symbol_offset != 0) return "it is not the start of the function";
+  if (point.size.value_or(0) == 0) return "its symbol has no size, so its end is not known";
+  if (*point.size > largest_function)
+    return fmt::format("its symbol has {:#x} bytes, no more than {:#x} are read", *point.size,
+                       largest_function);
+  return std::nullopt;
+}
+
+std::string listed(const std::vector<FunctionReturns::TailCall>& calls) {
+  std::vector<std::string> names;
+  for (const auto& call : calls)
+    if (call.callee && std::ranges::find(names, *call.callee) == names.end())
+      names.push_back(*call.callee);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most_callees); ++i)
+    text += (i == 0 ? ", to " : ", ") + names[i];
+  if (names.size() > most_callees) text += ", …";
+  return names.empty() ? ", through registers or memory" : text;
+}
+
+Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint& point,
+                   std::string_view reason) {
+  return {kind, fmt::format("{}: '{}': its return instructions cannot be probed: {}", subject,
+                            display_name(point), reason)};
+}
+
+} // namespace
+
+// The reading of one function: of its own bytes, then of the parts that these jump to.
+class FunctionReader::Reading {
+public:
+  Reading(State& state, InstructionSet set, const ProbePoint& point)
+      : state_(state), set_(set), point_(point) {}
+
+  Result<FunctionReturns> read() {
+    parts_.push_back({point_.address, *point_.size});
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
+    if (found_.returns.empty()) return fail(no_return());
+    sort();
+    return std::move(found_);
+  }
+
+private:
+  Result<void> read_part(elf::AddressRange part) {
+    const auto code = code_of(part);
+    if (!code)
+      return fail(
+          refuse(ErrorKind::corrupt,
+                 fmt::format("its {:#x} bytes at {:#x} are not all in an executable segment",
+                             part.size, part.address.value)));
+    const auto exits = function_exits(set_, *code, part.address);
+    if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
+    if (exits->undecodable) {
+      undecodable_ = VirtualAddress{part.address.value + *exits->undecodable};
+      if (set_ != InstructionSet::arm64) return fail(refuse(ErrorKind::corrupt, not_decoded()));
+    }
+    for (const std::uint64_t offset : exits->returns)
+      if (const VirtualAddress place{part.address.value + offset}; !is_data(place))
+        found_.returns.push_back(file_offset(place));
+    for (const Jump& jump : exits->jumps_out)
+      if (const VirtualAddress place{part.address.value + jump.offset}; !is_data(place))
+        take(jump, place);
+    return {};
+  }
+
+  void take(const Jump& jump, VirtualAddress place) {
+    FunctionReturns::TailCall call{.offset = file_offset(place), .conditional = jump.conditional};
+    if (jump.kind == Jump::Kind::table) return;
+    if (jump.target) {
+      if (is_own(*jump.target)) return;
+      if (const auto part = part_at(*jump.target)) {
+        parts_.push_back(*part);
+        return;
+      }
+      call.callee = state_.jump_targets().name_at(*jump.target);
+    } else if (jump.slot) {
+      call.callee = state_.jump_targets().name_in_slot(*jump.slot);
+    }
+    found_.tail_calls.push_back(std::move(call));
+  }
+
+  // The part of this function that a jump out of it goes to.
+  std::optional<elf::AddressRange> part_at(VirtualAddress target) const {
+    if (parts_.size() >= most_parts) return std::nullopt;
+    const JumpTargets& targets = state_.jump_targets();
+    if (const auto part = targets.part_at(target, point_.address))
+      return part->size <= largest_function
+                 ? std::optional(elf::AddressRange{part->address, part->size})
+                 : std::nullopt;
+    if (targets.has_name(target) || is_plt_entry(target)) return std::nullopt;
+    const auto piece = state_.frame_table().piece_at(target);
+    if (!piece || piece->range.size > largest_function) return std::nullopt;
+    return piece->inside_frame || comes_back(piece->range) ? std::optional(piece->range)
+                                                           : std::nullopt;
+  }
+
+  // One for an IFUNC of the same file has no name. Its frame description covers the whole PLT.
+  bool is_plt_entry(VirtualAddress address) const {
+    constexpr std::uint64_t stub_size = 16; // bytes
+    const auto code = code_of({address, stub_size});
+    const auto exits = code ? function_exits(set_, *code, address) : std::nullopt;
+    return exits && std::ranges::any_of(exits->jumps_out,
+                                        [](const Jump& jump) { return jump.slot.has_value(); });
+  }
+
+  // Whether code without a name jumps into the midst of this function: no other function does.
+  bool comes_back(const elf::AddressRange& piece) const {
+    const auto code = code_of(piece);
+    const auto exits = code ? function_exits(set_, *code, piece.address) : std::nullopt;
+    return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
+             return jump.target && *jump.target != point_.address && is_own(*jump.target);
+           });
+  }
+
+  bool is_own(VirtualAddress address) const {
+    return std::ranges::any_of(parts_, [&](const elf::AddressRange& part) {
+      return address.value - part.address.value < part.size;
+    });
+  }
+
+  // Whether the assembler's marks say that data lie there: a word of data may read as a return.
+  bool is_data(VirtualAddress place) const {
+    if (set_ != InstructionSet::arm64) return false;
+    const auto mark = state_.code_marks().last_before(place);
+    return mark && mark->data;
+  }
+
+  // Nothing where they do not all lie in one executable segment: so every place in them has a file
+  // offset.
+  std::optional<Bytes> code_of(elf::AddressRange part) const {
+    const elf::Segment* segment = state_.image.segment_of(part.address);
+    if (segment == nullptr || !segment->executable) return std::nullopt;
+    const std::uint64_t into = part.address.value - segment->address.value;
+    if (part.size > segment->file_size - into) return std::nullopt;
+    return slice(state_.image.bytes(), segment->offset.value + into, part.size);
+  }
+
+  FileOffset file_offset(VirtualAddress place) const {
+    const auto offset = state_.image.to_image(place);
+    const auto file = offset ? state_.image.to_file(*offset) : std::nullopt;
+    return file.value_or(FileOffset{});
+  }
+
+  std::string not_decoded() const {
+    return fmt::format("the bytes at vaddr:{:#x} are no known instruction", undecodable_->value);
+  }
+
+  Error no_return() const {
+    if (!found_.tail_calls.empty())
+      return refuse(ErrorKind::unsupported,
+                    "it leaves by tail calls only" + listed(found_.tail_calls));
+    if (undecodable_) return refuse(ErrorKind::corrupt, not_decoded());
+    return refuse(ErrorKind::unsupported, "it never returns");
+  }
+
+  Error refuse(ErrorKind kind, std::string_view reason) const {
+    return cannot_probe(kind, state_.subject(), point_, reason);
+  }
+
+  void sort() {
+    std::ranges::sort(found_.returns);
+    const auto repeated = std::ranges::unique(found_.returns);
+    found_.returns.erase(repeated.begin(), repeated.end());
+    std::ranges::sort(found_.tail_calls, {}, &FunctionReturns::TailCall::offset);
+  }
+
+  State& state_;
+  InstructionSet set_;
+  const ProbePoint& point_;
+  std::vector<elf::AddressRange> parts_;
+  std::optional<VirtualAddress> undecodable_;
+  FunctionReturns found_;
+};
+
+Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
+  const auto refuse = [&](std::string_view reason) {
+    return fail(cannot_probe(ErrorKind::unsupported, state_->subject(), point, reason));
+  };
+  const auto set = read_set(state_->image.machine());
+  if (!set)
+    return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
+  if (const auto reason = unreadable(point)) return refuse(*reason);
+  return Reading(*state_, *set, point).read();
+}
+
+} // namespace uprobectl

@@ -1,0 +1,176 @@
+// Bytes as GNU as assembles them and GNU objdump prints them.
+#include "uprobectl/insn.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <initializer_list>
+
+using namespace uprobectl;
+
+namespace {
+
+std::vector<std::byte> code(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+// A64 instructions are little-endian words.
+std::vector<std::byte> words(std::initializer_list<std::uint32_t> values) {
+  std::vector<std::byte> bytes;
+  for (const std::uint32_t value : values)
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<std::byte>(value >> shift));
+  return bytes;
+}
+
+std::string written(const FunctionExits::Jump& jump) {
+  using Kind = FunctionExits::Jump::Kind;
+  std::string text = fmt::format("{:#x} ", jump.offset);
+  if (jump.conditional) text += "conditional ";
+  text += jump.kind == Kind::table ? "table" : jump.kind == Kind::indirect ? "indirect" : "jump";
+  if (jump.target) text += fmt::format(" to {:#x}", jump.target->value);
+  if (jump.slot) text += fmt::format(" through {:#x}", jump.slot->value);
+  return text;
+}
+
+// "return 0x0; 0x3 jump to 0x1013"
+std::string exits(InstructionSet set, const std::vector<std::byte>& bytes,
+                  std::uint64_t address = 0x1000) {
+  const auto found = function_exits(set, bytes, {address});
+  if (!found) return "not supported";
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  for (const std::uint64_t offset : found->returns) add(fmt::format("return {:#x}", offset));
+  for (const FunctionExits::Jump& jump : found->jumps_out) add(written(jump));
+  if (found->undecodable) add(fmt::format("undecodable {:#x}", *found->undecodable));
+  return text;
+}
+
+std::string x64(std::initializer_list<int> bytes, std::uint64_t address = 0x1000) {
+  return exits(InstructionSet::x86_64, code(bytes), address);
+}
+std::string i386(std::initializer_list<int> bytes) {
+  return exits(InstructionSet::i386, code(bytes));
+}
+std::string arm64(std::initializer_list<std::uint32_t> values) {
+  return exits(InstructionSet::arm64, words(values));
+}
+
+} // namespace
+
+TEST_CASE("x86-64 returns are found with their prefixes, wherever they stand") {
+  CHECK(x64({0xc3}) == "return 0x0");
+  CHECK(x64({0x90, 0xf3, 0xc3, 0x90}) == "return 0x1");                   // rep ret
+  CHECK(x64({0xf2, 0xc3}) == "return 0x0");                               // bnd ret
+  CHECK(x64({0xc2, 0x08, 0x00}) == "return 0x0");                         // ret $8
+  CHECK(x64({0x75, 0x01, 0xc3, 0x90, 0xc3}) == "return 0x2; return 0x4"); // jne over the first
+}
+
+TEST_CASE("what ends an interrupt, a system call or a far call is no return of a function") {
+  CHECK(x64({0xcb}).empty());             // lret
+  CHECK(x64({0x48, 0xcf}).empty());       // iretq
+  CHECK(x64({0x48, 0x0f, 0x07}).empty()); // sysretq
+  CHECK(arm64({0xd69f03e0}).empty());     // eret
+}
+
+TEST_CASE("a byte inside an instruction is no return") {
+  CHECK(x64({0xb8, 0xc3, 0xc3, 0xc3, 0xc3}).empty());               // mov $0xc3c3c3c3, %eax
+  CHECK(x64({0xf0, 0x48, 0x0f, 0xb1, 0x17, 0xc3}) == "return 0x5"); // lock cmpxchg before it
+}
+
+TEST_CASE("x86-64 jumps count where they leave the function, conditional ones too") {
+  CHECK(x64({0xeb, 0xfe}).empty());       // jmp to itself
+  CHECK(x64({0x90, 0xeb, 0xfd}).empty()); // to the start
+  CHECK(x64({0xe9, 0xfb, 0x0f, 0x00, 0x00}) == "0x0 jump to 0x2000");
+  CHECK(x64({0xf2, 0xe9, 0xfa, 0x0f, 0x00, 0x00}) == "0x0 jump to 0x2000"); // bnd jmp
+  CHECK(x64({0x0f, 0x85, 0xfa, 0x00, 0x00, 0x00}) == "0x0 conditional jump to 0x1100");
+  CHECK(x64({0xe3, 0x4e}) == "0x0 conditional jump to 0x1050"); // jrcxz
+  CHECK(x64({0xeb, 0xf0}) == "0x0 jump to 0xff2");
+  CHECK(x64({0xeb, 0x00}) == "0x0 jump to 0x1002"); // the first byte behind the function
+  CHECK(x64({0xeb, 0x80}, 0) == "0x0 jump to 0xffffffffffffff82");
+  CHECK(x64({0xe8, 0xfb, 0x0f, 0x00, 0x00}).empty()); // call
+}
+
+TEST_CASE("an x86-64 jump through a word at a fixed address leaves through that slot") {
+  CHECK(x64({0xff, 0x25, 0x34, 0x12, 0x00, 0x00}) == "0x0 jump through 0x223a");
+  CHECK(x64({0xf2, 0xff, 0x25, 0x34, 0x12, 0x00, 0x00}) == "0x0 jump through 0x223b"); // bnd
+  CHECK(x64({0xff, 0x24, 0x25, 0x18, 0x40, 0x40, 0x00}) == "0x0 jump through 0x404018");
+  CHECK(x64({0x64, 0xff, 0x24, 0x25, 0x18, 0, 0, 0}) == "0x0 indirect"); // %fs:0x18
+}
+
+TEST_CASE("x86-64 jumps of a switch are told from those that may be tail calls") {
+  CHECK(x64({0x3e, 0xff, 0xe0}) == "0x0 table");                         // notrack jmp *%rax
+  CHECK(x64({0xff, 0x24, 0xc5, 0x00, 0x01, 0x00, 0x00}) == "0x0 table"); // *0x100(,%rax,8)
+  CHECK(x64({0xff, 0x24, 0xc2}) == "0x0 table");                         // *(%rdx,%rax,8)
+  CHECK(x64({0xff, 0xe0}) == "0x0 indirect");                            // *%rax
+  CHECK(x64({0xff, 0x60, 0x10}) == "0x0 indirect");                      // *0x10(%rax)
+  CHECK(x64({0xff, 0xe5}) == "0x0 table");                               // *%rbp
+  // movslq (%rdx,%rax,4), %rax; add %rdx, %rax; jmp *%rax
+  CHECK(x64({0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0}) == "0x7 table");
+}
+
+TEST_CASE("a sum is forgotten when its register is set again or a call comes between") {
+  // add %rdx, %rax; mov %rcx, %rax; jmp *%rax
+  CHECK(x64({0x48, 0x01, 0xd0, 0x48, 0x89, 0xc8, 0xff, 0xe0}) == "0x6 indirect");
+  // add %rdx, %rax; call *%rbx; jmp *%rax
+  CHECK(x64({0x48, 0x01, 0xd0, 0xff, 0xd3, 0xff, 0xe0}) == "0x5 indirect");
+  // add %rdx, %rax; mov %rcx, %rdx; jmp *%rax
+  CHECK(x64({0x48, 0x01, 0xd0, 0x48, 0x89, 0xca, 0xff, 0xe0}) == "0x6 table");
+  // add $8, %rax; jmp *%rax
+  CHECK(x64({0x48, 0x83, 0xc0, 0x08, 0xff, 0xe0}) == "0x4 indirect");
+}
+
+TEST_CASE("x86 is read up to the first bytes that are no instruction") {
+  CHECK(x64({0xc3, 0x06, 0xc3}) == "return 0x0; undecodable 0x1"); // push %es: not in 64-bit code
+  CHECK(x64({0xc3, 0xe9, 0x00}) == "return 0x0; undecodable 0x1"); // jmp, cut off by the end
+  CHECK(x64({0xc3, 0xf0}) == "return 0x0; undecodable 0x1");       // lock, and nothing after it
+  CHECK(x64({}).empty());
+}
+
+TEST_CASE("i386 addresses are 32 bits wide") {
+  CHECK(i386({0xc2, 0x04, 0x00}) == "return 0x0");
+  CHECK(i386({0xff, 0x25, 0x0c, 0xa0, 0x04, 0x88}) == "0x0 jump through 0x8804a00c");
+  CHECK(i386({0xff, 0x63, 0x0c}) == "0x0 indirect");    // *0xc(%ebx)
+  CHECK(i386({0xff, 0xe6}) == "0x0 table");             // *%esi
+  CHECK(i386({0x01, 0xd8, 0xff, 0xe0}) == "0x2 table"); // add %ebx, %eax; jmp *%eax
+  CHECK(i386({0xe9, 0x00, 0x00, 0x00, 0x80}) == "0x0 jump to 0x80001005");
+  CHECK(i386({0xe9, 0x00, 0x00, 0x00, 0xf0}) == "0x0 jump to 0xf0001005");
+}
+
+TEST_CASE("arm64 returns are found, authenticated ones and through any register") {
+  CHECK(arm64({0xd503201f, 0xd65f03c0}) == "return 0x4"); // nop; ret
+  CHECK(arm64({0xd65f0bff}) == "return 0x0");             // retaa
+  CHECK(arm64({0xd65f0fff}) == "return 0x0");             // retab
+  CHECK(arm64({0xd65f0060}) == "return 0x0");             // ret x3
+}
+
+TEST_CASE("arm64 jumps count where they leave the function") {
+  CHECK(arm64({0x14000010}) == "0x0 jump to 0x1040");             // b
+  CHECK(arm64({0x17fffff0}) == "0x0 jump to 0xfc0");              // b, backwards
+  CHECK(arm64({0x54000101}) == "0x0 conditional jump to 0x1020"); // b.ne
+  CHECK(arm64({0xb5000100}) == "0x0 conditional jump to 0x1020"); // cbnz
+  CHECK(arm64({0x36180200}) == "0x0 conditional jump to 0x1040"); // tbz
+  CHECK(arm64({0x14000001, 0xd503201f}).empty());                 // b to the next
+  CHECK(arm64({0x94000010, 0xd63f0000}).empty());                 // bl; blr
+}
+
+TEST_CASE("arm64 jumps of a switch are told from those that may be tail calls") {
+  CHECK(arm64({0xd61f0200}) == "0x0 indirect");             // br x16
+  CHECK(arm64({0xd61f0000}) == "0x0 indirect");             // br x0
+  CHECK(arm64({0xd71f0822}) == "0x0 indirect");             // braa x1, x2
+  CHECK(arm64({0x8b208820, 0xd61f0000}) == "0x4 table");    // add x0, x1, w0, sxtb #2; br x0
+  CHECK(arm64({0x8b000020, 0xd61f0000}) == "0x4 table");    // add x0, x1, x0; br x0
+  CHECK(arm64({0x91002210, 0xd61f0200}) == "0x4 indirect"); // add x16, x16, #8; br x16
+  CHECK(arm64({0xf861781b, 0xd61f0360}) == "0x4 table");    // ldr x27, [x0, x1, lsl #3]; br x27
+}
+
+TEST_CASE("arm64 words that are no instruction are passed, the first is remembered") {
+  CHECK(arm64({0xffffffff, 0xd65f03c0, 0xffffffff, 0xd65f03c0}) ==
+        "return 0x4; return 0xc; undecodable 0x0");
+}
+
+TEST_CASE("the exits of arm and Thumb code are not known") {
+  CHECK(exits(InstructionSet::arm, words({0xe12fff1e})) == "not supported");
+  CHECK(exits(InstructionSet::thumb, code({0x70, 0x47})) == "not supported");
+}

@@ -1,0 +1,131 @@
+// Machine code as GNU as assembles it.
+#include "function_fixture.hpp"
+#include "zip_builder.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace uprobectl::test;
+
+namespace {
+
+constexpr std::string_view plt_stub = // at 0x100: jmp *0x30010; push $0; jmp 0x100f0
+    "ff250aff0100"
+    "6800000000"
+    "e9e0ffffff";
+
+// f: at 0 a part of its own that returns, then a jump of each kind.
+CodeLibrary x64_library() {
+  return {.code = {{0x00, "85ff"         // test %edi, %edi
+                          "0f8578000000" // 0x02: jne f.cold
+                          "c3"           // 0x08: ret
+                          "e932000000"   // 0x09: jmp g
+                          "e9ed000000"   // 0x0e: jmp ext@plt
+                          "ff25ffff0100" // 0x13: jmp *0x30018
+                          "ffe0"         // 0x19: jmp *%rax
+                          "e928000000"   // 0x1b: jmp g+8
+                          "0f842a010000" // 0x20: je 0x10150
+                          "3effe0"},     // 0x26: notrack jmp *%rax
+                   {0x40, "9090f3c3"},   // g: nop; nop; rep ret
+                   {0x50, "ebee"},       // only_calls: jmp g
+                   {0x54, "ffe1"},       // only_through: jmp *%rcx
+                   {0x58, "ebfe"},       // forever: jmp to itself
+                   {0x60, "c306c3"},     // broken: ret; no instruction; ret
+                   {0x80, "9090c3eb83"}, // f.cold: nop; nop; ret; jmp f+8
+                   {0x90, "c3"},         // fx.cold, of another function
+                   {0x100, std::string(plt_stub)}},
+          .symbols = function_symbol("f", 0x00, 0x30) + function_symbol("g", 0x40, 0x10) +
+                     function_symbol("only_calls", 0x50, 2) +
+                     function_symbol("only_through", 0x54, 2) +
+                     function_symbol("forever", 0x58, 2) + function_symbol("broken", 0x60, 3) +
+                     function_symbol("f.cold", 0x80, 5) + function_symbol("fx.cold", 0x90, 1) +
+                     function_symbol("sizeless", 0x1d8, 0) + function_symbol("long", 0x1f0, 0x20) +
+                     function_symbol("huge", 0x1e0, 0x500000)};
+}
+
+// f: paciasp, a branch to its cold part, a switch, a tail call and data that read as `ret`.
+CodeLibrary arm64_library() {
+  return {.machine = "EM_AARCH64",
+          .code = {{0x00, "3f2303d5"    // paciasp
+                          "e1030054"    // 0x04: b.ne f.cold
+                          "2088208b"    // 0x08: add x0, x1, w0, sxtb #2
+                          "00001fd6"    // 0x0c: br x0
+                          "ff0b5fd6"    // 0x10: retaa
+                          "0b000014"    // 0x14: b g
+                          "00021fd6"    // 0x18: br x16
+                          "c0035fd6"    // 0x1c: data
+                          "ffffffff"},  // 0x20: data
+                   {0x40, "c0035fd6"},  // g: ret
+                   {0x50, "ffffffff"},  // literals: no instruction
+                   {0x80, "c0035fd6"    // f.cold: ret
+                          "e0ffff17"}}, // 0x84: b f+4
+          .symbols = function_symbol("f", 0x00, 0x24) + function_symbol("g", 0x40, 4) +
+                     function_symbol("literals", 0x50, 4) + function_symbol("f.cold", 0x80, 8) +
+                     "  - { Name: $x, Section: .text, Value: 0x10000 }\n"
+                     "  - { Name: $d, Section: .text, Value: 0x1001c }\n"
+                     "  - { Name: $x.1, Section: .text, Value: 0x10024 }\n"};
+}
+
+} // namespace
+
+TEST_CASE("a function's returns are offsets in the file, those of its cold part among them") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.returns("f") == "0x1008 0x1082");
+  CHECK(library.returns("g") == "0x1042");
+}
+
+TEST_CASE("jumps to other functions are tail calls with a name") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.tail_calls("f") == "0x1009 g, 0x100e ext@plt, 0x1013 other, 0x1019 ?, "
+                                   "0x101b g+0x8, 0x1020 perhaps vaddr:0x10150");
+  CHECK(library.tail_calls("g").empty());
+}
+
+TEST_CASE("arm64 functions: authenticated returns, switches and data among the code") {
+  const OpenLibrary library(code_library(arm64_library()));
+  CHECK(library.returns("f") == "0x1010 0x1080");
+  CHECK(library.tail_calls("f") == "0x1014 g, 0x1018 ?");
+  CHECK(library.returns("literals") ==
+        "corrupt: the bytes at vaddr:0x10050 are no known instruction");
+}
+
+TEST_CASE("offsets of an entry's functions count from the start of the archive") {
+  // 30 bytes of local header and 11 of the name before the library.
+  const ZipFile archive{.entries = {{.name = "lib/libf.so", .data = code_library(x64_library())}}};
+  const OpenLibrary library(archive.bytes(), "x.apk", "!/lib/libf.so");
+  CHECK(library.returns("f") == "0x1031 0x10ab");
+  CHECK(library.returns("g") == "0x106b");
+}
+
+TEST_CASE("what has no returns to be probed says why") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.returns("only_calls") == "unsupported: it leaves by tail calls only, to g");
+  CHECK(library.returns("only_through") ==
+        "unsupported: it leaves by tail calls only, through registers or memory");
+  CHECK(library.returns("forever") == "unsupported: it never returns");
+  CHECK(library.returns("broken") ==
+        "corrupt: the bytes at vaddr:0x10061 are no known instruction");
+  CHECK(library.returns("long") ==
+        "corrupt: its 0x20 bytes at 0x101f0 are not all in an executable segment");
+}
+
+TEST_CASE("only the start of a function whose size is known is read") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.returns("f+0x8") == "unsupported: it is not the start of the function");
+  CHECK(library.returns("vaddr:0x10008") == "unsupported: it is not the start of the function");
+  CHECK(library.returns("vaddr:0x10040") == "0x1042");
+  CHECK(library.returns("vaddr:0x10150") ==
+        "unsupported: no symbol says where the function begins and ends");
+  CHECK(library.returns("sizeless") ==
+        "unsupported: its symbol has no size, so its end is not known");
+  CHECK(library.returns("huge") ==
+        "unsupported: its symbol has 0x500000 bytes, no more than 0x400000 are read");
+  CHECK(library.returns("plt:ext") ==
+        "unsupported: a PLT entry jumps to its function and does not return");
+}
+
+TEST_CASE("code of other machines is not read") {
+  const OpenLibrary library(
+      code_library({.machine = "EM_RISCV", .symbols = function_symbol("f", 0, 0x10)}));
+  CHECK(library.returns("f") == "unsupported: riscv64 code is not decoded");
+}
