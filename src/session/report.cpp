@@ -65,6 +65,11 @@ void show_instructions(std::span<const ProbePoint> points, const Reporter& repor
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   std::vector<MappingSurvey> surveys = survey_points(end.points, end.pids);
   add_earlier(surveys, end.earlier);
+  const bool any_silent =
+      std::ranges::find(end.hits, std::optional<std::uint64_t>(0)) != end.hits.end();
+  auto children = any_silent && !end.follows_children
+                      ? children_mapping(end.points, end.pids)
+                      : std::vector<std::vector<pid_t>>(end.points.size());
 
   SummaryRecord summary{.events = end.pumped.events,
                         .lost = end.pumped.lost,
@@ -80,7 +85,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     if (end.hits[i] > 0) {
       ++summary.probes_hit;
     } else if (end.hits[i] == 0) {
-      record.reason = explain_silence(surveys[i], end.pids, end.points[i].binary->file->change());
+      record.reason = explain_silence(
+          surveys[i], end.pids,
+          {.change = end.points[i].binary->file->change(), .children = std::move(children[i])});
       if (++summary.probes_silent <= most_silent_lines)
         reporter.warning(
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));

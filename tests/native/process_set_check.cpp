@@ -157,7 +157,7 @@ TEST_CASE("a program that is executed is a member from its first instruction") {
   REQUIRE(pipe2(executed, O_CLOEXEC) == 0);
   const pid_t pid = fork();
   if (pid == 0) {
-    execl(program.c_str(), "something else", "100", nullptr);
+    execl(program.c_str(), "sleep", "100", nullptr);
     _exit(1);
   }
   close(executed[1]);
