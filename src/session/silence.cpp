@@ -75,6 +75,11 @@ std::string mention_copy(const MappingSurvey& survey, bool filtered) {
   return fmt::format("; {} maps another copy of it{}: {}", name_process(copy.pid), too, copy.path);
 }
 
+std::string mention_inlined(const SilenceFacts& facts) {
+  if (facts.inlined.value_or(0) == 0) return {};
+  return fmt::format("; it is inlined at {}, which no probe sees", plural(*facts.inlined, "place"));
+}
+
 std::string mention_children(std::span<const pid_t> children) {
   if (children.empty()) return {};
   if (children.size() == 1)
@@ -110,9 +115,11 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
                             const SilenceFacts& facts) {
   std::string text;
   if (!survey.executable.empty())
-    text = fmt::format("mapped by {}, but not called while it was probed",
-                       survey.executable.size() == 1 ? name_process(survey.executable.front())
-                                                     : plural(survey.executable.size(), "process"));
+    text =
+        fmt::format("mapped by {}, but not called while it was probed",
+                    survey.executable.size() == 1 ? name_process(survey.executable.front())
+                                                  : plural(survey.executable.size(), "process")) +
+        mention_inlined(facts);
   else if (!survey.other_inode.empty())
     text = explain_other_inode(survey, facts.change);
   else

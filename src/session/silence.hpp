@@ -19,6 +19,8 @@ struct SilenceFacts {
   FileChange change = FileChange::none; // of the probed file since it was opened
   // Descendants of the processes that are probed, not probed themselves, that map it executable.
   std::vector<pid_t> children = {};
+  // At how many places the function is inlined, where debug data tell.
+  std::optional<std::uint64_t> inlined = {};
 };
 
 // One line, without subject: "no process maps this file executable". The survey is over `pids`, or
@@ -29,6 +31,13 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
 // Per probe point: the descendants of these processes, themselves left out, that map it executable.
 std::vector<std::vector<pid_t>> children_mapping(std::span<const ProbePoint> points,
                                                  std::span<const pid_t> pids);
+
+// Per probe point, for those that are `silent`: SilenceFacts::inlined. Debug files are looked for
+// in `debug_places` (--debug-dir), too. Reads all debug data of the files that silent probes are
+// in.
+std::vector<std::optional<std::uint64_t>> inlined_places(std::span<const ProbePoint> points,
+                                                         const std::vector<bool>& silent,
+                                                         std::span<const std::string> debug_places);
 
 // For probes that every process may hit, by a survey over all of them, taken while they are placed:
 // warns of each shared library that at least `many_processes` map, which all of them pay for.

@@ -99,6 +99,18 @@ TEST_CASE("descendants that map the file are a reason to follow them") {
         "map it: --follow probes them, too");
 }
 
+TEST_CASE("a function that is inlined may run without being called") {
+  MappingSurvey survey;
+  survey.executable = {first};
+  CHECK(explain_silence(survey, {}, {.inlined = 3}) ==
+        "mapped by process 2147483646, but not called while it was probed; it is inlined at 3 "
+        "places, which no probe sees");
+  const std::string plain = "mapped by process 2147483646, but not called while it was probed";
+  CHECK(explain_silence(survey, {}, {.inlined = 0}) == plain);
+  CHECK(explain_silence(survey, {}, {.inlined = std::nullopt}) == plain);
+  CHECK(explain_silence({}, {}, {.inlined = 3}) == "no process maps this file executable");
+}
+
 TEST_CASE("children that map a probed file are found, but for those that are probed themselves") {
   int ready[2] = {};
   REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
