@@ -32,6 +32,26 @@ std::vector<pid_t> all_processes();
 // /proc/PID/comm without its newline; nothing if the process is gone.
 std::optional<std::string> command_name(pid_t pid);
 
+// Whether a process goes by this name: its comm, the base name of its argv[0], or the whole of that
+// (Android's process names, "com.foo:remote"). `arguments` is the text of /proc/PID/cmdline. The
+// kernel cuts comm to 15 bytes, so a longer name is never one.
+bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments);
+
+// Of processes, ascending; they may have ended, and others begun, when this returns. A process that
+// is just being executed has no arguments yet, and Android sets them after comm.
+std::vector<pid_t> processes_named(std::string_view name);
+std::vector<pid_t> descendants_of(pid_t pid); // children, their children, …; without itself
+std::vector<pid_t> processes_of_user(uid_t user);
+
+// Nothing if the process is gone.
+bool is_named(pid_t pid, std::string_view name);
+std::optional<uid_t> user_of(pid_t pid); // the real one
+// The pid that it has for itself, in the innermost of its pid namespaces (Linux 4.1).
+std::optional<pid_t> pid_in_namespace(pid_t pid);
+std::optional<FileIdentity> executable_of(pid_t pid); // the file that it runs
+// As the link in /proc names it, "mnt:[4026531840]"; nothing also where this user may not know.
+std::optional<std::string> mount_namespace_of(pid_t pid);
+
 // A file that is probed, and what is asked about it.
 struct ProbedFile {
   std::string real_path;
@@ -39,11 +59,23 @@ struct ProbedFile {
   FileOffset offset; // the page with this offset must be mapped executable for a probe to fire
 };
 
+// A process that maps a file like the probed one executable, from another path.
+struct OtherCopy {
+  pid_t pid = 0;
+  std::string path; // as in its mappings
+  auto operator<=>(const OtherCopy&) const = default;
+};
+
 // Why a probe at a place can or cannot fire, over the given processes or (none given) all.
 struct MappingSurvey {
   std::vector<pid_t> executable;  // map the probed page of this inode executable
-  std::vector<pid_t> other_inode; // map another inode at the same path: replaced since they started
-  std::size_t unreadable = 0;     // processes whose maps could not be read
+  std::vector<pid_t> other_inode; // map another inode at the same path
+  std::vector<pid_t> elsewhere;   // those of them in another mount namespace than ours: no wonder;
+                                  // the others' file was replaced since they mapped it
+  std::vector<OtherCopy> other_copies = {}; // the first `most_copies`, whatever else they map
+  std::size_t unreadable = 0;               // processes whose maps could not be read
+
+  static constexpr std::size_t most_copies = 16;
 };
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids);

@@ -11,4 +11,7 @@ Bytes builtin_ring_number();
 Bytes builtin_perf_cookie();
 Bytes builtin_perf_number();
 
+// src/bpf/programs/processes.bpf.c
+Bytes processes_object();
+
 } // namespace uprobectl

@@ -57,7 +57,7 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
   }
   if (kinship.answer == Kinship::Answer::unknown)
     warnings_.push_back(fmt::format("{} may be of another build: {}", source, kinship.reason));
-  found_ = FoundSymbols{std::move(*table), std::move(owner), source};
+  found_ = FoundSymbols{std::move(*table), std::move(owner), source, bytes};
 }
 
 void DebugFileSearch::try_file(const std::string& path, Expected expected) {
@@ -121,7 +121,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   auto table = symbols->symbols(Table::debug_file);
   if (!table) return warn_unused(path, table.error().message);
   if (table->size() == 0) return warn_unused(path, "it has no .symtab");
-  found_ = FoundSymbols{std::move(*table), std::move(file), path};
+  found_ = FoundSymbols{std::move(*table), std::move(file), path, bytes};
 }
 
 void DebugFileSearch::look_by_link(const std::string& system_folder) {

@@ -24,7 +24,11 @@ struct FoundSymbols {
   SymbolTable table;
   std::shared_ptr<const void> owner;
   std::string source; // the file, or "ARCHIVE!/ENTRY"
+  Bytes bytes = {};   // of the whole symbol file, which the owner keeps
 };
+
+// What Image::add_debug_file would add.
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
 
 // One search: takes the first candidate that belongs to the image and has a .symtab. What was
 // expected to belong but does not becomes a warning.

@@ -42,7 +42,22 @@ Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile
           .folder = file != nullptr ? folder_of(*file) : std::string()};
 }
 
+DebugFileSearch search_in(const DebugSearch& where, Wanted wanted) {
+  DebugFileSearch search(std::move(wanted));
+  for (const std::string& place : where.places)
+    if (!search.done()) search.look_in(place);
+  if (!search.done()) search.look_by_build_id(where.system_folder);
+  if (!search.done()) search.look_by_link(where.system_folder);
+  return search;
+}
+
 } // namespace
+
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where) {
+  const auto layout = read_layout(image.bytes());
+  if (!layout) return std::nullopt;
+  return std::move(search_in(where, wanted_for(*layout, image.path(), image.file().get())).found());
+}
 
 std::span<const SymbolTable> Image::debug_symbols() const { return state_->debug_tables; }
 
@@ -56,11 +71,8 @@ DebugReport Image::add_embedded_symbols() {
 }
 
 DebugReport Image::add_debug_file(const DebugSearch& where) {
-  DebugFileSearch search(wanted_for(state_->layout, state_->path, state_->file.get()));
-  for (const std::string& place : where.places)
-    if (!search.done()) search.look_in(place);
-  if (!search.done()) search.look_by_build_id(where.system_folder);
-  if (!search.done()) search.look_by_link(where.system_folder);
+  DebugFileSearch search =
+      search_in(where, wanted_for(state_->layout, state_->path, state_->file.get()));
   DebugReport report{{}, std::move(search.warnings())};
   if (auto& found = search.found()) {
     report.used = std::move(found->source);

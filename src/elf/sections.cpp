@@ -80,7 +80,7 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
   return SymbolTable({layout.machine, table, *entries, *strings, {}, nullptr, headers.bytes()});
 }
 
-std::optional<Bytes> section_named(const Layout& layout, std::string_view name) {
+std::optional<FoundSection> find_section(const Layout& layout, std::string_view name) {
   const SectionHeaders headers(layout);
   std::uint64_t names_at = layout.header.section_names;
   if (names_at == raw::SHN_XINDEX) // gABI chapter 4: the real index is section 0's sh_link
@@ -94,9 +94,18 @@ std::optional<Bytes> section_named(const Layout& layout, std::string_view name) 
     if (section->type == raw::SHT_NOBITS) continue;
     const auto text = slice(*strings, section->name, name.size() + 1);
     if (!text || as_text(*text).substr(0, name.size()) != name) continue;
-    if (as_text(*text).back() == '\0') return section_bytes(layout, *section);
+    if (as_text(*text).back() != '\0') continue;
+    const auto bytes = section_bytes(layout, *section);
+    if (!bytes) return std::nullopt;
+    return FoundSection{*section, *bytes};
   }
   return std::nullopt;
+}
+
+std::optional<Bytes> section_named(const Layout& layout, std::string_view name) {
+  const auto found = find_section(layout, name);
+  if (!found) return std::nullopt;
+  return found->bytes;
 }
 
 std::vector<Note> note_sections(const Layout& layout) {

@@ -10,8 +10,13 @@ namespace uprobectl::elf {
 // section headers are not in the file; corrupt if it is there but lies outside the file.
 Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table);
 
-// The bytes of the first section with this name that has any in the file.
-std::optional<Bytes> section_named(const Layout& layout, std::string_view name);
+// The first section with this name that has bytes in the file.
+struct FoundSection {
+  SectionHeader header;
+  Bytes bytes;
+};
+std::optional<FoundSection> find_section(const Layout& layout, std::string_view name);
+std::optional<Bytes> section_named(const Layout& layout, std::string_view name); // its bytes
 
 // SHT_NOTE sections: where a debug file's notes are, whose program headers still tell where they
 // were in the file it was made from.

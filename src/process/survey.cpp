@@ -1,6 +1,10 @@
+#include "process/copies.hpp"
 #include "uprobectl/process.hpp"
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -11,59 +15,111 @@ bool covers(const Mapping& mapping, FileOffset offset) {
          offset.value - mapping.offset.value < mapping.end - mapping.start;
 }
 
-// On overlayfs and btrfs the device in maps is not the one stat reports: there an equal inode
-// number under an equal path is the same file.
-bool same_file(const Mapping& mapping, const ProbedFile& file) {
-  if (mapping.identity.inode != file.identity.inode) return false;
-  return mapping.identity.device == file.identity.device || mapping.path == file.real_path;
-}
+// Thousands of probes mostly share one file: what a process maps of it is looked at once.
+struct SharedFile {
+  std::string_view path;
+  FileIdentity identity;
+  CopyName copy_name;
+  std::vector<std::size_t> probes; // that are in it
 
-// Over executable mappings.
-void count_process(pid_t pid, const std::vector<Mapping>& mappings, const ProbedFile& file,
-                   MappingSurvey& survey) {
-  bool other = false;
-  for (const Mapping& mapping : mappings) {
-    if (same_file(mapping, file)) {
-      if (covers(mapping, file.offset)) {
-        survey.executable.push_back(pid);
-        return;
+  // On overlayfs and btrfs the device in maps is not the one stat reports: there an equal inode
+  // number under an equal path is the same file.
+  bool is(const Mapping& mapping) const {
+    return mapping.identity.inode == identity.inode &&
+           (mapping.identity.device == identity.device || mapping.path == path);
+  }
+};
+
+class Survey {
+public:
+  explicit Survey(std::span<const ProbedFile> files) : files_(files), surveys_(files.size()) {
+    std::map<std::pair<std::string_view, FileIdentity>, std::size_t> known;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const ProbedFile& file = files[i];
+      const auto [at, is_new] = known.try_emplace({file.real_path, file.identity}, shared_.size());
+      if (is_new) {
+        shared_.push_back({.path = file.real_path,
+                           .identity = file.identity,
+                           .copy_name = copy_name(file.real_path),
+                           .probes = {}});
+        inodes_.insert(file.identity.inode);
+        names_.insert(shared_.back().copy_name);
       }
-    } else if (mapping.path == file.real_path) {
-      other = true;
+      shared_[at->second].probes.push_back(i);
     }
   }
-  if (other) survey.other_inode.push_back(pid);
-}
+
+  void look_at(pid_t pid) {
+    auto mappings = mappings_of(pid);
+    if (!mappings) {
+      if (mappings.error().kind == ErrorKind::not_found) return; // it has ended meanwhile
+      for (MappingSurvey& survey : surveys_) ++survey.unreadable;
+      return;
+    }
+    // Most mappings are of other files.
+    std::erase_if(*mappings, [&](const Mapping& mapping) {
+      return !mapping.executable || (!inodes_.contains(mapping.identity.inode) &&
+                                     !names_.contains(copy_name(mapping.path)));
+    });
+    if (mappings->empty()) return;
+    for (const SharedFile& file : shared_) look_for(file, pid, *mappings);
+  }
+
+  std::vector<MappingSurvey> take() { return std::move(surveys_); }
+
+private:
+  void look_for(const SharedFile& file, pid_t pid, std::span<const Mapping> mappings) {
+    std::vector<const Mapping*> own;
+    std::vector<std::string_view> copies;
+    bool other_inode = false;
+    for (const Mapping& mapping : mappings) {
+      if (file.is(mapping))
+        own.push_back(&mapping);
+      else if (mapping.path == file.path)
+        other_inode = true;
+      else if (copy_name(mapping.path) == file.copy_name &&
+               std::ranges::find(copies, mapping.path) == copies.end())
+        copies.push_back(mapping.path);
+    }
+    const bool elsewhere = other_inode && is_elsewhere(pid);
+    for (const std::size_t probe : file.probes) {
+      MappingSurvey& survey = surveys_[probe];
+      const FileOffset place = files_[probe].offset;
+      if (std::ranges::any_of(own, [&](const Mapping* it) { return covers(*it, place); })) {
+        survey.executable.push_back(pid);
+      } else if (other_inode) {
+        survey.other_inode.push_back(pid);
+        if (elsewhere) survey.elsewhere.push_back(pid);
+      }
+      for (const std::string_view path : copies)
+        if (survey.other_copies.size() < MappingSurvey::most_copies)
+          survey.other_copies.push_back({.pid = pid, .path = std::string(path)});
+    }
+  }
+
+  bool is_elsewhere(pid_t pid) {
+    if (!own_namespace_) own_namespace_ = mount_namespace_of(::getpid());
+    const auto other = mount_namespace_of(pid);
+    return other && own_namespace_ && *other != *own_namespace_;
+  }
+
+  std::span<const ProbedFile> files_;
+  std::vector<SharedFile> shared_;
+  std::set<std::uint64_t> inodes_;
+  std::set<CopyName> names_;
+  std::optional<std::string> own_namespace_;
+  std::vector<MappingSurvey> surveys_;
+};
 
 } // namespace
 
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids) {
-  std::vector<MappingSurvey> surveys(files.size());
+  Survey survey(files);
   const std::vector<pid_t> everyone =
       pids.empty() ? all_processes() : std::vector<pid_t>(pids.begin(), pids.end());
-  // Thousands of probes mostly share one file, and most mappings are of others.
-  std::set<std::uint64_t> inodes;
-  std::set<std::string_view> paths;
-  for (const ProbedFile& file : files) {
-    inodes.insert(file.identity.inode);
-    paths.insert(file.real_path);
-  }
-  for (const pid_t pid : everyone) {
-    auto mappings = mappings_of(pid);
-    if (!mappings) {
-      if (mappings.error().kind == ErrorKind::not_found) continue; // it has ended meanwhile
-      for (MappingSurvey& survey : surveys) ++survey.unreadable;
-      continue;
-    }
-    std::erase_if(*mappings, [&](const Mapping& mapping) {
-      return !mapping.executable ||
-             (!inodes.contains(mapping.identity.inode) && !paths.contains(mapping.path));
-    });
-    for (std::size_t i = 0; i < files.size(); ++i)
-      count_process(pid, *mappings, files[i], surveys[i]);
-  }
-  return surveys;
+  for (const pid_t pid : everyone) survey.look_at(pid);
+  return survey.take();
 }
 
 } // namespace uprobectl

@@ -23,6 +23,27 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
 // Beyond this many the lines say less than their number.
 constexpr std::size_t most_silent_lines = 20;
 
+// By point; of those that were hit nothing is looked for.
+std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSurvey> surveys) {
+  std::vector<SilenceFacts> facts(end.points.size());
+  std::vector<bool> silent(facts.size());
+  std::vector<bool> uncalled(facts.size());
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    silent[i] = end.hits[i] == 0;
+    uncalled[i] = silent[i] && !surveys[i].executable.empty();
+  }
+  if (std::ranges::find(silent, true) == silent.end()) return facts;
+  const auto inlined = inlined_places(end.points, uncalled, end.debug_places);
+  const auto children = end.follows_children ? std::vector<std::vector<pid_t>>(facts.size())
+                                             : children_mapping(end.points, end.pids);
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    if (silent[i])
+      facts[i] = {.change = end.points[i].binary->file->change(),
+                  .children = children[i],
+                  .inlined = inlined[i]};
+  return facts;
+}
+
 } // namespace
 
 std::string format_duration(std::chrono::nanoseconds duration) {
@@ -65,6 +86,7 @@ void show_instructions(std::span<const ProbePoint> points, const Reporter& repor
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   std::vector<MappingSurvey> surveys = survey_points(end.points, end.pids);
   add_earlier(surveys, end.earlier);
+  const std::vector<SilenceFacts> facts = facts_of(end, surveys);
 
   SummaryRecord summary{.events = end.pumped.events,
                         .lost = end.pumped.lost,
@@ -80,7 +102,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     if (end.hits[i] > 0) {
       ++summary.probes_hit;
     } else if (end.hits[i] == 0) {
-      record.reason = explain_silence(surveys[i], end.pids, end.points[i].binary->file->change());
+      record.reason = explain_silence(surveys[i], end.pids, facts[i]);
       if (++summary.probes_silent <= most_silent_lines)
         reporter.warning(
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));

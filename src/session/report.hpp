@@ -25,6 +25,8 @@ struct RunEnd {
   std::uint64_t corrupt = 0; // records that could not be decoded
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
+  bool follows_children = false;                  // of pids: all are probed
+  std::span<const std::string> debug_places = {}; // --debug-dir
 };
 
 // The `probe` records, one line for each probe that never fired, and the summary.

@@ -1,6 +1,7 @@
 // Why a probe has not fired, as far as the mappings of processes tell.
 #pragma once
 
+#include "uprobectl/output.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -13,9 +14,35 @@ std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
 // Adds what an earlier survey saw and a later one no longer can: processes that have ended since.
 void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
 
-// One line, without subject: "no process maps this file executable".
-// `change`: what has become of the probed file since it was opened.
+// What is known of a silent probe besides its survey.
+struct SilenceFacts {
+  FileChange change = FileChange::none; // of the probed file since it was opened
+  // Descendants of the processes that are probed, not probed themselves, that map it executable.
+  std::vector<pid_t> children = {};
+  // At how many places the function is inlined, where debug data tell.
+  std::optional<std::uint64_t> inlined = {};
+};
+
+// One line, without subject: "no process maps this file executable". The survey is over `pids`, or
+// over all processes.
 std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
-                            FileChange change = FileChange::none);
+                            const SilenceFacts& facts = {});
+
+// Per probe point: the descendants of these processes, themselves left out, that map it executable.
+std::vector<std::vector<pid_t>> children_mapping(std::span<const ProbePoint> points,
+                                                 std::span<const pid_t> pids);
+
+// Per probe point, for those that are `silent`: SilenceFacts::inlined. Debug files are looked for
+// in `debug_places` (--debug-dir), too. Reads all debug data of the files that silent probes are
+// in.
+std::vector<std::optional<std::uint64_t>> inlined_places(std::span<const ProbePoint> points,
+                                                         const std::vector<bool>& silent,
+                                                         std::span<const std::string> debug_places);
+
+// For probes that every process may hit, by a survey over all of them, taken while they are placed:
+// warns of each shared library that at least `many_processes` map, which all of them pay for.
+constexpr std::size_t many_processes = 10;
+void warn_if_everybody(std::span<const ProbePoint> points, std::span<const MappingSurvey> surveys,
+                       const Reporter& reporter);
 
 } // namespace uprobectl

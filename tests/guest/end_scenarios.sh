@@ -19,7 +19,9 @@ end_scenarios() {
   scenario 'a probe in a file nobody maps says so' explains_unmapped
   scenario 'a probe that is mapped but not called says so' explains_uncalled
   scenario 'a probe in a file replaced on disk says so' explains_replaced
-  scenario 'the three reasons are three' explains_differently
+  scenario 'a process that maps another copy of the file is told, and the copy' explains_copy
+  scenario 'a process whose child maps the file is told about --follow' explains_child
+  scenario 'the five reasons are five' explains_differently
 }
 
 follows_command() {
@@ -181,6 +183,25 @@ explains_replaced() {
   expect_silence replaced 0 work_six
 }
 
+explains_copy() {
+  mkdir asked mapped
+  cp "$FIXTURES/workload" asked/program
+  cp "$FIXTURES/workload" mapped/program
+  start_program target mapped/program --wait --hold --calls 5
+  start_attach -j -d 1 -p "$started_pid" "$PWD/asked/program" work_six
+  expect_silence copy 0 work_six
+  expect_match 'reason' "process $started_pid \(program\) maps another copy of it: .*/mapped/program$" "$reason"
+}
+
+explains_child() {
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  start_program target sh -c '"$FIXTURES/workload" --wait --hold & wait'
+  start_attach -j -d 1 -p "$started_pid" "$FIXTURES/workload" work_six
+  expect_silence child 0 work_six
+  expect_match 'reason' 'process [0-9]+ \(workload\), a descendant, maps it: --follow probes it' "$reason"
+  for child in $(cat "/proc/$started_pid/task/$started_pid/children"); do echo "$child" >>"$scratch/pids"; done
+}
+
 explains_differently() {
-  expect_equal 'different reasons' 3 "$(cat "$scratch"/../reason-* | sort -u | wc -l | tr -d ' ')"
+  expect_equal 'different reasons' 5 "$(cat "$scratch"/../reason-* | sort -u | wc -l | tr -d ' ')"
 }

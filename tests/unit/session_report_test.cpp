@@ -51,7 +51,7 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
   CHECK(explain_silence({}, some) == "none of the processes maps this file executable");
   const pid_t self[] = {::getpid()};
   CHECK_THAT(explain_silence({}, self), Catch::EndsWith(") does not map this file executable"));
-  MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .unreadable = 0};
+  MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .elsewhere = {}, .unreadable = 0};
   CHECK(explain_silence(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "
         "process to probe it");
@@ -63,24 +63,27 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
 }
 
 TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
-  CHECK(explain_silence({.executable = {}, .other_inode = {}, .unreadable = 3}, {}) ==
+  CHECK(explain_silence({.executable = {}, .other_inode = {}, .elsewhere = {}, .unreadable = 3},
+                        {}) ==
         "no process maps this file executable (3 processes could not be looked at)");
 }
 
 TEST_CASE("what maps a file's successor is told") {
-  const MappingSurvey survey{.executable = {}, .other_inode = {4194304}, .unreadable = 0};
-  CHECK(explain_silence(survey, {}, FileChange::replaced) ==
+  const MappingSurvey survey{
+      .executable = {}, .other_inode = {4194304}, .elsewhere = {}, .unreadable = 0};
+  CHECK(explain_silence(survey, {}, {.change = FileChange::replaced}) ==
         "process 4194304 maps the file that has this path by now: the one probed was replaced "
         "meanwhile, run it again");
   CHECK(
-      explain_silence(survey, {}, FileChange::none) ==
+      explain_silence(survey, {}, {.change = FileChange::none}) ==
       "process 4194304 maps another file that had this path: it was replaced, restart the process "
       "to probe it");
 }
 
 TEST_CASE("what an earlier survey saw is not forgotten") {
   std::vector<MappingSurvey> now(1);
-  const MappingSurvey earlier[] = {{.executable = {7}, .other_inode = {}, .unreadable = 0}};
+  const MappingSurvey earlier[] = {
+      {.executable = {7}, .other_inode = {}, .elsewhere = {}, .unreadable = 0}};
   add_earlier(now, earlier);
   add_earlier(now, earlier);
   CHECK(now[0].executable == std::vector<pid_t>{7});

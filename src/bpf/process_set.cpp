@@ -1,0 +1,196 @@
+#include "uprobectl/bpf/process_set.hpp"
+
+#include "bpf/embedded.hpp"
+#include "bpf/libbpf_log.hpp"
+#include "bpf/permission.hpp"
+#include "bpf/processes_record.h"
+#include "bpf/record_reader.hpp"
+#include "bpf/verifier_log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cerrno>
+#include <csignal>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+static_assert(ProcessSet::most_members == MOST_PROCESSES);
+
+constexpr const char* kernel_types = "/sys/kernel/btf/vmlinux";
+
+struct FreeObject {
+  void operator()(bpf_object* object) const { bpf_object__close(object); }
+};
+struct DestroyLink {
+  void operator()(bpf_link* link) const { bpf_link__destroy(link); }
+};
+
+Result<process_settings> encode(const ProcessSet::Settings& settings) {
+  process_settings encoded{};
+  encoded.follow = settings.follow ? 1 : 0;
+  for (const std::string& name : settings.names) {
+    if (name.empty() || name.size() >= COMM_BYTES) continue; // no comm is that long
+    if (encoded.names == MOST_NAMES)
+      return fail(ErrorKind::out_of_range,
+                  "more than " + std::to_string(MOST_NAMES) + " names of processes");
+    std::ranges::copy(name, std::begin(encoded.name[encoded.names++].text));
+  }
+  return encoded;
+}
+
+Error with_cause(Error error, const LibbpfLog& said) {
+  const std::string cause = said.cause();
+  return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
+}
+
+} // namespace
+
+struct ProcessSet::State {
+  std::unique_ptr<bpf_object, FreeObject> object;
+  std::unique_ptr<RecordReader> reader;
+  std::vector<std::unique_ptr<bpf_link, DestroyLink>> links; // go before the rest
+  int processes = -1;
+  int missed = -1;
+
+  std::uint32_t membership(std::uint32_t tgid) const {
+    std::uint32_t value = 0;
+    return bpf_map_lookup_elem(processes, &tgid, &value) == 0 ? value : 0;
+  }
+
+  Result<void> load(const process_settings& settings) {
+    const LibbpfLog said;
+    std::string log(64U << 10, '\0');
+    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
+                .kernel_log_buf = log.data(), .kernel_log_size = log.size());
+    const Bytes image = processes_object();
+    object.reset(bpf_object__open_mem(image.data(), image.size(), &options));
+    if (!object) return fail(system_error(errno, "cannot open the BPF object for processes"));
+    bpf_map* const constants = bpf_object__find_map_by_name(object.get(), ".rodata");
+    if (const int error = bpf_map__set_initial_value(constants, &settings, sizeof(settings));
+        error != 0)
+      return fail(system_error(-error, "cannot set the names of processes"));
+    if (const int error = bpf_object__load(object.get()); error != 0) {
+      Error failure = bpf_load_error(-error, "cannot load the BPF program that watches processes");
+      const std::string verifier = last_lines(log.c_str(), 3);
+      return fail(verifier.empty() ? with_cause(std::move(failure), said)
+                                   : std::move(failure).hint("the verifier said: " + verifier));
+    }
+    processes = bpf_map__fd(bpf_object__find_map_by_name(object.get(), "processes"));
+    missed = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
+    return {};
+  }
+
+  Result<void> attach() {
+    const LibbpfLog said;
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object.get()) {
+      bpf_link* const link = bpf_program__attach(program);
+      if (link == nullptr)
+        return fail(with_cause(bpf_load_error(errno, "cannot watch processes come and go"), said));
+      links.emplace_back(link);
+    }
+    return {};
+  }
+};
+
+ProcessSet::ProcessSet(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ProcessSet::ProcessSet(ProcessSet&&) noexcept = default;
+ProcessSet& ProcessSet::operator=(ProcessSet&&) noexcept = default;
+ProcessSet::~ProcessSet() = default;
+
+bool ProcessSet::possible() { return ::access(kernel_types, R_OK) == 0; }
+
+Result<ProcessSet> ProcessSet::start(const Settings& settings) {
+  const auto encoded = encode(settings);
+  if (!encoded) return fail(encoded.error());
+  // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
+  if (!possible())
+    return fail(Error{ErrorKind::unsupported,
+                      "cannot watch processes come and go: this kernel does not describe its types"}
+                    .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which has ") +
+                          kernel_types)
+                    .hint("processes that run already can be given by their pids"));
+  auto state = std::make_unique<State>();
+  if (auto loaded = state->load(*encoded); !loaded) return fail(std::move(loaded).error());
+  auto reader =
+      open_ring_reader(bpf_map__fd(bpf_object__find_map_by_name(state->object.get(), "renames")));
+  if (!reader) return fail(std::move(reader).error());
+  state->reader = std::move(*reader);
+  if (auto attached = state->attach(); !attached) return fail(std::move(attached).error());
+  return ProcessSet(std::move(state));
+}
+
+Result<void> ProcessSet::add(pid_t pid, Stay stay) {
+  const auto tgid = static_cast<std::uint32_t>(pid);
+  const std::uint32_t value =
+      state_->membership(tgid) | (stay == Stay::to_its_end ? MEMBER_FOR_EVER : MEMBER_WHILE_NAMED);
+  if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY); error != 0)
+    return fail(-error == E2BIG
+                    ? Error{ErrorKind::out_of_range, "more than " + std::to_string(most_members) +
+                                                         " processes cannot be watched"}
+                    : system_error(-error, "cannot add process " + std::to_string(pid)));
+  // Had it ended before, nobody would take it out again.
+  if (::kill(pid, 0) == 0 || errno != ESRCH) return {};
+  bpf_map_delete_elem(state_->processes, &tgid);
+  return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+}
+
+void ProcessSet::withdraw(pid_t pid) {
+  const auto tgid = static_cast<std::uint32_t>(pid);
+  const std::uint32_t before = state_->membership(tgid);
+  const std::uint32_t now = before & ~static_cast<std::uint32_t>(MEMBER_WHILE_NAMED);
+  if (now == before) return;
+  // Neither fails but where it has ended meanwhile, and is no member then.
+  if (now == 0)
+    bpf_map_delete_elem(state_->processes, &tgid);
+  else
+    bpf_map_update_elem(state_->processes, &tgid, &now, BPF_EXIST);
+}
+
+std::vector<pid_t> ProcessSet::members() const {
+  std::vector<pid_t> result;
+  std::uint32_t tgid = 0;
+  const std::uint32_t* before = nullptr;
+  // A key that is taken out while they are asked for begins them anew: no more than fit, then.
+  while (result.size() < most_members &&
+         bpf_map_get_next_key(state_->processes, before, &tgid) == 0) {
+    result.push_back(static_cast<pid_t>(tgid));
+    before = &tgid;
+  }
+  std::ranges::sort(result);
+  result.erase(std::ranges::unique(result).begin(), result.end());
+  return result;
+}
+
+bool ProcessSet::contains(pid_t pid) const {
+  return state_->membership(static_cast<std::uint32_t>(pid)) != 0;
+}
+
+int ProcessSet::map_fd() const { return state_->processes; }
+int ProcessSet::poll_fd() const { return state_->reader->poll_fd(); }
+
+void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
+  state_->reader->drain([&](Bytes bytes) {
+    rename_record record{};
+    if (bytes.size() < sizeof(record)) return true;
+    std::memcpy(&record, bytes.data(), sizeof(record));
+    const std::string_view comm(record.comm, sizeof(record.comm));
+    visit({.pid = static_cast<pid_t>(record.tgid),
+           .comm = std::string(comm.substr(0, comm.find('\0'))),
+           .is_member = record.member != 0});
+    return true;
+  });
+}
+
+std::uint64_t ProcessSet::missed() const {
+  const std::uint32_t index = 0;
+  std::uint32_t value = 0; // .bss holds nothing but `missed`
+  return bpf_map_lookup_elem(state_->missed, &index, &value) == 0 ? value : 0;
+}
+
+} // namespace uprobectl

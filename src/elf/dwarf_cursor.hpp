@@ -1,0 +1,89 @@
+// A place in DWARF data. Whatever is not all inside leaves it failed and at the end, so that a loop
+// over it ends; what it read then is 0.
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+#include <algorithm>
+
+namespace uprobectl::elf {
+
+class DwarfCursor {
+public:
+  DwarfCursor(Bytes bytes, ByteOrder order) : bytes_(bytes), order_(order) {}
+
+  bool failed() const { return failed_; }
+  bool at_end() const { return at_ == bytes_.size(); }
+  std::uint64_t at() const { return at_; }
+
+  void seek(std::uint64_t at) {
+    if (at > bytes_.size())
+      fail();
+    else
+      at_ = at;
+  }
+  void skip(std::uint64_t size) {
+    if (size > bytes_.size() - at_)
+      fail();
+    else
+      at_ += size;
+  }
+
+  // size: 1, 2, 3, 4 or 8 bytes.
+  std::uint64_t number(unsigned size) {
+    if (size > bytes_.size() - at_) {
+      fail();
+      return 0;
+    }
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < size; ++i) {
+      const unsigned place = order_ == ByteOrder::little ? i : size - 1 - i;
+      value |= std::to_integer<std::uint64_t>(bytes_[at_ + i]) << (8 * place);
+    }
+    at_ += size;
+    return value;
+  }
+
+  // LEB128 (DWARF 5, 7.6); what does not fit into 64 bits is a failure.
+  std::uint64_t unsigned_leb() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; at_ < bytes_.size(); shift += 7) {
+      const auto byte = std::to_integer<std::uint64_t>(bytes_[at_++]);
+      const std::uint64_t part = byte & 0x7fU;
+      if (shift > 63 || (shift == 63 && part > 1)) break;
+      value |= part << shift;
+      if ((byte & 0x80U) == 0) return value;
+    }
+    fail();
+    return 0;
+  }
+  // Either signed or not: only where it ends matters.
+  void skip_leb() {
+    while (at_ < bytes_.size())
+      if ((std::to_integer<unsigned>(bytes_[at_++]) & 0x80U) == 0) return;
+    fail();
+  }
+
+  std::string_view text() {
+    const auto text = c_string_at(bytes_, at_);
+    if (!text) {
+      fail();
+      return {};
+    }
+    at_ += text->size() + 1;
+    return *text;
+  }
+
+  void fail() {
+    failed_ = true;
+    at_ = bytes_.size();
+  }
+
+private:
+  Bytes bytes_;
+  ByteOrder order_;
+  std::uint64_t at_ = 0; // never beyond the end
+  bool failed_ = false;
+};
+
+} // namespace uprobectl::elf

@@ -1,0 +1,22 @@
+// The files of /proc/PID that say who a process is, taken apart.
+// Source: Linux Documentation/filesystems/proc.rst (stat, status).
+#pragma once
+
+#include "uprobectl/base.hpp"
+
+#include <sys/types.h>
+
+namespace uprobectl {
+
+// The parent in a line of /proc/PID/stat, "PID (COMM) STATE PPID …". COMM may hold anything,
+// spaces, parentheses and newlines included: it ends at the last parenthesis.
+std::optional<pid_t> parse_parent(std::string_view stat);
+
+// Of /proc/PID/status: the first number of the line "Uid:", the last one of "NSpid:".
+std::optional<uid_t> parse_user(std::string_view status);
+std::optional<pid_t> parse_innermost_pid(std::string_view status);
+
+// The processes below `ancestor`, ascending, by (process, parent).
+std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);
+
+} // namespace uprobectl

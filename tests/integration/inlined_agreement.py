@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""inlined_agreement.py INLINE_COUNTER
+Counts of inlined places in programs whose source says how many there are, as each compiler here
+writes them: DWARF 4 and 5, compressed sections, a debug file of its own; and, over a program of many
+units, what llvm-dwarfdump shows. Prints TAP."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from tap import Tap
+
+# Nothing folds: every value is volatile.
+COMMON = """
+extern volatile int sink;
+#define INLINE __attribute__((always_inline)) inline
+struct Counter {
+  int value;
+  INLINE void add(int by) { sink += by; value = sink; }
+  void out_of_line(int by);
+};
+INLINE int at_five_places(int x) { sink = x; return sink + x; }
+extern "C" INLINE int c_named(int x) { sink = x; return sink; }
+INLINE int once_more(int x) { sink = at_five_places(x); return sink; }
+static INLINE int in_both_files(int x) { sink = x; return sink; }
+int second(int);
+"""
+FIRST = COMMON + """
+volatile int sink;
+__attribute__((noinline)) int never(int x) { sink = x; return sink; }
+__attribute__((noinline)) void Counter::out_of_line(int by) { add(by); add(by + 1); add(by + 2); }
+int main(int argc, char**) {
+  Counter counter{argc};
+  counter.out_of_line(at_five_places(argc) + at_five_places(argc + 1));
+  return once_more(argc) + once_more(argc + 1) + never(argc) + c_named(1) + in_both_files(2) +
+         second(argc);
+}
+"""
+SECOND = COMMON + """
+int second(int x) { return at_five_places(x) + in_both_files(x); }
+"""
+EXPECTED = {
+    "_Z14at_five_placesi": 5, "_ZN7Counter3addEi": 3, "c_named": 1, "_Z9once_morei": 2,
+    "_Z5neveri": 0, "_ZL13in_both_filesi": 2, "main": 0, "no_such_function": "unknown",
+}
+# Static functions may have no linkage name; then they are known by the other.
+OTHER_NAMES = {"_ZL13in_both_filesi": "in_both_files"}
+
+
+def counts(counter, program, names, folder="/nonexistent"):
+    said = subprocess.run([counter, program, folder, *names], capture_output=True, text=True)
+    if said.returncode != 0:
+        return said.stdout.strip()
+    return {name: int(count) if count != "unknown" else count
+            for name, count in (line.rsplit(" ", 1) for line in said.stdout.splitlines())}
+
+
+def complaints(counter, program, folder="/nonexistent"):
+    """What is wrong with the counts."""
+    found = counts(counter, program, [*EXPECTED, *OTHER_NAMES.values()], folder)
+    if isinstance(found, str):
+        return [found]
+    for name, other in OTHER_NAMES.items():
+        if found[name] == "unknown":
+            found[name] = found[other]
+        del found[other]
+    return [f"{name}: {found[name]}, not {count}" for name, count in EXPECTED.items()
+            if found[name] != count]
+
+
+def compile_program(folder, compiler, options):
+    for name, text in (("first", FIRST), ("second", SECOND)):
+        (folder / f"{name}.cpp").write_text(text)
+    program = folder / "program"
+    subprocess.run([compiler, "-O2", "-w", *options, folder / "first.cpp", folder / "second.cpp",
+                    "-o", program], check=True, capture_output=True)
+    return program
+
+
+def shown_by_dwarfdump(path):
+    """Name -> how many inlined copies with code llvm-dwarfdump shows."""
+    text = subprocess.run(["llvm-dwarfdump-19", "--debug-info", path], capture_output=True, text=True,
+                          check=True).stdout
+    result = Counter()
+    for entry in re.split(r"\n\s*\n", text):
+        if "DW_TAG_inlined_subroutine" not in entry or not re.search(
+                r"DW_AT_(low_pc|ranges|entry_pc)", entry):
+            continue
+        if origin := re.search(r'DW_AT_abstract_origin\s*\(0x[0-9a-f]+ "([^"]+)"\)', entry):
+            result[origin[1]] += 1
+    return result
+
+
+def main():
+    counter = sys.argv[1]
+    tap = Tap()
+    cases = [(compiler, f"-gdwarf-{version}", *more)
+             for compiler in ("g++", "clang++-19") if shutil.which(compiler)
+             for version in (4, 5)
+             for more in ([], ["-gz=zlib"], *([["-gdwarf64"]] if version == 5 else []))]
+    with tempfile.TemporaryDirectory() as name:
+        for number, (compiler, *options) in enumerate(cases):
+            folder = Path(name, str(number))
+            folder.mkdir()
+            program = compile_program(folder, compiler, options)
+            tap.check(f"{compiler} {' '.join(options)}", complaints(counter, program))
+
+        folder = Path(name, "split")
+        folder.mkdir()
+        program = compile_program(folder, "g++", ["-g", "-Wl,--build-id=0xabcdef0123"])
+        debug = folder / "debug/.build-id/ab/cdef0123.debug"
+        debug.parent.mkdir(parents=True)
+        subprocess.run(["objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", program,
+                        debug], check=True)
+        subprocess.run(["strip", program], check=True)
+        tap.check("the debug file is read where the program has none",
+                  complaints(counter, program, folder / "debug"))
+        said = counts(counter, program, ["main"])
+        tap.check("without debug data nothing is known",
+                  [] if said == "there is no .debug_info" else [said])
+
+        # Of many units, by somebody else's reader: some of this project's own sources.
+        library = Path(name, "library.so")
+        root = HERE.parent.parent
+        sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/spelling").glob("*.cpp"),
+                   *(root / "src/base").glob("*.cpp")]
+        subprocess.run(["g++", "-std=c++23", "-g", "-O2", "-fPIC", "-shared", "-D_GNU_SOURCE",
+                        "-I", root / "include", "-I", root / "src", *sources, "-o", library],
+                       check=True)
+        shown = shown_by_dwarfdump(library)
+        names = list(shown)
+        found = counts(counter, library, names)
+        wrong = [found] if isinstance(found, str) else [
+            f"{name}: {found[name]}, not {shown[name]}" for name in names
+            if shown[name] != found[name]]
+        if len(names) < 100:
+            wrong.append(f"only {len(names)} names to compare")
+        tap.check("over many units it agrees with llvm-dwarfdump", wrong[:20])
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+#include "process/status.hpp"
+#include "uprobectl/process.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace std::string_view_literals;
+
+TEST_CASE("a process goes by its comm, its argv[0] and the base name of that") {
+  const auto arguments = "/usr/sbin/nginx\0-g\0worker\0"sv;
+  CHECK(goes_by_name("nginx", "nginx", arguments));
+  CHECK(goes_by_name("renamed", "renamed", arguments));
+  CHECK(goes_by_name("nginx", "renamed", arguments));
+  CHECK(goes_by_name("/usr/sbin/nginx", "renamed", arguments));
+  CHECK_FALSE(goes_by_name("worker", "renamed", arguments));
+  CHECK_FALSE(goes_by_name("sbin/nginx", "renamed", arguments));
+  CHECK_FALSE(goes_by_name("ngin", "nginx", arguments));
+}
+
+TEST_CASE("an Android process goes by its whole name, which comm has only a part of") {
+  const auto arguments = "com.example.player:remote\0"sv;
+  CHECK(goes_by_name("com.example.player:remote", "e.player:remote", arguments));
+  CHECK(goes_by_name("e.player:remote", "e.player:remote", arguments));
+  CHECK_FALSE(goes_by_name("com.example.player", "e.player:remote", arguments));
+}
+
+TEST_CASE("a process without arguments goes by its comm alone, and none by no name") {
+  CHECK(goes_by_name("kworker/0:1", "kworker/0:1", ""));
+  CHECK_FALSE(goes_by_name("", "", ""));
+  CHECK_FALSE(goes_by_name("", "x", "/\0"sv));
+}
+
+TEST_CASE("a parent is found behind whatever the process calls itself") {
+  CHECK(parse_parent("4711 (app) S 12 4711 4711 0 -1 4194304") == 12);
+  CHECK(parse_parent("4711 (a) R 7 (b) S 13 4711") == 13);
+  CHECK(parse_parent("4711 () ) Z 0 (\n) S 14 4711") == 14);
+  CHECK(parse_parent("1 (init) S 0 1 1") == 0);
+}
+
+TEST_CASE("what is no line of stat has no parent") {
+  for (const auto text : {""sv, "4711"sv, "4711 (app"sv, "4711 (app)"sv, "4711 (app) S"sv,
+                          "4711 (app) S 12"sv, "4711 (app) S x 1"sv, "4711 (app) S  1"sv,
+                          "4711 (app) S 99999999999 1"sv, "4711 (app)S 12 1"sv})
+    CHECK_FALSE(parse_parent(text));
+}
+
+TEST_CASE("the status file tells the real user and the pid in the innermost namespace") {
+  const auto status = "Name:\tUid:\t7\nState:\tS (sleeping)\nUid:\t1000\t0\t0\t0\n"
+                      "NSpid:\t4711\t31\t5\nNSpgid:\t4711\t31\t6\n"sv;
+  CHECK(parse_user(status) == 1000U);
+  CHECK(parse_innermost_pid(status) == 5);
+  CHECK(parse_innermost_pid("NSpid:\t4711") == 4711);
+  CHECK(parse_user("Uid:\t4294967294\t0\n") == 4294967294U);
+}
+
+TEST_CASE("what the status file does not say in its form is not known") {
+  for (const auto text : {""sv, "Uid:"sv, "Uid:\t"sv, "Uid: 5\n"sv, "Uid:\t-1\t0\n"sv,
+                          "Uid:\t4294967296\t0\n"sv, "xUid:\t5\t5\n"sv})
+    CHECK_FALSE(parse_user(text));
+  for (const auto text : {""sv, "NSpid:\t\n"sv, "NSpid:\t5\t\n"sv, "NSpid:\t5\t6x\n"sv})
+    CHECK_FALSE(parse_innermost_pid(text));
+}
+
+TEST_CASE("descendants are children and their children, not siblings or the process itself") {
+  const std::pair<pid_t, pid_t> parents[] = {{1, 0},   {10, 1}, {11, 1}, {20, 10},
+                                             {21, 11}, {9, 20}, {30, 9}, {31, 20}};
+  CHECK(descendants(10, parents) == std::vector<pid_t>{9, 20, 30, 31});
+  CHECK(descendants(11, parents) == std::vector<pid_t>{21});
+  CHECK(descendants(30, parents).empty());
+  CHECK(descendants(99, parents).empty());
+}
+
+TEST_CASE("parents that were read while pids changed hands end all the same") {
+  const std::pair<pid_t, pid_t> ring[] = {{5, 6}, {6, 7}, {7, 5}, {8, 8}};
+  CHECK(descendants(5, ring) == std::vector<pid_t>{6, 7});
+  CHECK(descendants(8, ring).empty());
+}
+
+TEST_CASE("processes are found by name, by user and by descent, and are gone when they end") {
+  int ready[2] = {};
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    prctl(PR_SET_NAME, "upc (named) x");
+    if (write(ready[1], "x", 1) == 1) pause();
+    _exit(0);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  CHECK(processes_named("upc (named) x") == std::vector<pid_t>{child});
+  CHECK(descendants_of(getpid()) == std::vector<pid_t>{child});
+  CHECK(user_of(child) == getuid());
+  const auto of_user = processes_of_user(getuid());
+  CHECK(std::find(of_user.begin(), of_user.end(), child) != of_user.end());
+  CHECK(pid_in_namespace(child) == child); // of the same namespace as /proc here
+  CHECK(executable_of(child) == executable_of(getpid()));
+  CHECK(mount_namespace_of(child) == mount_namespace_of(getpid()));
+
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  CHECK(processes_named("upc (named) x").empty());
+  CHECK_FALSE(user_of(child));
+  CHECK_FALSE(pid_in_namespace(child));
+  CHECK_FALSE(executable_of(child));
+}

@@ -1,0 +1,165 @@
+#include "session/silence.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+constexpr pid_t first = 0x7ffffffe; // beyond every pid there can be, so without a name
+constexpr pid_t second = 0x7ffffffd;
+
+// A probe in the running program itself.
+ProbePoint own_point(std::string real_path) {
+  auto file = MappedFile::open("/proc/self/exe");
+  REQUIRE(file);
+  ProbedBinary binary{.target = real_path,
+                      .path = {.file = real_path, .entry = std::nullopt},
+                      .file = std::make_shared<const MappedFile>(std::move(*file)),
+                      .real_path = real_path,
+                      .entry_data = {},
+                      .machine = {},
+                      .build_id = std::nullopt};
+  ProbePoint point;
+  point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
+  point.offset = FileOffset{0};
+  return point;
+}
+
+std::string warnings_of(std::span<const ProbePoint> points,
+                        std::span<const MappingSurvey> surveys) {
+  int ends[2] = {};
+  REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+  warn_if_everybody(points, surveys, Reporter(ends[1], false, Reporter::Level::normal));
+  char text[4096];
+  const ssize_t size = read(ends[0], text, sizeof(text));
+  close(ends[0]);
+  close(ends[1]);
+  return {text, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+MappingSurvey mapped_by(std::vector<pid_t> pids) {
+  MappingSurvey survey;
+  survey.executable = std::move(pids);
+  return survey;
+}
+
+std::vector<pid_t> nobodies(int count) {
+  std::vector<pid_t> pids;
+  for (int i = 0; i < count; ++i) pids.push_back(first - i);
+  return pids;
+}
+
+} // namespace
+
+TEST_CASE("a process that sees another file there is told apart from one whose file was replaced") {
+  MappingSurvey survey;
+  survey.other_inode = {second, first};
+  survey.elsewhere = {second};
+  CHECK(explain_silence(survey, {}) ==
+        "process 2147483646 maps another file that had this path: it was replaced, restart the "
+        "process to probe it");
+  survey.elsewhere = {second, first};
+  CHECK(explain_silence(survey, {}, {.change = FileChange::replaced}) ==
+        "process 2147483645 maps another file at this path, that of its own mount namespace: "
+        "-p 2147483645 probes that one");
+}
+
+TEST_CASE("another copy of the file is named where it may be the one that was meant") {
+  MappingSurvey survey;
+  survey.other_copies = {{.pid = first, .path = "/opt/lib/libfoo.so"},
+                         {.pid = second, .path = "/srv/lib/libfoo.so"}};
+  CHECK(explain_silence(survey, {}) ==
+        "no process maps this file executable; process 2147483646 maps another copy of it: "
+        "/opt/lib/libfoo.so");
+  survey.executable = {first};
+  const pid_t asked[] = {first};
+  CHECK(explain_silence(survey, asked) ==
+        "mapped by process 2147483646, but not called while it was probed; process 2147483646 maps "
+        "another copy of it, too: /opt/lib/libfoo.so");
+  // Somebody somewhere has a copy of most libraries.
+  CHECK(explain_silence(survey, {}) ==
+        "mapped by process 2147483646, but not called while it was probed");
+}
+
+TEST_CASE("descendants that map the file are a reason to follow them") {
+  MappingSurvey survey;
+  survey.executable = {first};
+  const pid_t asked[] = {first};
+  CHECK(explain_silence(survey, asked, {.children = {second}}) ==
+        "mapped by process 2147483646, but not called while it was probed; process 2147483645, a "
+        "descendant, maps it: --follow probes it, too");
+  CHECK(explain_silence({}, asked, {.children = {first - 2, second}}) ==
+        "process 2147483646 has ended and was not seen to map this file executable; 2 descendants "
+        "map it: --follow probes them, too");
+}
+
+TEST_CASE("a function that is inlined may run without being called") {
+  MappingSurvey survey;
+  survey.executable = {first};
+  CHECK(explain_silence(survey, {}, {.inlined = 3}) ==
+        "mapped by process 2147483646, but not called while it was probed; it is inlined at 3 "
+        "places, which no probe sees");
+  const std::string plain = "mapped by process 2147483646, but not called while it was probed";
+  CHECK(explain_silence(survey, {}, {.inlined = 0}) == plain);
+  CHECK(explain_silence(survey, {}, {.inlined = std::nullopt}) == plain);
+  CHECK(explain_silence({}, {}, {.inlined = 3}) == "no process maps this file executable");
+}
+
+TEST_CASE("children that map a probed file are found, but for those that are probed themselves") {
+  int ready[2] = {};
+  REQUIRE(pipe2(ready, O_CLOEXEC) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (write(ready[1], "x", 1) == 1) pause();
+    _exit(0);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  // The page that this function is in, as this program's own mappings have it.
+  const auto here = reinterpret_cast<std::uintptr_t>(&nobodies);
+  const auto mappings = mappings_of(getpid());
+  REQUIRE(mappings);
+  std::vector<ProbePoint> points(2, own_point("/proc/self/exe"));
+  for (const Mapping& mapping : *mappings)
+    if (mapping.start <= here && here < mapping.end) points[0].offset = mapping.offset;
+  points[1].offset = FileOffset{std::uint64_t{1} << 40}; // nobody's
+
+  const pid_t self[] = {getpid()};
+  const auto found = children_mapping(points, self);
+  const pid_t both[] = {getpid(), child};
+  const auto left = children_mapping(points, both);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  const std::vector<pid_t> nobody;
+  CHECK(found == std::vector<std::vector<pid_t>>{{child}, nobody});
+  CHECK(left == std::vector<std::vector<pid_t>>{nobody, nobody});
+}
+
+TEST_CASE("a library that ten processes map is warned of once, with their number") {
+  const ProbePoint points[] = {own_point("/lib/libfoo.so.1"), own_point("/lib/libfoo.so.1"),
+                               own_point("/lib/libbar.so")};
+  const MappingSurvey surveys[] = {mapped_by(nobodies(9)), mapped_by(nobodies(10)),
+                                   mapped_by(nobodies(9))};
+  CHECK(warnings_of(points, surveys) ==
+        "uprobectl: warning: libfoo.so.1 is mapped by 10 processes: every call in any of them "
+        "stops at the probes; restrict with -p, --app, --uid or --cgroup\n");
+}
+
+TEST_CASE("processes that run the file are not counted among those that map it as a library") {
+  const ProbePoint points[] = {own_point("/usr/bin/program")};
+  std::vector<pid_t> pids = nobodies(9);
+  pids.push_back(getpid()); // which runs it
+  MappingSurvey surveys[] = {mapped_by(pids)};
+  CHECK(warnings_of(points, surveys).empty());
+  surveys[0].executable.push_back(first - 9);
+  CHECK(warnings_of(points, surveys).find(" is mapped by 10 processes") != std::string::npos);
+}
