@@ -26,6 +26,13 @@ struct UserProgramRequest {
   bool direction_by_section = true;       // entry or return as its section says
 };
 
+// By what the returns of functions are probed (session/returns.hpp).
+enum class ReturnAt {
+  automatic,   // as is safe for the language of the code
+  trampoline,  // the kernel's return probes
+  instruction, // plain probes on return instructions
+};
+
 struct AttachRequest {
   std::string target;                 // TARGET as typed; empty: sections of the program name places
   TargetOptions target_options;       // but for its pids, which are those below
@@ -33,6 +40,7 @@ struct AttachRequest {
   ResolveOptions resolve_options;     // how they are taken
   std::vector<std::string> excluded; // patterns of names that FUNCTIONs must not stand for
   Inspection inspection;             // what is looked at at each hit
+  ReturnAt return_at = ReturnAt::automatic;
   bool counts = false;               // show how often each was hit ...
   bool histograms = false;           // ... or what was measured, at the end ...
   std::optional<std::chrono::nanoseconds> interval; // ... and each time so much has passed

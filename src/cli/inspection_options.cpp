@@ -9,6 +9,8 @@ void add_inspection_options(OptionParser& parser, InspectionOptions& options) {
   parser.flag("--entry", options.entry, "probe where functions begin (the default)");
   parser.flag("-r,--return", options.on_return,
               "probe where they return; with --entry both, alone instead");
+  parser.text("--return-at", options.return_at, "HOW",
+              "auto, trampoline (the kernel's return probes) or ret (return instructions)");
   parser.texts("--args", options.arguments, "[FUNCTION=]SPEC",
                "show these arguments: NAME:TYPE[@ARG[+OFF]], …; see the man page");
   parser.texts("--if", options.conditions, "CONDITION",
@@ -66,6 +68,7 @@ public:
 
   Result<void> apply() {
     set_moments();
+    if (auto chosen = choose_return(); !chosen) return chosen;
     if (auto read = read_values(); !read) return read;
     return read_numbers();
   }
@@ -87,6 +90,19 @@ private:
     inspection_.measure_latency = options_.histogram && !options_.measured;
     inspection_.pair_calls =
         options_.latency || options_.min_latency || inspection_.measure_latency;
+  }
+
+  Result<void> choose_return() {
+    const std::string how = options_.return_at.value_or("auto");
+    if (how == "auto")
+      request_.return_at = ReturnAt::automatic;
+    else if (how == "trampoline")
+      request_.return_at = ReturnAt::trampoline;
+    else if (how == "ret")
+      request_.return_at = ReturnAt::instruction;
+    else
+      return wrong("'" + how + "' is no --return-at, it is auto, trampoline or ret");
+    return {};
   }
 
   Result<void> read_values() {

@@ -10,6 +10,7 @@ namespace uprobectl::cli {
 struct InspectionOptions {
   bool entry = false;
   bool on_return = false;
+  std::optional<std::string> return_at;
   std::vector<std::string> arguments;
   std::vector<std::string> conditions;
   std::optional<std::string> longest_text;

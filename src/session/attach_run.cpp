@@ -4,6 +4,7 @@
 #include "session/placing.hpp"
 #include "session/pump.hpp"
 #include "session/report.hpp"
+#include "session/returns.hpp"
 #include "session/silence.hpp"
 
 #include <algorithm>
@@ -65,6 +66,8 @@ Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCo
   auto found = resolve_questions(questions, request, options, reporter);
   if (!found) return fail(std::move(found).error());
   Resolved& resolved = *found;
+  CodeReaders readers(request.target_options.debug_places);
+  plan_returns(request, readers, resolved, reporter);
   std::size_t asked = 0;
   for (const Question& question : questions) asked += question.functions.size();
   if (auto judged = judge_failures(asked, request, resolved, sink, reporter); !judged)

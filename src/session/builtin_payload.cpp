@@ -1,3 +1,4 @@
+#include "session/code_facts.hpp"
 #include "session/payload.hpp"
 #include "session/sums.hpp"
 
@@ -33,8 +34,10 @@ public:
   Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
     cookies_ = hands_over_cookie(mechanism, features_);
     points_ = points;
-    auto plan =
-        InspectionPlan::make(request_.inspection, points, std::vector<CodeFacts>(points.size()));
+    CodeReaders readers(request_.target_options.debug_places);
+    std::vector<CodeFacts> facts;
+    for (const ProbePoint& point : points) facts.push_back(readers.facts_of(point));
+    auto plan = InspectionPlan::make(request_.inspection, points, facts);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),

@@ -103,11 +103,10 @@ private:
 // A refused site takes its point along, and with it the point's other sites.
 void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
                   const Reporter& reporter) {
-  std::vector<bool> dropped(resolved.points.size());
+  std::set<std::size_t> dropped;
   for (const Refusal& refusal : refused) {
     const std::size_t index = resolved.sites[refusal.site].point;
-    if (dropped[index]) continue;
-    dropped[index] = true;
+    if (!dropped.insert(index).second) continue;
     const ProbePoint& point = resolved.points[index];
     const std::string& target = point.binary->target;
     reporter.error(refusal.error);
@@ -115,15 +114,7 @@ void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& si
     resolved.failures.push_back(
         {.target = target, .function = point.request, .error = refusal.error});
   }
-  std::vector<std::size_t> renumbered(resolved.points.size());
-  std::vector<ProbePoint> kept;
-  for (std::size_t i = 0; i < resolved.points.size(); ++i) {
-    renumbered[i] = kept.size();
-    if (!dropped[i]) kept.push_back(std::move(resolved.points[i]));
-  }
-  resolved.points = std::move(kept);
-  std::erase_if(resolved.sites, [&](const PlannedSite& site) { return dropped[site.point]; });
-  for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
+  drop_points(dropped, resolved);
 }
 
 void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {

@@ -149,6 +149,20 @@ private:
 
 } // namespace
 
+void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved) {
+  if (dropped.empty()) return;
+  std::vector<std::size_t> renumbered(resolved.points.size());
+  std::vector<ProbePoint> kept;
+  for (std::size_t i = 0; i < resolved.points.size(); ++i) {
+    renumbered[i] = kept.size();
+    if (!dropped.contains(i)) kept.push_back(std::move(resolved.points[i]));
+  }
+  resolved.points = std::move(kept);
+  std::erase_if(resolved.sites,
+                [&](const PlannedSite& site) { return dropped.contains(site.point); });
+  for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
+}
+
 Result<Resolved> resolve_questions(std::span<const Question> questions,
                                    const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter) {

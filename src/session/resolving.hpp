@@ -3,6 +3,8 @@
 
 #include "session/payload.hpp"
 
+#include <set>
+
 namespace uprobectl {
 
 struct Failure {
@@ -16,6 +18,9 @@ struct Resolved {
   std::vector<PlannedSite> sites; // each probe once, by point
   std::vector<Failure> failures;
 };
+
+// Takes points away, and their sites with them; the others are renumbered.
+void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved);
 
 // Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine

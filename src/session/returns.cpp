@@ -1,0 +1,119 @@
+#include "session/returns.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+// "f leaves by 3 jumps to g, h or through a register: those returns are not seen"
+void warn_of_tail_calls(const ProbePoint& point, const FunctionReturns& returns,
+                        const Reporter& reporter) {
+  if (returns.tail_calls.empty()) return;
+  constexpr std::size_t most_names = 5;
+  std::set<std::string> callees;
+  bool somewhere = false;
+  for (const FunctionReturns::TailCall& call : returns.tail_calls)
+    if (call.callee)
+      callees.insert(*call.callee);
+    else
+      somewhere = true;
+  std::vector<std::string> names;
+  for (const std::string& callee : callees) {
+    if (names.size() == most_names) {
+      names.back() = fmt::format("{} others", callees.size() - most_names + 1);
+      break;
+    }
+    names.push_back(callee);
+  }
+  if (somewhere) names.emplace_back("where a register or memory says");
+  const std::size_t count = returns.tail_calls.size();
+  reporter.warning(fmt::format(
+      "{}: it also leaves by {} ({}), and what returns from there is not seen", display_name(point),
+      count == 1 ? "a tail call" : fmt::format("{} tail calls", count), fmt::join(names, ", ")));
+}
+
+class ReturnPlanner {
+public:
+  ReturnPlanner(const AttachRequest& request, CodeReaders& readers, const Reporter& reporter)
+      : request_(request), readers_(readers), reporter_(reporter) {}
+
+  // Empty: by the kernel's return probe.
+  Result<std::vector<FileOffset>> instructions_of(const ProbePoint& point) {
+    if (request_.return_at == ReturnAt::trampoline) return {};
+    const auto reader = readers_.reader_of(point);
+    if (!reader) {
+      if (request_.return_at == ReturnAt::automatic) return {};
+      return fail(reader.error());
+    }
+    const CodeLanguage language = (*reader)->language_of(point);
+    if (request_.return_at == ReturnAt::automatic && language == CodeLanguage::other) return {};
+    auto returns = (*reader)->returns(point);
+    if (returns) {
+      warn_of_tail_calls(point, *returns, reporter_);
+      return std::move(returns->returns);
+    }
+    if (request_.return_at == ReturnAt::instruction) return fail(std::move(returns).error());
+    return without_instructions(point, language, std::move(returns).error());
+  }
+
+private:
+  // Go programs crash sooner or later; those that throw only when they do so through the function.
+  Result<std::vector<FileOffset>> without_instructions(const ProbePoint& point,
+                                                       CodeLanguage language, Error why) {
+    if (language == CodeLanguage::go)
+      return fail(std::move(why)
+                      .hint("a return probe of the kernel's would crash the Go program")
+                      .hint("probe where the function begins, without --return"));
+    reporter_.warning(fmt::format("{}: an exception that is thrown through it will end the program "
+                                  "while its return is probed ({})",
+                                  display_name(point), why.message));
+    return {};
+  }
+
+  const AttachRequest& request_;
+  CodeReaders& readers_;
+  const Reporter& reporter_;
+};
+
+} // namespace
+
+void plan_returns(const AttachRequest& request, CodeReaders& readers, Resolved& resolved,
+                  const Reporter& reporter) {
+  ReturnPlanner planner(request, readers, reporter);
+  std::vector<PlannedSite> sites;
+  std::set<std::size_t> failed;
+  std::size_t replaced = 0;
+  for (const PlannedSite& site : resolved.sites) {
+    if (!site.on_return) {
+      sites.push_back(site);
+      continue;
+    }
+    const ProbePoint& point = resolved.points[site.point];
+    auto instructions = planner.instructions_of(point);
+    if (!instructions) {
+      resolved.failures.push_back({.target = point.binary->target,
+                                   .function = point.request,
+                                   .error = std::move(instructions).error()});
+      failed.insert(site.point);
+      continue;
+    }
+    if (instructions->empty()) sites.push_back(site);
+    for (const FileOffset offset : *instructions) {
+      sites.push_back(site);
+      sites.back().return_instruction = offset;
+    }
+    replaced += instructions->empty() ? 0 : 1;
+  }
+  resolved.sites = std::move(sites);
+  drop_points(failed, resolved);
+  if (replaced > 0)
+    reporter.detail(fmt::format("the returns of {} function{} are probed at their return "
+                                "instructions",
+                                replaced, replaced == 1 ? "" : "s"));
+}
+
+} // namespace uprobectl
