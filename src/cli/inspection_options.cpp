@@ -155,19 +155,19 @@ private:
     }
     if (options_.top) {
       const auto top = parse_count(*options_.top);
-      if (!top) return wrong("'" + *options_.top + "' is no --top, it is a number");
+      if (!top) return wrong("--top: '" + *options_.top + "' is no number of functions");
       request_.top = *top;
     }
     if (options_.expected) {
       request_.expected_hits = parse_count(*options_.expected);
       if (!request_.expected_hits)
-        return wrong("'" + *options_.expected + "' is no --expect, it is a number of hits");
+        return wrong("--expect: '" + *options_.expected + "' is no number of hits");
     }
     if (options_.longest_text) {
       const auto bytes = parse_count(*options_.longest_text);
       if (!bytes || *bytes > most_bytes)
-        return wrong("'" + *options_.longest_text + "' is no --max-string, it is 1 to " +
-                     std::to_string(most_bytes) + " bytes");
+        return wrong("--max-string: '" + *options_.longest_text + "' is no number of bytes, 1 to " +
+                     std::to_string(most_bytes));
       inspection_.longest_text = static_cast<std::uint32_t>(*bytes);
     }
     return {};
