@@ -1,4 +1,5 @@
 #include "symbols/demangle.hpp"
+#include "symbols/side_by_side.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <algorithm>
@@ -14,15 +15,6 @@ namespace {
 constexpr std::size_t batch_size = 32;               // names, some 20 KB of text
 constexpr std::size_t largest_batch_text = 64 << 10; // of a batch, bytes: enough for honest names
 constexpr std::size_t batches_a_thread = 6;          // that lie ready or are being worked on
-constexpr std::size_t worth_a_thread = 4096;         // names: some milliseconds of work
-constexpr unsigned most_threads = 4;                 // each takes half a megabyte
-
-// The reader is one of them.
-unsigned threads_for(std::size_t names) {
-  if (names < worth_a_thread) return 1;
-  return std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
-}
-
 // A few names in a row, demangled into one text. Those that have no room in it are left out.
 class Batch {
 public:

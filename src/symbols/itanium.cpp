@@ -15,51 +15,54 @@ using namespace llvm::itanium_demangle;
 constexpr unsigned deepest_recursion = 1024;
 
 // LLVM's parser, with every production that can contain itself counted. All its recursion goes
-// through getDerived(), so these overrides see each level.
+// through getDerived(), so these overrides see each level. Once the name is given up each of them
+// fails, as at a syntax error, and so does everything around it.
 class BoundedParser : public AbstractManglingParser<BoundedParser, NodeArena> {
   using Base = AbstractManglingParser<BoundedParser, NodeArena>;
 
 public:
   using Base::Base;
 
+  bool has_given_up() const { return ASTAllocator.has_given_up(); }
+
   Node* parseName(NameState* state = nullptr) {
     const Level level(*this);
-    return Base::parseName(state);
+    return has_given_up() ? nullptr : Base::parseName(state);
   }
   Node* parseEncoding(bool parse_parameters = true) {
     const Level level(*this);
-    return Base::parseEncoding(parse_parameters);
+    return has_given_up() ? nullptr : Base::parseEncoding(parse_parameters);
   }
   Node* parseType() {
     const Level level(*this);
-    return Base::parseType();
+    return has_given_up() ? nullptr : Base::parseType();
   }
   Node* parseQualifiedType() {
     const Level level(*this);
-    return Base::parseQualifiedType();
+    return has_given_up() ? nullptr : Base::parseQualifiedType();
   }
   Node* parseExpr() {
     const Level level(*this);
-    return Base::parseExpr();
+    return has_given_up() ? nullptr : Base::parseExpr();
   }
   Node* parseBracedExpr() {
     const Level level(*this);
-    return Base::parseBracedExpr();
+    return has_given_up() ? nullptr : Base::parseBracedExpr();
   }
   Node* parseTemplateArg() {
     const Level level(*this);
-    return Base::parseTemplateArg();
+    return has_given_up() ? nullptr : Base::parseTemplateArg();
   }
   Node* parseTemplateParamDecl(TemplateParamList* parameters) {
     const Level level(*this);
-    return Base::parseTemplateParamDecl(parameters);
+    return has_given_up() ? nullptr : Base::parseTemplateParamDecl(parameters);
   }
 
 private:
   class Level {
   public:
     explicit Level(BoundedParser& parser) : parser_(parser) {
-      if (++parser_.depth_ > deepest_recursion) throw NameTooBig();
+      if (++parser_.depth_ > deepest_recursion) parser_.ASTAllocator.give_up();
     }
     ~Level() { --parser_.depth_; }
     Level(const Level&) = delete;
@@ -77,14 +80,10 @@ template <typename Visit>
 auto with_parsed(std::string_view raw, const Visit& visit)
     -> std::optional<decltype(visit(std::declval<const Node&>()))> {
   if (!raw.starts_with("_Z") || raw.size() > longest_mangled_name) return std::nullopt;
-  try {
-    BoundedParser parser(raw.data(), raw.data() + raw.size());
-    const Node* root = parser.parse();
-    if (root == nullptr) return std::nullopt;
-    return visit(*root);
-  } catch (const NameTooBig&) {
-    return std::nullopt;
-  }
+  BoundedParser parser(raw.data(), raw.data() + raw.size());
+  const Node* root = parser.parse();
+  if (root == nullptr || parser.has_given_up()) return std::nullopt;
+  return visit(*root);
 }
 
 template <typename Text>

@@ -2,6 +2,7 @@
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/plt.hpp"
+#include "symbols/side_by_side.hpp"
 
 #include <algorithm>
 
@@ -79,8 +80,6 @@ public:
     const auto full = image_.full_symbols();
     if (!full) return fail(full.error());
     if (kinds_.has(SymbolKind::plt)) add_plt(*dynamic);
-    // Memory that is not used is never touched, but growing step by step would touch twice what is.
-    if (filter_.patterns.empty()) places_.reserve(places_.size() + dynamic->size() + full->size());
     add(*dynamic);
     add(*full);
     return {};
@@ -94,13 +93,34 @@ public:
 
 private:
   void add(const elf::SymbolTable& table) {
-    constexpr std::uint32_t ahead = 16;
     const std::uint16_t number = number_of(table);
-    for (std::uint32_t index = 1; index < table.size(); ++index) {
+    const unsigned parts = threads_for(table.size());
+    std::vector<std::vector<SymbolList::Place>> found(parts - 1); // by all parts but the first
+    const auto begin_of = [&](unsigned part) {
+      return static_cast<std::uint32_t>(std::uint64_t{table.size()} * part / parts);
+    };
+    // Memory that is not used is never touched, growing step by step would touch twice what is.
+    const bool takes_most = filter_.patterns.empty();
+    if (takes_most) places_.reserve(places_.size() + table.size());
+    side_by_side(parts, [&](unsigned part) {
+      const std::uint32_t begin = begin_of(part);
+      const std::uint32_t end = begin_of(part + 1);
+      auto& places = part == 0 ? places_ : found[part - 1];
+      if (takes_most && part != 0) places.reserve(end - begin);
+      add(table, number, begin, end, places);
+    });
+    for (const auto& places : found) places_.insert(places_.end(), places.begin(), places.end());
+  }
+
+  // The entries from begin to end. Called from several threads at once.
+  void add(const elf::SymbolTable& table, std::uint16_t number, std::uint32_t begin,
+           std::uint32_t end, std::vector<SymbolList::Place>& places) const {
+    constexpr std::uint32_t ahead = 16;
+    for (std::uint32_t index = std::max(begin, 1U); index < end; ++index) {
       table.expect(index + ahead);
       if (const auto symbol = table.at(index);
           symbol && kinds_.want(*symbol, image_) && is_wanted(*symbol, filter_))
-        places_.push_back({symbol->address, index, number});
+        places.push_back({symbol->address, index, number});
     }
   }
 

@@ -1,6 +1,9 @@
 // Where LLVM's Itanium parser puts its nodes, and where we notice that a name grows out of bounds:
 // substitutions make the tree a graph whose printed size can be exponential in the name's length.
 // Every node's printed size and depth is known when it is made, from its children's.
+//
+// No exception tells of it: in a static program the first one sorts the unwind tables of all code,
+// which takes longer than a thousand names.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -15,8 +20,26 @@
 
 namespace uprobectl {
 
-// Thrown out of the parser, caught where it was called.
-struct NameTooBig {};
+// A qualified name of identifiers alone, such as "v8::internal::Heap": one piece of text instead of
+// the tree that LLVM makes of it, which is walked again for each of the name's substitutions.
+class PlainName final : public llvm::itanium_demangle::Node {
+public:
+  // base_size: of its last identifier, bytes.
+  PlainName(std::string_view text, std::uint32_t base_size)
+      : Node(KNestedName), base_size_(base_size), text_(text) {}
+
+  std::string_view text() const { return text_; }
+  // LLVM's names.
+  // NOLINTBEGIN(readability-identifier-naming)
+  std::string_view getBaseName() const override { return text_.substr(text_.size() - base_size_); }
+  void printLeft(llvm::itanium_demangle::OutputBuffer& out) const override { out += text_; }
+  // NOLINTEND(readability-identifier-naming)
+
+private:
+  std::uint32_t base_size_;
+  std::string_view text_;
+};
+static_assert(sizeof(PlainName) == sizeof(llvm::itanium_demangle::NestedName)); // as memory counts
 
 class NodeArena {
 public:
@@ -40,12 +63,12 @@ public:
       // Stands for a template argument that is not parsed yet. With few of them, none twice inside
       // itself (LLVM sees to that), the whole is still bounded.
       weight.size = largest_size / 4;
-      if (++forward_references_ > most_forward_references) throw NameTooBig();
+      if (++forward_references_ > most_forward_references) give_up();
     }
-    if (weight.size > largest_size || weight.depth > largest_depth) throw NameTooBig();
-    auto* memory = allocate(header_size + sizeof(T));
-    new (memory) Weight(weight);
-    return new (memory + header_size) T(std::forward<Args>(args)...);
+    if (weight.size > largest_size || weight.depth > largest_depth) give_up();
+    if constexpr (std::is_same_v<T, llvm::itanium_demangle::NestedName>)
+      if (auto* plain = make_plain(weight, args...)) return plain;
+    return place<T>(weight, std::forward<Args>(args)...);
   }
 
   void* allocateNodeArray(std::size_t count) {
@@ -54,26 +77,36 @@ public:
   }
   // NOLINTEND(readability-identifier-naming)
 
+  // The name is one of those that would blow up: its tree, which is made on until the parser comes
+  // to an end, must not be printed. The parser is to go no deeper and to repeat nothing from here
+  // on; then what it still makes is bounded by the length of the name.
+  void give_up() { has_given_up_ = true; }
+  bool has_given_up() const { return has_given_up_; }
+
 private:
   struct Weight {
     std::uint64_t size = 16; // what a node prints of its own, roughly, bytes
-    std::uint64_t depth = 1;
+    std::uint32_t depth = 1;
+    bool is_plain = false; // a PlainName
   };
 
   static constexpr std::uint64_t largest_size = 65536;
-  static constexpr std::uint64_t largest_depth = 1024;
+  static constexpr std::uint32_t largest_depth = 1024;
   static constexpr unsigned most_forward_references = 4;
   static constexpr std::size_t most_memory = 8 << 20; // also bounds the parser's backtracking
   static constexpr std::size_t header_size = 16;
   static constexpr std::size_t block_size = 16384;
   static_assert(sizeof(Weight) <= header_size && alignof(std::max_align_t) <= header_size);
 
+  static const Weight& weight_of(const llvm::itanium_demangle::Node& node) {
+    return *reinterpret_cast<const Weight*>(reinterpret_cast<const std::byte*>(&node) -
+                                            header_size);
+  }
   static void add(Weight& weight, const llvm::itanium_demangle::Node* node) {
     if (node == nullptr) return;
-    const auto* memory = reinterpret_cast<const std::byte*>(node) - header_size;
-    const auto* child = reinterpret_cast<const Weight*>(memory);
-    weight.size += child->size;
-    weight.depth = std::max(weight.depth, child->depth + 1);
+    const Weight& child = weight_of(*node);
+    weight.size += child.size;
+    weight.depth = std::max(weight.depth, child.depth + 1);
   }
   static void add(Weight& weight, const llvm::itanium_demangle::NodeArray& nodes) {
     for (const auto* node : nodes) add(weight, node);
@@ -88,6 +121,39 @@ private:
       add(weight, std::string_view(argument));
   }
 
+  template <typename T, typename... Args>
+  T* place(const Weight& weight, Args&&... args) {
+    auto* memory = allocate(header_size + sizeof(T));
+    new (memory) Weight(weight);
+    return new (memory + header_size) T(std::forward<Args>(args)...);
+  }
+
+  // The text of a name that is nothing but text.
+  static std::optional<std::string_view> text_of(const llvm::itanium_demangle::Node& node) {
+    using namespace llvm::itanium_demangle;
+    if (node.getKind() == Node::KNameType) return static_cast<const NameType&>(node).getName();
+    if (weight_of(node).is_plain) return static_cast<const PlainName&>(node).text();
+    return std::nullopt;
+  }
+
+  // Null if the two are more than identifiers, or longer than what there is room for.
+  PlainName* make_plain(Weight weight, const llvm::itanium_demangle::Node* scope,
+                        const llvm::itanium_demangle::Node* name) {
+    if (name->getKind() != llvm::itanium_demangle::Node::KNameType) return nullptr;
+    const auto before = text_of(*scope);
+    const auto after = text_of(*name);
+    if (!before || before->size() + after->size() + 2 > text_.size() - text_size_) return nullptr;
+    char* const begin = text_.data() + text_size_;
+    char* end = std::ranges::copy(*before, begin).out;
+    *end++ = ':';
+    *end++ = ':';
+    end = std::ranges::copy(*after, end).out;
+    text_size_ += static_cast<std::size_t>(end - begin);
+    weight.is_plain = true;
+    return place<PlainName>(weight, std::string_view(begin, end),
+                            static_cast<std::uint32_t>(after->size()));
+  }
+
   std::byte* allocate(std::size_t size) {
     size = (size + 15) & ~std::size_t{15};
     if (size > free_size_) add_block(size);
@@ -100,7 +166,7 @@ private:
   [[gnu::noinline]] void add_block(std::size_t least) {
     const std::size_t block = std::max(least, block_size);
     total_ += block;
-    if (total_ > most_memory) throw NameTooBig();
+    if (total_ > most_memory) give_up();
     blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
     free_ = blocks_.back().get();
     free_size_ = block;
@@ -108,12 +174,17 @@ private:
 
   // The first block is part of the arena: most names need no other.
   alignas(16) std::array<std::byte, 16384> first_block_;
+  // Of PlainNames. Not more, or a long chain of scopes would take megabytes, and not part of what
+  // is counted: a name is given up for what it says, not for how we hold it.
+  std::array<char, 4096> text_;
+  std::size_t text_size_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();
   std::size_t total_ = 0;
   std::uint64_t largest_array_ = 0;
   unsigned forward_references_ = 0;
+  bool has_given_up_ = false;
 };
 
 } // namespace uprobectl

@@ -47,7 +47,7 @@ TEST_CASE("each byte that is no UTF-8 becomes one replacement character") {
   CHECK(json("\xe2\x82") == bad + bad); // cut off
 }
 
-// Long text is looked at in blocks, short text byte by byte.
+// Text is looked at in blocks of several sizes.
 TEST_CASE("a byte is escaped the same wherever it stands") {
   const std::string plain(40, 'p');
   for (unsigned value = 0; value < 0x100; ++value) {
@@ -58,6 +58,21 @@ TEST_CASE("a byte is escaped the same wherever it stands") {
       CAPTURE(value, at);
       REQUIRE(printable(before + byte + after) == before + printable(byte) + after);
       REQUIRE(json(before + byte + after) == before + json(byte) + after);
+    }
+  }
+}
+
+TEST_CASE("a byte is escaped in text of any length, and nothing else there") {
+  for (std::size_t size = 1; size <= 140; ++size) {
+    const std::string plain(size, '~'); // the last one that is plain
+    REQUIRE(printable(plain) == plain);
+    REQUIRE(json(plain) == plain);
+    for (std::size_t at = 0; at < size; ++at) {
+      const std::string before = plain.substr(0, at);
+      const std::string after = plain.substr(at + 1);
+      CAPTURE(size, at);
+      REQUIRE(printable(before + '\x7f' + after) == before + "\\x7f" + after);
+      REQUIRE(json(before + '"' + after) == before + "\\\"" + after);
     }
   }
 }

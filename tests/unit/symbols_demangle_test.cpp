@@ -14,6 +14,28 @@ TEST_CASE("C++ and Rust names are given as people write them") {
                  "0123456789abcdefE") == "<Test as core::ops::Drop<&T>>::drop");
 }
 
+TEST_CASE("a scope is written out wherever a C++ name refers back to it") {
+  CHECK(demangle("_ZN1a2bc1dC2ERKS1_") == "a::bc::d::d(a::bc::d const&)");
+  CHECK(demangle("_ZN1a2bc1dD0Ev") == "a::bc::d::~d()");
+  CHECK(demangle("_ZN1a2bc1dILi1EE1eES_S0_") == "a::bc::d<1>::e(a, a::bc)");
+  CHECK(demangle("_ZN1a2bcplERKNS_1dES3_") == "a::bc::operator+(a::d const&, a::d const&)");
+  CHECK(demangle("_ZN1a1bB5cxx11C1Ev") == "a::b[abi:cxx11]::b()");
+  CHECK(demangle("_ZNSt6vectorIN1a1bESaIS1_EE4backEv") ==
+        "std::vector<a::b, std::allocator<a::b>>::back()");
+  CHECK(demangle("_ZZN1a1bEvEN1c1dEv") == "a::b()::c::d()");
+}
+
+TEST_CASE("a name may have hundreds of scopes") {
+  std::string raw = "_ZN";
+  std::string written;
+  for (int i = 0; i < 500; ++i) {
+    raw += "2ab";
+    written += i == 0 ? "ab" : "::ab";
+  }
+  CHECK(demangle(raw + "Ev") == written + "()");
+  CHECK(demangle(raw + "C1Ev") == written + "::ab()");
+}
+
 TEST_CASE("what is not mangled has no demangled name") {
   CHECK_FALSE(demangle("malloc"));
   CHECK_FALSE(demangle(""));

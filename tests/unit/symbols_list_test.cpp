@@ -2,6 +2,7 @@
 #include "uprobectl/symbols.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 
 using namespace uprobectl;
 using namespace uprobectl::test;
@@ -33,6 +34,44 @@ TEST_CASE("what can be probed is listed once, by address") {
                      "$d.1");
   CHECK(names({}, {.machine = "EM_AARCH64"}) ==
         "f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2");
+}
+
+// Enough symbols for several threads, in a table without any order, at addresses that differ in low
+// and in high bits.
+TEST_CASE("a large table is listed by address, too") {
+  constexpr std::size_t count = 9000;
+  constexpr std::uint64_t low = 0x1000;
+  constexpr std::uint64_t high = 0x7f0000000000;
+  std::string yaml = R"yaml(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [PF_R, PF_X], VAddr: 0x1000, FirstSec: .low, LastSec: .low }
+  - { Type: PT_LOAD, Flags: [PF_R, PF_X], VAddr: 0x7f0000000000, FirstSec: .high, LastSec: .high }
+Sections:
+  - { Name: .low, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_EXECINSTR], Address: 0x1000, Offset: 0x1000, Size: 9000 }
+  - { Name: .high, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_EXECINSTR], Address: 0x7f0000000000, Offset: 0x4000, Size: 9000 }
+Symbols:
+)yaml";
+  std::map<std::uint64_t, std::string> expected;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_high = i % 2 == 1;
+    const std::uint64_t address = (is_high ? high : low) + i * 7919 % count; // each place once
+    const std::string name = "f" + std::to_string(i);
+    expected[address] = name;
+    yaml += "  - { Name: " + name + ", Type: STT_FUNC, Section: " + (is_high ? ".high" : ".low") +
+            ", Value: " + std::to_string(address) + ", Size: 1, Binding: STB_GLOBAL }\n";
+  }
+  const std::string bytes = elf_from_yaml(yaml + "...\n");
+  const auto image = parse_image(bytes);
+  const auto all = list_symbols(image, {});
+  REQUIRE(all);
+  std::vector<std::pair<std::uint64_t, std::string>> found;
+  for (const auto& symbol : *all) found.emplace_back(symbol.address.value, symbol.name);
+  CHECK(found ==
+        std::vector<std::pair<std::uint64_t, std::string>>(expected.begin(), expected.end()));
+  const auto some = list_symbols(image, {.patterns = {"f8[0-9][0-9][0-9]", "f12"}});
+  REQUIRE(some);
+  CHECK(some->size() == 1001);
 }
 
 TEST_CASE("imports are listed instead of definitions when asked for") {
