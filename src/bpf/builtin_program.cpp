@@ -85,7 +85,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   state->settings = settings;
   state->processors = static_cast<std::size_t>(libbpf_num_possible_cpus());
   if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
-  for (const builtin_settings& variant : state->settings.variants) {
+  for (builtin_settings& variant : state->settings.variants) {
+    if (settings.probes == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
     auto object = BuiltinObject::load(state->settings, variant,
                                       state->objects.empty() ? nullptr : &state->objects.front());
     if (!object) return fail(std::move(object).error());

@@ -100,7 +100,8 @@ enum builtin_flag {
   MEASURE_VALUE = 16,     /* histogram of `measured` */
   FILTER_BY_PROCESS = 32, /* only members of the map of processes */
   FILTER_BY_USER = 64,
-  FILTER_BY_CGROUP = 128
+  FILTER_BY_CGROUP = 128,
+  ONLY_PROBE = 256 /* there is no other, so it need not be told from others */
 };
 
 /* Frozen when the program is loaded: what it does not ask for the verifier takes out of it. */

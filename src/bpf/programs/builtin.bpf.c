@@ -23,6 +23,7 @@ static __always_inline __u64 own_cookie(void* context) {
 
 // Which probe it is.
 static __always_inline __u64 own_number(struct registers* regs) {
+  if (settings.flags & ONLY_PROBE) return 0;
   __u64 cookie = own_cookie(regs);
   if (!(cookie & SHARED_COOKIE)) return cookie;
   __u32 key = PLACE_KEY(cookie, PROBED_ADDRESS(regs));

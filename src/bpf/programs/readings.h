@@ -11,8 +11,8 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
 }
 
 /* A number, or an address; 0 or a negative errno. */
-static __always_inline long read_number(const volatile struct reading* reading,
-                                        struct registers* regs, __u64* number) {
+static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
+                                   __u64* number) {
   __u64 value = register_value(regs, reading->base);
   for (__u32 step = 0; step < MOST_STEPS; step++) {
     if (step >= reading->steps) break;
@@ -95,6 +95,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
 
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
                                      __u32 moment) {
+#pragma clang loop unroll(disable) /* it is in the program several times */
   for (__u32 i = 0; i < MOST_READINGS; i++) {
     if (i >= settings.reading_count) break;
     if (settings.readings[i].moment == moment) read_one(record, regs, i);
@@ -128,6 +129,7 @@ static __always_inline int holds(const volatile struct condition* condition, __u
 
 /* Whether all that are asked at this moment are true; what cannot be read is not. */
 static __always_inline int conditions_hold(struct registers* regs, __u32 moment) {
+#pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MOST_CONDITIONS; i++) {
     if (i >= settings.condition_count) break;
     const volatile struct condition* condition = &settings.conditions[i];
