@@ -36,7 +36,7 @@ Result<void> parse_value(std::string_view whole, std::string_view text, Conditio
     const auto type = parse_type_name(text.substr(colon + 1));
     if (!type) return fail(no_condition(whole, quoted(text.substr(colon + 1)) + " is no type"));
     if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
-    condition.type = *type;
+    condition.type = type;
   }
   // A register, too, unless an argument has its name.
   auto source = parse_source_name(name);

@@ -17,6 +17,7 @@ constexpr std::size_t most_record_bytes = 60'000;
 // The six arguments, for code that passes them in other places than the program takes them from.
 std::vector<ArgumentSpec> six_arguments() {
   std::vector<ArgumentSpec> six;
+  six.reserve(RECORD_VALUES);
   for (std::uint32_t i = 0; i < RECORD_VALUES; ++i)
     six.push_back({.name = "arg" + std::to_string(i),
                    .type = ArgumentType::x64,
@@ -131,7 +132,7 @@ private:
       auto made = maker.argument(planned.spec, format);
       if (!made) return fail(std::move(made).error());
       made->bytes_at = static_cast<std::uint32_t>(end);
-      end += (made->capacity + 7U) / 8 * 8;
+      end += (std::size_t{made->capacity} + 7) / 8 * 8;
       settings.readings[planned.reading] = *made;
     }
     if (end > most_record_bytes)

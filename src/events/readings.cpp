@@ -210,8 +210,8 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
   made.value = *compared;
   made.comparison = number_of(spec.comparison);
   // A number that no signed one reaches makes the comparison one of unsigned numbers.
-  made.is_signed = !type ? (spec.magnitude >> 63 == 0 || spec.negative ? 1 : 0)
-                         : static_cast<record_u32>(compared->is_signed);
+  made.is_signed =
+      !type ? (spec.magnitude >> 63 == 0 || spec.negative ? 1 : 0) : compared->is_signed;
   const bool asks_for_sign =
       spec.negative ||
       (spec.magnitude == 0 &&

@@ -10,7 +10,7 @@ namespace {
 #if defined(__x86_64__)
 
 // struct pt_regs of Linux arch/x86/include/asm/ptrace.h.
-constexpr std::array<std::string_view, 21> names = {
+constexpr std::array<std::string_view, 21> names_by_number = {
     "r15", "r14", "r13", "r12", "rbp",      "rbx", "r11", "r10",    "r9",  "r8", "rax",
     "rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs",  "rflags", "rsp", "ss"};
 enum : std::uint32_t {
@@ -34,7 +34,7 @@ constexpr std::array<std::uint32_t, 9> go_arguments = {rax, rbx, rcx, rdi, rsi, 
 #elif defined(__aarch64__)
 
 // struct user_pt_regs of Linux arch/arm64/include/uapi/asm/ptrace.h.
-constexpr std::array<std::string_view, 34> names = {
+constexpr std::array<std::string_view, 34> names_by_number = {
     "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",    "x10", "x11",
     "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",   "x22", "x23",
     "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp",  "pc",  "pstate"};
@@ -45,7 +45,7 @@ constexpr std::array<std::uint32_t, 16> first_registers = {0, 1, 2,  3,  4,  5, 
 
 } // namespace
 
-std::span<const std::string_view> register_names() { return names; }
+std::span<const std::string_view> register_names() { return names_by_number; }
 
 std::optional<std::uint32_t> register_number(std::string_view name) {
 #if defined(__x86_64__)
@@ -53,8 +53,8 @@ std::optional<std::uint32_t> register_number(std::string_view name) {
 #else
   const std::string full = name == "lr" ? "x30" : std::string(name);
 #endif
-  for (std::uint32_t i = 0; i < names.size(); ++i)
-    if (names[i] == name || names[i] == full) return i;
+  for (std::uint32_t i = 0; i < names_by_number.size(); ++i)
+    if (names_by_number[i] == name || names_by_number[i] == full) return i;
   return std::nullopt;
 }
 

@@ -14,8 +14,9 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
     text.remove_prefix(2);
   }
   std::uint64_t value = 0;
-  const char* const stop = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), stop, value, base);
+  const char* const begin = text.data();
+  const char* const stop = begin + text.size();
+  const auto [end, error] = std::from_chars(begin, stop, value, base);
   if (error != std::errc() || end != stop || text.empty()) return std::nullopt;
   return value;
 }
