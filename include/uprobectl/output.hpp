@@ -216,6 +216,7 @@ public:
   void detail(std::string_view text) const;  // only when verbose
   // On a terminal only: a line that the next one takes the place of; empty at the end.
   void progress(std::string_view text) const;
+  bool is_verbose() const { return level_ == Level::verbose; }
 
 private:
   int fd_;

@@ -49,6 +49,8 @@ std::optional<uid_t> user_of(pid_t pid); // the real one
 // The pid that it has for itself, in the innermost of its pid namespaces (Linux 4.1).
 std::optional<pid_t> pid_in_namespace(pid_t pid);
 std::optional<FileIdentity> executable_of(pid_t pid); // the file that it runs
+// Whether the pids that are seen here are those that the kernel itself goes by.
+bool in_initial_pid_namespace();
 // As the link in /proc names it, "mnt:[4026531840]"; nothing also where this user may not know.
 std::optional<std::string> mount_namespace_of(pid_t pid);
 

@@ -35,19 +35,26 @@ enum class ReturnAt {
 
 struct AttachRequest {
   std::string target;                 // TARGET as typed; empty: sections of the program name places
-  TargetOptions target_options;       // but for its pids, which are those below
+  TargetOptions target_options;       // but for its pids, which follow from those below
   std::vector<std::string> functions; // FUNCTIONs as typed
   ResolveOptions resolve_options;     // how they are taken
-  std::vector<std::string> excluded; // patterns of names that FUNCTIONs must not stand for
-  Inspection inspection;             // what is looked at at each hit
+  std::vector<std::string> excluded;  // patterns of names that FUNCTIONs must not stand for
+  Inspection inspection;              // what is looked at at each hit
   ReturnAt return_at = ReturnAt::automatic;
-  bool counts = false;               // show how often each was hit ...
-  bool histograms = false;           // ... or what was measured, at the end ...
+  bool counts = false;                              // show how often each was hit ...
+  bool histograms = false;                          // ... or what was measured, at the end ...
   std::optional<std::chrono::nanoseconds> interval; // ... and each time so much has passed
   std::optional<std::size_t> top;                   // only so many, those with the most hits
   std::optional<std::uint64_t> expected_hits;       // of each probe, else the run has failed
-  std::vector<pid_t> pids;          // empty: every process
-  std::vector<std::string> command; // started for the run and alone probed; then without pids
+  // Which processes are probed: pids, names or a command (or all, where there is none of these), of
+  // the app's user and this user, and in this control group.
+  std::vector<pid_t> pids;
+  std::vector<std::string> names;    // as processes_named() takes them: all, also later ones
+  std::vector<std::string> command;  // started for the run; without pids and names
+  bool follow = false;               // children of these, too, from their first instruction on
+  std::optional<uid_t> user;         // the real one
+  std::optional<std::string> cgroup; // of cgroup2: absolute, or from where it is mounted on
+  bool all_processes = false;        // instead; pids, names and app only say what TARGET means
   std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
   std::optional<std::uint64_t> max_events;
   std::optional<UserProgramRequest> program; // nothing: the built-in one
@@ -61,7 +68,7 @@ struct AttachRequest {
 struct AttachOutcome {
   enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
   Ending ending = Ending::dry_run;
-  bool some_failed = false; // with keep_going: a FUNCTION was left out
+  bool some_failed = false;  // with keep_going: a FUNCTION was left out
   bool too_few_hits = false; // a probe had less than expected_hits
   // The command's exit status, or 128 + the signal that ended it; nothing where it still runs.
   std::optional<int> command_status;

@@ -150,6 +150,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].returns += counters[COUNTED_RETURNS];
       result[probe].left_out += counters[COUNTED_OUT];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
+      result[probe].of_others += counters[COUNTED_OTHERS];
     }
   return result;
 }

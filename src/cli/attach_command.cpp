@@ -3,6 +3,7 @@
 #include "duration.hpp"
 #include "inspection_options.hpp"
 #include "numbers.hpp"
+#include "process_options.hpp"
 #include "program_options.hpp"
 #include "record_file.hpp"
 #include "uprobectl/session.hpp"
@@ -13,7 +14,6 @@ namespace {
 
 struct AttachOptions {
   std::optional<std::string> duration;
-  std::vector<std::string> pids;
   std::optional<std::string> max_events;
   std::optional<std::string> mechanism;
   std::optional<std::string> buffer;
@@ -22,11 +22,11 @@ struct AttachOptions {
   ResolveOptions resolve = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
-  std::optional<std::string> app;
   std::optional<std::string> command_line;
   bool forward_exit = false;
   ProgramOptions program;
   InspectionOptions inspection;
+  ProcessOptions processes;
 };
 
 // "-- COMMAND ARGS…", or -c with both in one text.
@@ -66,12 +66,6 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   const bool by_sections = options.program.object && arguments.positionals.empty();
   auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
-  if (options.app)
-    return fail(Error{ErrorKind::unsupported, "attach cannot restrict its probes to an app"}
-                    .hint("restrict them to its processes with -p, as `pidof " + *options.app +
-                          "` prints them")
-                    .hint("or see where it would probe: uprobectl resolve --app " + *options.app +
-                          " TARGET FUNCTION…"));
   AttachRequest request;
   request.target = std::move(line->target);
   request.functions = std::move(line->functions);
@@ -88,22 +82,13 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
   request.resolve_options = options.resolve;
   request.target_options.debug_places = options.debug_places;
 
-  auto pids = parse_pids(options.pids);
-  if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
-  request.pids = std::move(*pids);
   auto command = command_of(parser, options, arguments);
   if (!command) return fail(std::move(command).error());
   request.command = std::move(*command);
-  if (!request.command.empty() && !request.pids.empty())
-    return fail(parser.usage_error("-p and a command exclude each other"));
   if (request.command.empty() && options.forward_exit)
     return fail(parser.usage_error("--forward-exit needs a command"));
-
-  if (request.target == "*" && request.pids.empty()) {
-    Error error = parser.usage_error("the TARGET '*' means the files of processes");
-    error.hints.insert(error.hints.begin(), "name them with -p PID");
-    return fail(std::move(error));
-  }
+  if (auto applied = apply(parser, options.processes, request); !applied)
+    return fail(std::move(applied).error());
 
   // A command without a duration is watched to its end.
   const std::string duration =
@@ -130,8 +115,7 @@ Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptio
 void add_options(OptionParser& parser, AttachOptions& options) {
   parser.text("-d,--duration", options.duration, "D",
               "how long: 10s, 500ms, 2m or forever (default 10s, a command's life)");
-  parser.texts("-p,--pid", options.pids, "PID",
-               "only this process; repeatable, or 1,2,3 (default: every process)");
+  add_process_options(parser, options.processes);
   parser.text("-c", options.command_line, "COMMAND",
               "start the command, probe only it and end with it; or behind --");
   parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
@@ -151,7 +135,6 @@ void add_options(OptionParser& parser, AttachOptions& options) {
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
   add_program_options(parser, options.program);
   add_debug_options(parser, options.debug_places);
-  parser.hidden_text("--app", options.app);
 }
 
 } // namespace

@@ -47,4 +47,29 @@ Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
   return pids;
 }
 
+Result<ProcessWords> parse_processes(const std::vector<std::string>& lists) {
+  ProcessWords words;
+  const auto add = [](auto& to, auto value) {
+    if (std::ranges::find(to, value) == to.end()) to.push_back(std::move(value));
+  };
+  for (const std::string& list : lists) {
+    std::string_view rest = list;
+    while (true) {
+      const auto comma = std::min(rest.find(','), rest.size());
+      const std::string_view word = rest.substr(0, comma);
+      if (word.empty())
+        return fail(ErrorKind::usage, "'" + list + "' is no pid, name or list of them");
+      if (word.find_first_not_of("0123456789") != std::string_view::npos)
+        add(words.names, std::string(word));
+      else if (const auto pid = parse_positive<pid_t>(word))
+        add(words.pids, *pid);
+      else
+        return fail(ErrorKind::usage, "'" + std::string(word) + "' is no pid");
+      if (comma == rest.size()) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  return words;
+}
+
 } // namespace uprobectl::cli

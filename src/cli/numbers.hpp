@@ -16,4 +16,11 @@ std::optional<std::uint64_t> parse_number(std::string_view text);
 // -p 4711, -p 1,2,3, several times: each pid once, in order; usage error for what is none.
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);
 
+// The same where names are taken, too: what is all digits is a pid.
+struct ProcessWords {
+  std::vector<pid_t> pids;
+  std::vector<std::string> names; // each once, in order
+};
+Result<ProcessWords> parse_processes(const std::vector<std::string>& lists);
+
 } // namespace uprobectl::cli

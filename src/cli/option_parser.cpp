@@ -51,11 +51,6 @@ void OptionParser::text(const std::string& names, std::optional<std::string>& ta
       ->type_name(placeholder);
 }
 
-void OptionParser::hidden_text(const std::string& names, std::optional<std::string>& target) {
-  text(names, target, "TEXT", "");
-  impl_->app.get_option("--" + names.substr(names.rfind('-') + 1))->group("");
-}
-
 void OptionParser::texts(const std::string& names, std::vector<std::string>& target,
                          const std::string& placeholder, const std::string& help) {
   impl_->app.add_option(names, target, help)->allow_extra_args(false)->type_name(placeholder);

@@ -34,8 +34,6 @@ public:
   void flag(const std::string& names, bool& target, const std::string& help);
   void text(const std::string& names, std::optional<std::string>& target,
             const std::string& placeholder, const std::string& help);
-  // Not shown in the help.
-  void hidden_text(const std::string& names, std::optional<std::string>& target);
   // May be given several times.
   void texts(const std::string& names, std::vector<std::string>& target,
              const std::string& placeholder, const std::string& help);

@@ -14,6 +14,13 @@ std::string file_of(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
 }
 
+std::optional<std::string> namespace_link(const std::string& path) {
+  std::array<char, 64> name{};
+  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
+  if (size <= 0) return std::nullopt;
+  return std::string(name.data(), static_cast<std::size_t>(size));
+}
+
 } // namespace
 
 bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments) {
@@ -69,10 +76,12 @@ std::optional<FileIdentity> executable_of(pid_t pid) {
 }
 
 std::optional<std::string> mount_namespace_of(pid_t pid) {
-  std::array<char, 64> name{};
-  const ssize_t size = ::readlink(file_of(pid, "ns/mnt").c_str(), name.data(), name.size());
-  if (size <= 0) return std::nullopt;
-  return std::string(name.data(), static_cast<std::size_t>(size));
+  return namespace_link(file_of(pid, "ns/mnt"));
+}
+
+// Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
+bool in_initial_pid_namespace() {
+  return namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
 }
 
 } // namespace uprobectl

@@ -3,6 +3,7 @@
 #include "process/command.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -48,6 +49,23 @@ bool is_package_name(std::string_view name) {
   });
 }
 
+Error no_package(const std::string& package) {
+  return Error{ErrorKind::not_found, fmt::format("no package '{}' is installed", package)}.hint(
+      "list them with: pm list packages");
+}
+
+// "10123,1010123"
+std::vector<std::uint32_t> parse_users(std::string_view list) {
+  std::vector<std::uint32_t> users;
+  for (const std::string& text : split(list, ',')) {
+    std::uint32_t user = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), user);
+    if (error != std::errc() || end != text.data() + text.size()) return {};
+    users.push_back(user);
+  }
+  return users;
+}
+
 } // namespace
 
 // "arm64-v8a,armeabi-v7a,armeabi", or of Android before 5.0 the one ABI.
@@ -66,10 +84,7 @@ Result<std::vector<std::string>> archives_of_package(const std::string& package)
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));
   const auto listing = ask_android({"pm", "path", package});
-  if (!listing && listing.error().kind == ErrorKind::not_found)
-    return fail(
-        Error{ErrorKind::not_found, fmt::format("no package '{}' is installed", package)}.hint(
-            "list them with: pm list packages"));
+  if (!listing && listing.error().kind == ErrorKind::not_found) return fail(no_package(package));
   if (!listing) return fail(listing.error());
   constexpr std::string_view prefix = "package:/";
   std::vector<std::string> paths;
@@ -81,6 +96,29 @@ Result<std::vector<std::string>> archives_of_package(const std::string& package)
     return fail(ErrorKind::io,
                 fmt::format("`pm path {}` names no file: '{}'", package, first_line(*listing)));
   return paths;
+}
+
+// `pm list packages -U PKG` prints "package:PKG uid:10123", a line for each package whose name has
+// PKG in it.
+Result<PackageUser> user_of_package(const std::string& package) {
+  if (!is_package_name(package))
+    return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));
+  const auto listing = ask_android({"pm", "list", "packages", "-U", package});
+  if (!listing) return fail(listing.error());
+  const std::string prefix = fmt::format("package:{}", package);
+  for (std::string& line : split(*listing, '\n')) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line == prefix)
+      return fail(
+          Error{ErrorKind::unsupported, fmt::format("pm does not tell the user id of {}", package)}
+              .hint(fmt::format("give it with --uid N, the owner of /data/data/{}", package)));
+    constexpr std::string_view key = " uid:";
+    if (!line.starts_with(prefix + std::string(key))) continue;
+    const auto users = parse_users(std::string_view(line).substr(prefix.size() + key.size()));
+    if (users.empty()) return fail(ErrorKind::io, fmt::format("pm tells no user id: '{}'", line));
+    return PackageUser{.id = users.front(), .others = {users.begin() + 1, users.end()}};
+  }
+  return fail(no_package(package));
 }
 
 } // namespace uprobectl

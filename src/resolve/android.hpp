@@ -12,4 +12,13 @@ Result<std::vector<std::string>> abis_of_device();
 // what is no name of a package, not_found if none of this name is installed.
 Result<std::vector<std::string>> archives_of_package(const std::string& package);
 
+// The user that each app runs as has a number for each user of the device; the first of them is
+// that of the device's owner.
+struct PackageUser {
+  std::uint32_t id = 0;
+  std::vector<std::uint32_t> others = {}; // of the device's other users
+};
+// usage and not_found as above, unsupported where pm does not tell (Android before 8).
+Result<PackageUser> user_of_package(const std::string& package);
+
 } // namespace uprobectl

@@ -6,6 +6,7 @@
 #include "session/report.hpp"
 #include "session/returns.hpp"
 #include "session/silence.hpp"
+#include "session/silence_teller.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -52,99 +53,156 @@ MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
           .kind = payload.kind()};
 }
 
-// The flow but for the life of a command, which is probed as request.pids.
-Result<AttachOutcome> run(const AttachRequest& request, Payload& payload, HeldCommand* command,
-                          OutputBuffer& out, Sink& sink, const Reporter& reporter) {
-  auto signals = SignalWatch::start();
-  if (!signals) return fail(std::move(signals).error());
-  auto processes = ProcessWatch::start(request.pids);
-  if (!processes) return fail(std::move(processes).error());
+// The flow but for the life of a command, which is probed as the only one of request.pids.
+class AttachRun {
+public:
+  AttachRun(const AttachRequest& request, Payload& payload, HeldCommand* command, OutputBuffer& out,
+            Sink& sink, const Reporter& reporter)
+      : request_(request), payload_(payload), command_(command), out_(out), sink_(sink),
+        reporter_(reporter) {}
 
-  TargetOptions options = request.target_options;
-  if (command == nullptr) options.pids = request.pids; // a command maps nothing of its own yet
-  const std::vector<Question> questions = payload.questions();
-  auto found = resolve_questions(questions, request, options, reporter);
-  if (!found) return fail(std::move(found).error());
-  Resolved& resolved = *found;
-  CodeReaders readers(request.target_options.debug_places);
-  plan_returns(request, readers, resolved, reporter);
-  std::size_t asked = 0;
-  for (const Question& question : questions) asked += question.functions.size();
-  if (auto judged = judge_failures(asked, request, resolved, sink, reporter); !judged)
-    return fail(std::move(judged).error());
-  AttachOutcome outcome;
-  outcome.some_failed = !resolved.failures.empty();
-  if (request.dry_run) {
-    for (const ProbePoint& point : resolved.points) sink.match(point);
+  Result<AttachOutcome> run() {
+    auto signals = SignalWatch::start();
+    if (!signals) return fail(std::move(signals).error());
+    auto running = ProcessWatch::start(request_.pids);
+    if (!running) return fail(std::move(running).error());
+    if (auto found = resolve(); !found) return fail(std::move(found).error());
+    if (request_.dry_run) {
+      for (const ProbePoint& point : resolved_.points) sink_.match(point);
+      return AttachOutcome{.some_failed = !resolved_.failures.empty()};
+    }
+    auto processes = ProcessChoice::start(request_, std::move(*running), reporter_);
+    if (!processes) return fail(std::move(processes).error());
+    auto placed = place_probes(*processes, *signals);
+    if (!placed) return fail(std::move(placed).error());
+    return watch(*processes, *placed, *signals);
+  }
+
+private:
+  Result<void> resolve() {
+    TargetOptions options = request_.target_options;
+    if (command_ == nullptr) { // which maps nothing of its own yet
+      auto pids = processes_to_look_in(request_, reporter_);
+      if (!pids) return fail(std::move(pids).error());
+      options.pids = std::move(*pids);
+    }
+    const std::vector<Question> questions = payload_.questions();
+    auto found = resolve_questions(questions, request_, options, reporter_);
+    if (!found) return fail(std::move(found).error());
+    resolved_ = std::move(*found);
+    CodeReaders readers(request_.target_options.debug_places);
+    plan_returns(request_, readers, resolved_, reporter_);
+    std::size_t asked = 0;
+    for (const Question& question : questions) asked += question.functions.size();
+    return judge_failures(asked, request_, resolved_, sink_, reporter_);
+  }
+
+  // Until they are armed.
+  Result<Placed> place_probes(const ProcessChoice& processes, SignalWatch& signals) {
+    const auto features = probe_kernel_features();
+    if (!features) return fail(features.error());
+    if (auto prepared = payload_.prepare(*features); !prepared)
+      return fail(std::move(prepared).error());
+    payload_.set_filter(processes.filter());
+    AttachRequest placing = request_;
+    placing.pids = processes.link_pids();
+    const auto mechanism = choose_mechanism(request_.mechanism, *features,
+                                            needs_of(placing, payload_, resolved_.sites));
+    if (!mechanism) return fail(mechanism.error());
+    if (auto checked = check_unwritten(resolved_.points); !checked)
+      return fail(std::move(checked).error());
+    auto placed = place(placing, *mechanism, payload_, resolved_, signals, sink_, reporter_);
+    if (!placed) return fail(std::move(placed).error());
+    const std::vector<ProbePoint>& points = resolved_.points;
+    // Of processes that may end before the run does.
+    if (const auto known = processes.known(); !known.empty())
+      earlier_ = survey_points(points, known);
+    if (processes.is_everybody()) warn_if_everybody(points, survey_points(points, {}), reporter_);
+    if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
+    warn_of_replaced(points, reporter_);
+    if (signals.arrived())
+      return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+    if (auto started = payload_.start(); !started) return fail(std::move(started).error());
+    start_ = Clock::now();
+    sink_.attached(describe(*mechanism, placed->probes, payload_.name()));
+    reporter_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
+                                 to_string(*mechanism),
+                                 placed->attachment ? placed->attachment->parts() : 0));
+    return placed;
+  }
+
+  Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
+    const std::vector<ProbePoint>& points = resolved_.points;
+    show_instructions(points, reporter_);
+    reporter_.status(start_line(request_, points.size(), payload_.others()));
+    if (command_ != nullptr)
+      if (auto released = command_->release(); !released) return fail(std::move(released).error());
+
+    AttachOutcome outcome{.some_failed = !resolved_.failures.empty()};
+    out_.write_only_when_asked();
+    Pump pump(payload_, out_, sink_, request_);
+    SilenceTeller teller(points, resolved_.sites, payload_, processes, reporter_, start_);
+    std::optional<Clock::time_point> deadline;
+    if (request_.duration) deadline = start_ + *request_.duration;
+    outcome.ending =
+        pump.run(deadline, signals, processes, [&](Clock::time_point now) { teller.tell(now); });
+    const auto end = Clock::now();
+
+    // First nothing counts any more, then the probes go: they go one after the other, and nobody
+    // should take the longer life of some for more calls.
+    const bool stopped = payload_.stop().has_value();
+    take_away(placed, reporter_);
+    if (!pump.finish()) {
+      reporter_.warning(fmt::format("the reader of the output has stalled: {} bytes and what the "
+                                    "ring buffer still held are not written",
+                                    out_.pending()));
+      out_.abandon();
+    }
+    if (command_ != nullptr) outcome.command_status = command_->end();
+    payload_.tell_sums(end, sink_);
+    payload_.show_maps(sink_, reporter_);
+    const auto hits = payload_.hits(resolved_.sites, points.size());
+    report(processes, hits, pump, {end - start_, stopped});
+    if (request_.expected_hits)
+      outcome.too_few_hits =
+          !check_expected_hits(*request_.expected_hits, points, hits, sink_, reporter_);
     return outcome;
   }
 
-  const auto features = probe_kernel_features();
-  if (!features) return fail(features.error());
-  if (auto prepared = payload.prepare(*features); !prepared)
-    return fail(std::move(prepared).error());
-  const auto mechanism =
-      choose_mechanism(request.mechanism, *features, needs_of(request, payload, resolved.sites));
-  if (!mechanism) return fail(mechanism.error());
-  if (auto checked = check_unwritten(resolved.points); !checked)
-    return fail(std::move(checked).error());
-  auto placed = place(request, *mechanism, payload, resolved, *signals, sink, reporter);
-  if (!placed) return fail(std::move(placed).error());
-  outcome.some_failed = !resolved.failures.empty();
-  const std::vector<ProbePoint>& points = resolved.points;
-  const auto earlier =
-      request.pids.empty() ? std::vector<MappingSurvey>() : survey_points(points, request.pids);
-  if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
-  warn_of_replaced(points, reporter);
-  if (signals->arrived())
-    return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-
-  if (auto started = payload.start(); !started) return fail(std::move(started).error());
-  const auto start = Clock::now();
-  sink.attached(describe(*mechanism, placed->probes, payload.name()));
-  reporter.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
-                              to_string(*mechanism),
-                              placed->attachment ? placed->attachment->parts() : 0));
-  show_instructions(points, reporter);
-  reporter.status(start_line(request, points.size(), payload.others()));
-  if (command != nullptr)
-    if (auto released = command->release(); !released) return fail(std::move(released).error());
-
-  out.write_only_when_asked();
-  Pump pump(payload, out, sink, request);
-  std::optional<Clock::time_point> deadline;
-  if (request.duration) deadline = start + *request.duration;
-  outcome.ending = pump.run(deadline, *signals, *processes);
-  const auto end = Clock::now();
-
-  // First nothing counts any more, then the probes go: they go one after the other, and nobody
-  // should take the longer life of some for more calls.
-  const bool stopped = payload.stop().has_value();
-  take_away(*placed, reporter);
-  if (!pump.finish()) {
-    reporter.warning(fmt::format("the reader of the output has stalled: {} bytes and what the ring "
-                                 "buffer still held are not written",
-                                 out.pending()));
-    out.abandon();
+  struct Stop {
+    std::chrono::nanoseconds duration;
+    bool cleanly = false;
+  };
+  void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
+              const Pump& pump, const Stop& stop) const {
+    const std::vector<pid_t> known = processes.known();
+    const bool nobody = known.empty() && !processes.is_everybody();
+    report_end({.points = resolved_.points,
+                .pids = known,
+                .hits = hits,
+                .earlier = earlier_,
+                .nobody = nobody ? processes.nobody() : std::string(),
+                .left_out = payload_.explain_left_out(resolved_.points.size()),
+                .only_counted = !request_.program && !request_.inspection.send_events,
+                .pumped = pump.state(),
+                .corrupt = payload_.corrupt(),
+                .duration = stop.duration,
+                .detached_cleanly = stop.cleanly,
+                .follows_children = !processes.leaves_children_out(),
+                .debug_places = request_.target_options.debug_places},
+               sink_, reporter_);
   }
-  if (command != nullptr) outcome.command_status = command->end();
-  payload.tell_sums(end, sink);
-  payload.show_maps(sink, reporter);
-  const auto hits = payload.hits(resolved.sites, points.size());
-  report_end({.points = points,
-              .pids = request.pids,
-              .hits = hits,
-              .earlier = earlier,
-              .pumped = pump.state(),
-              .corrupt = payload.corrupt(),
-              .duration = end - start,
-              .detached_cleanly = stopped},
-             sink, reporter);
-  if (request.expected_hits)
-    outcome.too_few_hits =
-        !check_expected_hits(*request.expected_hits, points, hits, sink, reporter);
-  return outcome;
-}
+
+  const AttachRequest& request_;
+  Payload& payload_;
+  HeldCommand* command_;
+  OutputBuffer& out_;
+  Sink& sink_;
+  const Reporter& reporter_;
+  Resolved resolved_;
+  std::vector<MappingSurvey> earlier_;
+  Clock::time_point start_;
+};
 
 } // namespace
 
@@ -153,12 +211,12 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   auto payload = make_payload(request, reporter);
   if (!payload) return fail(std::move(payload).error());
   if (request.command.empty() || request.dry_run)
-    return run(request, **payload, nullptr, out, sink, reporter);
+    return AttachRun(request, **payload, nullptr, out, sink, reporter).run();
   auto command = HeldCommand::start(request.command);
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.pids = {command->pid()};
-  auto outcome = run(probed, **payload, &*command, out, sink, reporter);
+  auto outcome = AttachRun(probed, **payload, &*command, out, sink, reporter).run();
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                                  command->pid()));

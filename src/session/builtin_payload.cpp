@@ -1,8 +1,8 @@
 #include "session/code_facts.hpp"
+#include "session/left_out.hpp"
+#include "session/own_pids.hpp"
 #include "session/payload.hpp"
 #include "session/sums.hpp"
-
-#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -30,6 +30,7 @@ public:
     return {};
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
+  void set_filter(const ProgramFilter& filter) override { filter_ = filter; }
 
   Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
     cookies_ = hands_over_cookie(mechanism, features_);
@@ -37,7 +38,10 @@ public:
     CodeReaders readers(request_.target_options.debug_places);
     std::vector<CodeFacts> facts;
     for (const ProbePoint& point : points) facts.push_back(readers.facts_of(point));
-    auto plan = InspectionPlan::make(request_.inspection, points, facts);
+    Inspection inspection = request_.inspection;
+    inspection.filters = filter_.filters;
+    inspection.user = filter_.user;
+    auto plan = InspectionPlan::make(inspection, points, facts);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
@@ -46,7 +50,9 @@ public:
                                          .shared_places = shared_places(mechanism, points),
                                          .probes = static_cast<std::uint32_t>(points.size()),
                                          .variants = plan_.variants(),
-                                         .variant_of = plan_.variant_of()});
+                                         .variant_of = plan_.variant_of(),
+                                         .processes = filter_.processes,
+                                         .cgroup = filter_.cgroup});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
     return {};
@@ -71,10 +77,13 @@ public:
   }
   bool drain(const Visit& visit) override {
     return program_->drain([&](Bytes record) {
-      const auto event = plan_.decode(record, points_);
-      if (event) return visit(*event);
-      ++corrupt_;
-      return true;
+      auto event = plan_.decode(record, points_);
+      if (!event) {
+        ++corrupt_;
+        return true;
+      }
+      event->ns_pid = own_pids_.of(event->pid, event->time_ns);
+      return visit(*event);
     });
   }
   std::uint64_t corrupt() const override { return corrupt_; }
@@ -88,10 +97,11 @@ public:
                                                          : counts.entries + counts.returns);
     return result;
   }
-  std::string explain_left_out(std::size_t point) const override {
-    const std::uint64_t left_out = program_->counts()[point].left_out;
-    if (left_out == 0) return {};
-    return fmt::format("called {} times, but --if held for none of them", left_out);
+  std::vector<std::string> explain_left_out(std::size_t /*points*/) const override {
+    std::vector<std::string> result;
+    for (const ProbeCounts& counts : program_->counts())
+      result.push_back(uprobectl::explain_left_out(counts, request_.inspection));
+    return result;
   }
   void tell_sums(Sums::Time now, Sink& sink) override {
     if (sums_) sums_->tell(now, sink);
@@ -120,6 +130,8 @@ private:
   std::optional<BuiltinProgram> program_;
   std::optional<Sums> sums_; // where they are asked for
   std::span<const ProbePoint> points_;
+  ProgramFilter filter_;
+  OwnPids own_pids_;
   std::uint64_t corrupt_ = 0;
 };
 

@@ -27,6 +27,14 @@ struct PlannedSite {
   std::optional<FileOffset> return_instruction = {};
 };
 
+// Whose hits the program is to look at; those of others it passes over.
+struct ProgramFilter {
+  unsigned filters = 0; // FILTER_… of bpf/record.h
+  std::uint32_t user = 0;
+  int processes = -1; // as BuiltinProgram::Settings has them
+  int cgroup = -1;
+};
+
 class Payload {
 public:
   using Visit = std::function<bool(const Event&)>;
@@ -43,6 +51,8 @@ public:
   // Before anything else of the kernel's: afterwards kind() is known.
   virtual Result<void> prepare(const KernelFeatures& features) = 0;
   virtual std::optional<ProgramKind> kind() const = 0; // as MechanismNeeds has it
+  // Before load(); what it names is borrowed. Users' programs filter themselves.
+  virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
   // Loads the programs for the mechanism. May be asked again with fewer points; these are borrowed.
   virtual Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) = 0;
@@ -61,8 +71,10 @@ public:
   // By point, exact; nothing where it is not known.
   virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
                                                          std::size_t points) const = 0;
-  // Why a silent probe was hit, and yet not; empty where there is nothing to say.
-  virtual std::string explain_left_out(std::size_t /*point*/) const { return {}; }
+  // By point, why hits were seen and yet nothing was shown; empty where there is nothing to say.
+  virtual std::vector<std::string> explain_left_out(std::size_t points) const {
+    return std::vector<std::string>(points);
+  }
   // The counts and histograms that were asked for.
   virtual void tell_sums(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
   // The maps that were asked for, at the end.

@@ -42,7 +42,7 @@ void Pump::tell_lost() {
 }
 
 void Pump::wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
-                const ProcessWatch& processes) {
+                const ProcessChoice& processes) {
   // Asked for nothing, a descriptor still tells that its reader is gone.
   const short room = out_.pending() > 0 ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = room, .revents = 0},
@@ -53,8 +53,9 @@ void Pump::wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
 }
 
-AttachOutcome::Ending Pump::run(std::optional<Clock::time_point> deadline, SignalWatch& signals,
-                                ProcessWatch& processes) {
+AttachOutcome::Ending Pump::run(std::optional<Time> deadline, SignalWatch& signals,
+                                ProcessChoice& processes,
+                                const std::function<void(Time)>& meanwhile) {
   using Ending = AttachOutcome::Ending;
   auto next_sums = Clock::now() + interval_.value_or(std::chrono::nanoseconds());
   for (;;) {
@@ -67,6 +68,8 @@ AttachOutcome::Ending Pump::run(std::optional<Clock::time_point> deadline, Signa
     if (full()) return Ending::max_events;
     if (signals.arrived()) return Ending::signal;
     const auto now = Clock::now();
+    processes.look(now);
+    meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
     if (interval_ && now >= next_sums) {
       payload_.tell_sums(now, sink_);

@@ -1,8 +1,7 @@
 // Moves events from the payload to the sink until something ends the run.
 #pragma once
 
-#include "session/payload.hpp"
-#include "session/watch.hpp"
+#include "session/process_choice.hpp"
 
 namespace uprobectl {
 
@@ -18,9 +17,12 @@ public:
       : payload_(payload), out_(out), sink_(sink), max_events_(request.max_events),
         interval_(request.interval) {}
 
-  // Until the deadline (nothing: none) or whatever else comes first.
-  AttachOutcome::Ending run(std::optional<std::chrono::steady_clock::time_point> deadline,
-                            SignalWatch& signals, ProcessWatch& processes);
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Until the deadline (nothing: none) or whatever else comes first. `meanwhile` is called every
+  // few tens of milliseconds.
+  AttachOutcome::Ending run(std::optional<Time> deadline, SignalWatch& signals,
+                            ProcessChoice& processes, const std::function<void(Time)>& meanwhile);
 
   // What is still in the buffers, once no probe can add to it. False if the reader of the output
   // has stalled and not all could be written.
@@ -34,7 +36,7 @@ private:
   bool drain_once(); // true if more may be waiting
   void tell_lost();
   void wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
-            const ProcessWatch& processes);
+            const ProcessChoice& processes);
 
   Payload& payload_;
   OutputBuffer& out_;

@@ -44,37 +44,24 @@ std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSur
   return facts;
 }
 
+// Over nobody there is nothing to survey; over no pids it would be over all processes.
+std::vector<MappingSurvey> surveys_of(const RunEnd& end) {
+  if (!end.nobody.empty()) return std::vector<MappingSurvey>(end.points.size());
+  return survey_points(end.points, end.pids);
+}
+
+// "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s"
+std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
+  const std::string time = format_duration(rounded(end.duration));
+  if (!end.only_counted)
+    return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
+                       summary.lost);
+  std::uint64_t hits = 0;
+  for (const auto& each : end.hits) hits += each.value_or(0);
+  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
+}
+
 } // namespace
-
-std::string format_duration(std::chrono::nanoseconds duration) {
-  using namespace std::chrono;
-  const auto ns = duration.count();
-  const auto with_unit = [&](std::int64_t unit, std::string_view name) {
-    std::string text = fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(unit));
-    while (text.ends_with('0')) text.pop_back();
-    if (text.ends_with('.')) text.pop_back();
-    return text + std::string(name);
-  };
-  constexpr std::int64_t second = 1'000'000'000;
-  if (ns >= 60 * second && ns % (60 * second) == 0) return with_unit(60 * second, "m");
-  if (ns >= second) return with_unit(second, "s");
-  if (ns >= 1'000'000) return with_unit(1'000'000, "ms");
-  if (ns >= 1000) return with_unit(1000, "us");
-  return with_unit(1, "ns");
-}
-
-std::string start_line(const AttachRequest& request, std::size_t functions, std::size_t others) {
-  std::string what = counted(functions, "function", "functions");
-  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
-  if (!request.command.empty() && !request.duration)
-    return fmt::format("probing {} in '{}' until it ends", what, request.command.front());
-  const std::string where = request.pids.empty()
-                                ? std::string("all processes")
-                                : counted(request.pids.size(), "process", "processes");
-  if (!request.duration) return fmt::format("probing {} in {} until ctrl-c", what, where);
-  return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
-                     format_duration(*request.duration));
-}
 
 void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
   for (const ProbePoint& point : points)
@@ -84,7 +71,7 @@ void show_instructions(std::span<const ProbePoint> points, const Reporter& repor
 }
 
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
-  std::vector<MappingSurvey> surveys = survey_points(end.points, end.pids);
+  std::vector<MappingSurvey> surveys = surveys_of(end);
   add_earlier(surveys, end.earlier);
   const std::vector<SilenceFacts> facts = facts_of(end, surveys);
 
@@ -94,15 +81,25 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                         .probes_hit = 0,
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
+  std::size_t shown_nothing = 0;
   for (std::size_t i = 0; i < end.points.size(); ++i) {
     ProbeRecord record{.point = &end.points[i],
                        .hits = end.hits[i],
                        .processes_mapping = surveys[i].executable.size(),
                        .reason = std::nullopt};
+    const std::string left_out = i < end.left_out.size() ? end.left_out[i] : std::string();
     if (end.hits[i] > 0) {
       ++summary.probes_hit;
+      if (!left_out.empty()) {
+        record.reason = left_out;
+        if (++shown_nothing <= most_silent_lines)
+          reporter.warning(
+              fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
+      }
     } else if (end.hits[i] == 0) {
-      record.reason = explain_silence(surveys[i], end.pids, facts[i]);
+      record.reason = !left_out.empty()     ? left_out
+                      : !end.nobody.empty() ? end.nobody
+                                            : explain_silence(surveys[i], end.pids, facts[i]);
       if (++summary.probes_silent <= most_silent_lines)
         reporter.warning(
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
@@ -119,9 +116,8 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     reporter.warning(
         fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));
   sink.summary(summary);
-  reporter.status(fmt::format(
-      "{} in {}, {} lost, {} of {} probes hit", counted(summary.events, "event", "events"),
-      format_duration(rounded(end.duration)), summary.lost, summary.probes_hit, end.points.size()));
+  reporter.status(fmt::format("{}, {} of {} probes hit", what_came(end, summary),
+                              summary.probes_hit, end.points.size()));
 }
 
 } // namespace uprobectl

@@ -21,11 +21,14 @@ struct RunEnd {
   std::span<const pid_t> pids;
   std::vector<std::optional<std::uint64_t>> hits; // by point; nothing: not known
   std::span<const MappingSurvey> earlier;         // by point, or empty
+  std::string nobody = {};                // why there are no pids, though not everybody is probed
+  std::vector<std::string> left_out = {}; // by point, or empty: Payload::explain_left_out()
+  bool only_counted = false;              // no events were asked for
   PumpState pumped;
   std::uint64_t corrupt = 0; // records that could not be decoded
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
-  bool follows_children = false;                  // of pids: all are probed
+  bool follows_children = false;                  // no descendant of the pids is left out
   std::span<const std::string> debug_places = {}; // --debug-dir
 };
 

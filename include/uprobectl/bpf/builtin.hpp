@@ -12,9 +12,10 @@ namespace uprobectl {
 // Sums that the program keeps in the kernel, exact even where events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;  // where calls are paired: those whose entry was seen
-  std::uint64_t left_out = 0; // hits that a condition or the least latency left out
-  std::uint64_t unpaired = 0; // returns whose entry was not seen, or was forgotten
+  std::uint64_t returns = 0;   // where calls are paired: those whose entry was seen
+  std::uint64_t left_out = 0;  // hits that a condition or the least latency left out
+  std::uint64_t unpaired = 0;  // returns whose entry was not seen, or was forgotten
+  std::uint64_t of_others = 0; // hits in processes that a filter passed over
 };
 
 struct ProcessCount {

@@ -147,7 +147,8 @@ enum probe_counter {
   COUNTED_RETURNS = 1,
   COUNTED_OUT = 2,      /* hits that a condition or the least latency left out */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was forgotten */
-  PROBE_COUNTERS = 4
+  COUNTED_OTHERS = 4,   /* hits in processes that a filter passed over */
+  PROBE_COUNTERS = 5
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];

@@ -152,8 +152,12 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
 }
 
 static __always_inline int at_entry(struct registers* regs) {
-  if (!armed || !is_wanted()) return 0;
+  if (!armed) return 0;
   __u64 number = own_number(regs);
+  if (!is_wanted()) {
+    count(number, COUNTED_OTHERS);
+    return 0;
+  }
   if (!conditions_hold(regs, AT_ENTRY)) {
     count(number, COUNTED_OUT);
     return 0;
@@ -171,8 +175,12 @@ static __always_inline int at_entry(struct registers* regs) {
 
 // `taken`: what the return has taken from the stack already.
 static __always_inline int at_return(struct registers* regs, __u64 taken) {
-  if (!armed || !is_wanted()) return 0;
+  if (!armed) return 0;
   __u64 number = own_number(regs);
+  if (!is_wanted()) {
+    count(number, COUNTED_OTHERS);
+    return 0;
+  }
   if (settings.flags & PAIR_CALLS) {
     end_call(regs, number, taken);
     return 0;

@@ -1,0 +1,34 @@
+// Keeps a set of processes true to names that the kernel does not see: those in argv[0].
+#pragma once
+
+#include "uprobectl/bpf/process_set.hpp"
+
+#include <chrono>
+
+namespace uprobectl {
+
+class NamedProcesses {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  NamedProcesses(std::vector<std::string> names, bool follow)
+      : names_(std::move(names)), follow_(follow) {}
+
+  // Adds all that run now; the set has been started for the same names.
+  void scan(ProcessSet& set);
+  // Looks at those that were renamed since, and a second time a little later.
+  void look(ProcessSet& set, Time now);
+
+private:
+  void judge(ProcessSet& set, pid_t pid) const;
+
+  std::vector<std::string> names_;
+  bool follow_;
+  std::uint64_t missed_ = 0;
+  std::vector<std::pair<Time, pid_t>> again_; // in order of time
+};
+
+// Adds the descendants of a member, those that are made meanwhile included.
+void add_family(ProcessSet& set, pid_t pid);
+
+} // namespace uprobectl

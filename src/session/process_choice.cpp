@@ -1,0 +1,193 @@
+#include "session/process_choice.hpp"
+
+#include "resolve/android.hpp"
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace uprobectl {
+
+namespace {
+
+// How often it is asked whether a family has ended.
+constexpr std::chrono::milliseconds between_counts{20};
+
+// A longer name is no comm, by which the kernel itself sees a process begin.
+constexpr std::size_t longest_comm = 15;
+
+std::string quoted(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  return text;
+}
+
+void keep_common(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> others) {
+  std::ranges::sort(others);
+  if (!pids) {
+    pids = std::move(others);
+    return;
+  }
+  std::erase_if(*pids, [&](pid_t pid) { return !std::ranges::binary_search(others, pid); });
+}
+
+} // namespace
+
+Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
+                                                const Reporter& reporter) {
+  std::vector<pid_t> pids = request.pids;
+  for (const std::string& name : request.names)
+    for (const pid_t pid : processes_named(name))
+      if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
+  if (!pids.empty() || request.names.empty()) return pids;
+  if (request.target == "*")
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("no process named {} runs", quoted(request.names))}
+            .hint("the TARGET '*' means the files of processes that run already"));
+  if (!request.target.empty())
+    reporter.warning(fmt::format("no process named {} runs yet: {} is looked up without it",
+                                 quoted(request.names), request.target));
+  return pids;
+}
+
+Result<ProcessChoice> ProcessChoice::start(const AttachRequest& request, ProcessWatch running,
+                                           const Reporter& reporter) {
+  ProcessChoice choice(request);
+  if (request.cgroup) {
+    auto group = ControlGroup::open(*request.cgroup);
+    if (!group) return fail(std::move(group).error());
+    choice.group_ = std::move(*group);
+  }
+  if (auto found = choice.find_user(reporter); !found) return fail(std::move(found).error());
+  if (!request.all_processes) {
+    const bool ends = !request.pids.empty() && request.names.empty();
+    if (!request.names.empty() || request.follow) {
+      choice.family_ends_ = ends;
+      if (auto watched = choice.watch(reporter); !watched) return fail(std::move(watched).error());
+    } else {
+      choice.link_pids_ = request.pids;
+      if (ends) choice.running_ = std::move(running);
+    }
+  }
+  choice.first_known_ = choice.known();
+  if (choice.filter().filters != 0 && choice.link_pids_.empty())
+    reporter.status("the program picks the processes: others that call these functions stop at the "
+                    "probes, too, and are passed over");
+  return choice;
+}
+
+Result<void> ProcessChoice::find_user(const Reporter& reporter) {
+  user_ = request_->user;
+  if (!request_->target_options.app || request_->all_processes) return {};
+  const std::string& package = *request_->target_options.app;
+  const auto user = user_of_package(package);
+  if (!user) return fail(user.error());
+  if (request_->user && *request_->user != user->id) {
+    const bool of_other = std::ranges::find(user->others, *request_->user) != user->others.end();
+    if (of_other) return {}; // --uid says which of the device's users is meant
+    return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
+                                                    user->id, *request_->user)}
+                    .hint("leave out --uid"));
+  }
+  user_ = user->id;
+  reporter.detail(fmt::format("{} runs as user {}", package, user->id));
+  if (!user->others.empty() && !request_->user)
+    reporter.warning(fmt::format("{} also belongs to other users of the device: as {} it is not "
+                                 "probed; choose with --uid",
+                                 package, fmt::join(user->others, ", ")));
+  return {};
+}
+
+Result<void> ProcessChoice::watch(const Reporter& reporter) {
+  if (!in_initial_pid_namespace())
+    return fail(
+        Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
+            .hint("this one has pids of its own (a pid namespace): run uprobectl on the "
+                  "host, or give pids with -p and without --follow"));
+  auto set = ProcessSet::start({.names = request_->names, .follow = request_->follow});
+  if (!set) return fail(std::move(set).error());
+  set_ = std::move(*set);
+  for (const pid_t pid : request_->pids) {
+    if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
+    if (request_->follow) add_family(*set_, pid);
+  }
+  if (request_->names.empty()) return {};
+  named_.emplace(request_->names, request_->follow);
+  named_->scan(*set_);
+  for (const std::string& name : request_->names) {
+    if (processes_named(name).empty())
+      reporter.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
+    if (name.size() > longest_comm)
+      reporter.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
+                                  "name: of a process that begins the first calls may be missed",
+                                  name, longest_comm));
+  }
+  return {};
+}
+
+ProgramFilter ProcessChoice::filter() const {
+  ProgramFilter filter;
+  if (set_) {
+    filter.filters |= FILTER_BY_PROCESS;
+    filter.processes = set_->map_fd();
+  }
+  if (user_) {
+    filter.filters |= FILTER_BY_USER;
+    filter.user = *user_;
+  }
+  if (group_) {
+    filter.filters |= FILTER_BY_CGROUP;
+    filter.cgroup = group_->fd();
+  }
+  return filter;
+}
+
+void ProcessChoice::look(std::chrono::steady_clock::time_point now) {
+  if (named_) named_->look(*set_, now);
+}
+
+bool ProcessChoice::all_gone() {
+  if (running_) return running_->all_gone();
+  if (!family_ends_) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_count_) return false;
+  next_count_ = now + between_counts;
+  return set_->members().empty();
+}
+
+void ProcessChoice::add_to(std::vector<pollfd>& polled) const {
+  if (running_) running_->add_to(polled);
+  if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
+}
+
+bool ProcessChoice::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
+
+std::vector<pid_t> ProcessChoice::known() const {
+  std::optional<std::vector<pid_t>> now;
+  if (!link_pids_.empty()) keep_common(now, link_pids_);
+  if (set_) keep_common(now, set_->members());
+  if (user_) keep_common(now, processes_of_user(*user_));
+  if (group_) keep_common(now, group_->processes());
+  std::vector<pid_t> all = now.value_or(std::vector<pid_t>());
+  for (const pid_t pid : first_known_)
+    if (std::ranges::find(all, pid) == all.end()) all.push_back(pid);
+  return all;
+}
+
+bool ProcessChoice::leaves_children_out() const {
+  return !request_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+}
+
+std::string ProcessChoice::nobody() const {
+  if (set_ && !request_->names.empty())
+    return fmt::format("no process named {} runs", quoted(request_->names));
+  if (request_->target_options.app && !request_->all_processes)
+    return fmt::format("no process of {} runs", *request_->target_options.app);
+  if (group_) return fmt::format("no such process runs in {}", group_->path());
+  if (user_) return fmt::format("no such process of user {} runs", *user_);
+  return "none of the processes runs";
+}
+
+} // namespace uprobectl

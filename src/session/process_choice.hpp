@@ -1,0 +1,57 @@
+// Who is probed: by what the probes' links filter, by what the program does, and who that is now.
+#pragma once
+
+#include "session/control_group.hpp"
+#include "session/named_processes.hpp"
+#include "session/payload.hpp"
+#include "session/watch.hpp"
+
+namespace uprobectl {
+
+// The processes whose mappings say what TARGET means. Warns where there is none of a name.
+Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
+                                                const Reporter& reporter);
+
+class ProcessChoice {
+public:
+  // Of a request with a command its process is the only one of the pids. `running` watches the
+  // pids. From here on no process that begins is missed.
+  static Result<ProcessChoice> start(const AttachRequest& request, ProcessWatch running,
+                                     const Reporter& reporter);
+
+  // By these alone links filter; empty: probes go to all processes.
+  const std::vector<pid_t>& link_pids() const { return link_pids_; }
+  ProgramFilter filter() const;
+
+  // To be called often while the run lasts.
+  void look(std::chrono::steady_clock::time_point now);
+  // The last one has ended that there can be; false for ever where others may come.
+  bool all_gone();
+  void add_to(std::vector<pollfd>& polled) const;
+
+  bool is_everybody() const; // nothing restricts the run
+  // Those that are, or were when it began; empty for everybody.
+  std::vector<pid_t> known() const;
+  // Whether a process that is probed can have children that are not.
+  bool leaves_children_out() const;
+  // "no process named 'x' runs": why known() is empty where the run is restricted.
+  std::string nobody() const;
+
+private:
+  explicit ProcessChoice(const AttachRequest& request) : request_(&request) {}
+  Result<void> find_user(const Reporter& reporter);
+  Result<void> watch(const Reporter& reporter);
+
+  const AttachRequest* request_;
+  std::vector<pid_t> link_pids_;
+  std::optional<ProcessWatch> running_; // where the end of the pids is that of the run
+  std::optional<ProcessSet> set_;
+  std::optional<NamedProcesses> named_;
+  bool family_ends_ = false; // the run ends with the last member of the set
+  std::chrono::steady_clock::time_point next_count_;
+  std::optional<uid_t> user_;
+  std::optional<ControlGroup> group_;
+  std::vector<pid_t> first_known_;
+};
+
+} // namespace uprobectl
