@@ -74,10 +74,9 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
     if (const auto option = filtered_by_program(request)) {
       Error error = parser.usage_error(*option + " is for the built-in program: programs of yours "
                                                  "filter themselves");
-      error.hints.insert(
-          error.hints.begin(),
-          {"give pids with -p, by which the kernel filters",
-           "or add --all-processes, so that -p and --app only say what TARGET means"});
+      error.hints.insert(error.hints.begin(),
+                         "give pids with -p, by which the kernel filters, or add --all-processes, "
+                         "and -p and --app only say what TARGET means");
       return fail(std::move(error));
     }
 

@@ -3,14 +3,16 @@
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace uprobectl {
 
 namespace {
 
-// After an execve the arguments are there within microseconds; Android's zygote names its child,
-// and then writes the same into the arguments.
-constexpr std::chrono::milliseconds until_arguments{50};
+// When a process is looked at again: after an execve the arguments are there within microseconds;
+// Android's zygote names its child, and then writes the same into the arguments.
+constexpr std::array until_arguments = {std::chrono::milliseconds(2),
+                                        std::chrono::milliseconds(50)};
 
 // What has ended meanwhile needs no place in the set, and for what is too much there is none.
 void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
@@ -50,16 +52,19 @@ void NamedProcesses::judge(ProcessSet& set, pid_t pid) const {
 void NamedProcesses::look(ProcessSet& set, Time now) {
   set.drain([&](const ProcessSet::Renamed& renamed) {
     judge(set, renamed.pid);
-    again_.emplace_back(now + until_arguments, renamed.pid);
+    for (const auto later : until_arguments) again_.emplace(now + later, renamed.pid);
   });
-  const auto later =
-      std::ranges::find_if(again_, [&](const auto& each) { return each.first > now; });
+  const auto later = again_.upper_bound(now);
   for (auto at = again_.begin(); at != later; ++at) judge(set, at->second);
   again_.erase(again_.begin(), later);
   if (const std::uint64_t missed = set.missed(); missed != missed_) {
     missed_ = missed;
     scan(set);
   }
+}
+
+std::optional<NamedProcesses::Time> NamedProcesses::next_look() const {
+  return again_.empty() ? std::nullopt : std::optional(again_.begin()->first);
 }
 
 } // namespace uprobectl

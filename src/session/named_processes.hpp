@@ -4,6 +4,7 @@
 #include "uprobectl/bpf/process_set.hpp"
 
 #include <chrono>
+#include <map>
 
 namespace uprobectl {
 
@@ -16,8 +17,9 @@ public:
 
   // Adds all that run now; the set has been started for the same names.
   void scan(ProcessSet& set);
-  // Looks at those that were renamed since, and a second time a little later.
+  // Looks at those that were renamed since, and twice more a little later.
   void look(ProcessSet& set, Time now);
+  std::optional<Time> next_look() const; // nothing: when there are renames
 
 private:
   void judge(ProcessSet& set, pid_t pid) const;
@@ -25,7 +27,7 @@ private:
   std::vector<std::string> names_;
   bool follow_;
   std::uint64_t missed_ = 0;
-  std::vector<std::pair<Time, pid_t>> again_; // in order of time
+  std::multimap<Time, pid_t> again_;
 };
 
 // Adds the descendants of a member, those that are made meanwhile included.

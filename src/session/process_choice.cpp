@@ -148,6 +148,10 @@ void ProcessChoice::look(std::chrono::steady_clock::time_point now) {
   if (named_) named_->look(*set_, now);
 }
 
+std::optional<std::chrono::steady_clock::time_point> ProcessChoice::next_look() const {
+  return named_ ? named_->next_look() : std::nullopt;
+}
+
 bool ProcessChoice::all_gone() {
   if (running_) return running_->all_gone();
   if (!family_ends_) return false;

@@ -23,8 +23,9 @@ public:
   const std::vector<pid_t>& link_pids() const { return link_pids_; }
   ProgramFilter filter() const;
 
-  // To be called often while the run lasts.
+  // To be called often while the run lasts, by then at the latest.
   void look(std::chrono::steady_clock::time_point now);
+  std::optional<std::chrono::steady_clock::time_point> next_look() const;
   // The last one has ended that there can be; false for ever where others may come.
   bool all_gone();
   void add_to(std::vector<pollfd>& polled) const;

@@ -82,6 +82,7 @@ AttachOutcome::Ending Pump::run(std::optional<Time> deadline, SignalWatch& signa
     auto until = now + longest_wait;
     if (deadline) until = std::min(until, *deadline);
     if (interval_) until = std::min(until, next_sums);
+    if (const auto look = processes.next_look()) until = std::clamp(*look, now, until);
     wait(std::chrono::ceil<std::chrono::milliseconds>(until - now), signals, processes);
   }
 }

@@ -20,6 +20,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
 . "$folder/program_scenarios.sh"
+# shellcheck source=tests/guest/process_scenarios.sh
+. "$folder/process_scenarios.sh"
 # shellcheck source=tests/guest/matrix_scenarios.sh
 . "$folder/matrix_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
@@ -69,6 +71,7 @@ end_scenarios
 refusal_scenarios
 load_scenarios
 program_scenarios
+process_scenarios
 matrix_scenarios
 docs_scenarios
 finish_suite

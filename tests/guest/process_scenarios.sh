@@ -1,0 +1,285 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
+# Whose calls are seen: processes by name, children, users, control groups, pid namespaces. Each
+# scenario copies the workload, so that other processes of the suite are none of its.
+
+process_scenarios() {
+  scenario 'a process by its name, started later, is seen from its first call' probes_by_name
+  scenario 'of two names both are seen, and no third' probes_two_names
+  scenario 'a name in argv[0] is seen, also of a process started later' probes_by_argument
+  scenario 'a name that runs already, and TARGET as it maps it' probes_running_name
+  scenario 'children are followed through fork and exec, others are not' follows_children
+  scenario 'without --follow a child is another process' leaves_children_out
+  scenario 'a followed command ends with the last of its family' ends_with_family
+  scenario 'a run over a process and its children ends when both have' ends_with_followed
+  scenario 'the end of a named process is not that of the run' outlives_named
+  scenario 'only one user is seen' probes_user
+  scenario 'a control group and those below it are seen' probes_cgroup
+  scenario '--all-processes: -p only says what TARGET means' probes_everybody
+  scenario 'what only other processes call is told as such' explains_passed_over
+  scenario 'a call that has not returned is told as such' explains_unreturned
+  scenario '-v says during the run what was not hit' tells_silence_early
+  scenario 'the pid in its own namespace is shown' shows_own_pid
+  scenario 'counts close with hits, not events' closes_with_hits
+}
+
+# Copies under names of their own, of one file: comm is what a program is executed as.
+copy_workload() { # NAME…
+  cp "$FIXTURES/workload" "$1"
+  first=$1
+  shift
+  for other; do ln "$first" "$other"; done
+}
+
+# Runs to its end, some calls of work_six each.
+run_as() { # NAME CALLS
+  "./$1" --calls "$2" >"$1.said" </dev/null || fail "$1 fails"
+}
+
+needs_process_set() {
+  [ -r /sys/kernel/btf/vmlinux ] || skip 'this kernel does not describe its types'
+}
+
+events_of_comm() { # COMM
+  count_records event "comm=$1"
+}
+
+probes_by_name() {
+  needs_process_set
+  copy_workload seen unseen
+  start_attach -j -d 120 -p seen ./seen work_six
+  run_as unseen 7
+  run_as seen 5
+  run_as unseen 7
+  run_as seen 6
+  stop_attach
+  expect_equal 'events of the name' 11 "$(events_of_comm seen)"
+  expect_equal 'events' 11 "$(count_records event)"
+  # The first call passes 1, 2, …
+  expect_equal 'first calls' 2 "$(arguments_of_entries | grep -c '^arg0 0x1 ')"
+  expect_equal 'hits' 11 "$(records probe | field hits)"
+  file_says err "no process named 'seen' runs yet: waiting for it" || fail 'it does not say that it waits'
+  file_says err 'others that call these functions stop at the probes' || fail 'the cost is not told'
+  file_says err "^probing 1 function in all processes named 'seen' for" || fail 'start line'
+}
+
+probes_two_names() {
+  needs_process_set
+  copy_workload one two three
+  start_attach -j -d 120 -p one,two ./one work_six
+  for name in one two three; do run_as $name 4; done
+  stop_attach
+  expect_equal 'events of one' 4 "$(events_of_comm one)"
+  expect_equal 'events of two' 4 "$(events_of_comm two)"
+  expect_equal 'events' 8 "$(count_records event)"
+}
+
+# Busybox has no exec -a: a symbolic link's name is argv[0], and comm, too; the comm of a program
+# longer than 15 bytes is cut, so that only its argv[0] is the name.
+probes_by_argument() {
+  needs_process_set
+  copy_workload a-name-longer-than-comm a-name-longer-other
+  start_attach -j -d 120 -p a-name-longer-than-comm ./a-name-longer-than-comm work_six
+  start_program target ./a-name-longer-than-comm --wait --hold --calls 3
+  start_program other ./a-name-longer-other --wait --hold --calls 9
+  other_pid=$started_pid
+  sleep 0.5 # the arguments are looked at moments after it was executed
+  let_it_call other "$other_pid"
+  let_it_call target "$(sed -n 's/^ready //p' target)"
+  stop_attach
+  expect_equal 'events' 3 "$(count_records event)"
+  expect_equal 'events of the other' 0 "$(count_records event "pid=$other_pid")"
+}
+
+probes_running_name() {
+  needs_process_set
+  mkdir elsewhere
+  copy_workload elsewhere/running
+  start_program target elsewhere/running --wait --hold --calls 5
+  # Neither in this folder nor in PATH: it is found because the process maps it.
+  start_attach -j -d 120 -p running running work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 5 "$(count_records event "pid=$started_pid")"
+  expect_equal 'file' "$scratch/elsewhere/running" "$(records probe | field file)"
+}
+
+# A shell that waits for a file, then executes the workload as a child and as itself.
+start_parent() { # NAME
+  cat >parent.sh <<'EOF'
+echo "ready $$"
+until [ -e go ]; do sleep 0.05; done
+./child --calls 5 >/dev/null
+(./child --calls 6 >/dev/null; true)
+exec ./child --calls 7
+EOF
+  start_program parent sh parent.sh
+}
+
+follows_children() {
+  needs_process_set
+  copy_workload child stranger
+  start_parent
+  start_attach -j -d 120 --follow -p "$started_pid" ./child work_six
+  run_as stranger 9
+  : >go
+  wait_until 60 file_says parent '^done' || fail 'the parent does not end'
+  attach_ends_with 0
+  expect_equal 'events' 18 "$(count_records event comm=child)"
+  expect_equal 'all events' 18 "$(count_records event)"
+  expect_equal 'processes' 3 "$(records event | field pid | sort -u | wc -l | tr -d ' ')"
+  expect_equal 'first calls' 3 "$(arguments_of_entries | grep -c '^arg0 0x1 ')"
+}
+
+leaves_children_out() {
+  copy_workload child
+  start_parent
+  start_attach -j -d 120 -p "$started_pid" ./child work_six
+  : >go
+  attach_ends_with 0
+  expect_equal 'events' 7 "$(count_records event)"
+}
+
+ends_with_family() {
+  needs_process_set
+  copy_workload child
+  # The command ends at once and leaves a child.
+  start_attach -j --follow ./child work_six -- sh -c '(sleep 1; ./child --calls 4) >left 2>&1 &'
+  attach_ends_with 0
+  expect_equal 'events' 4 "$(count_records event)"
+  file_says err "in 'sh' and its children until the last has ended" || fail 'start line'
+}
+
+ends_with_followed() {
+  needs_process_set
+  copy_workload child
+  start_parent
+  parent=$started_pid
+  start_attach -j -d 120 --follow -p "$parent" ./child work_six
+  kill -KILL "$parent"
+  attach_ends_with 0
+}
+
+outlives_named() {
+  needs_process_set
+  copy_workload again
+  start_program target ./again --wait --hold --calls 2
+  start_attach -j -d 120 -p again ./again work_six
+  let_it_call target "$started_pid"
+  kill -KILL "$started_pid"
+  sleep 0.5
+  [ ! -s status ] || fail 'the run has ended'
+  run_as again 3
+  stop_attach
+  expect_equal 'events' 5 "$(count_records event)"
+}
+
+probes_user() {
+  copy_workload program
+  chmod 755 . .. program
+  start_attach -j -d 120 --uid 1000 ./program work_six
+  run_as program 9
+  "$FIXTURES/as-user" 1000 - ./program --calls 5 >said 2>&1 || fail "$(cat said)"
+  "$FIXTURES/as-user" 1001 - ./program --calls 6 >said 2>&1 || fail "$(cat said)"
+  stop_attach
+  expect_equal 'events' 5 "$(count_records event)"
+  file_says err 'in all processes of user 1000 for' || fail 'start line'
+}
+
+find_cgroup2() {
+  cgroup2=$(sed -n 's/.* \([^ ]*\) [^ ]* .*- cgroup2 .*/\1/p' /proc/self/mountinfo | head -n 1)
+  [ -z "$cgroup2" ] || return 0
+  cgroup2=$scratch/cgroup2
+  mkdir "$cgroup2"
+  mount -t cgroup2 none "$cgroup2" || skip 'cgroup2 cannot be mounted'
+  mounted=yes
+}
+
+probes_cgroup() {
+  mounted=
+  find_cgroup2
+  group=$cgroup2/uprobectl-test-$$
+  mkdir -p "$group/below" 2>/dev/null || skip 'no control group can be made'
+  copy_workload program
+  start_attach -j -d 120 --cgroup "uprobectl-test-$$" ./program work_six
+  run_as program 9
+  sh -c 'echo $$ >"$1/cgroup.procs" && exec ./program --calls 4' sh "$group" >said 2>&1 || fail "$(cat said)"
+  sh -c 'echo $$ >"$1/cgroup.procs" && exec ./program --calls 3' sh "$group/below" >said 2>&1 || fail "$(cat said)"
+  stop_attach
+  expect_equal 'events' 7 "$(count_records event)"
+  rmdir "$group/below" "$group"
+  [ -z "$mounted" ] || umount "$cgroup2"
+}
+
+probes_everybody() {
+  mkdir elsewhere
+  copy_workload elsewhere/mapped
+  start_program target elsewhere/mapped --wait --hold --calls 2
+  start_attach -j -d 120 --all-processes -p "$started_pid" mapped work_six
+  let_it_call target "$started_pid"
+  kill -KILL "$started_pid"
+  elsewhere/mapped --calls 3 >said || fail 'the workload fails'
+  sleep 0.3
+  [ ! -s status ] || fail 'the run has ended with the process'
+  stop_attach
+  expect_equal 'events' 5 "$(count_records event)"
+  file_says err 'in all processes for' || fail 'start line'
+}
+
+explains_passed_over() {
+  copy_workload program
+  start_attach -j -d 120 --uid 4242 ./program work_six
+  run_as program 3
+  stop_attach
+  expect_equal 'reason' 'called 3 times, but by none of the processes that are probed' \
+    "$(records probe | field reason)"
+  expect_equal 'hits' 0 "$(records probe | field hits)"
+}
+
+# main of a program that holds.
+explains_unreturned() {
+  copy_workload program
+  start_attach -j -d 120 --latency ./program main
+  start_program target ./program --calls 1 --wait --hold
+  stop_attach
+  expect_equal 'reason' 'called once, but has not returned yet' "$(records probe | field reason)"
+  expect_equal 'status' hit "$(records probe | field status)"
+}
+
+tells_silence_early() {
+  copy_workload program
+  start_program target ./program --wait --hold
+  start_attach -v -d 120 -p "$started_pid" ./program work_six
+  wait_until 20 file_says err "work_six: not hit so far: mapped by process $started_pid (program), but not called" ||
+    fail 'no reason is given'
+  stop_attach
+}
+
+shows_own_pid() {
+  unshare -pf true 2>/dev/null || skip 'no unshare'
+  copy_workload program
+  start_attach -j -d 120 ./program work_six
+  # It holds, and so is there when it is asked about; the namespace's first process is 1.
+  unshare -pf ./program --wait --hold --calls 2 </dev/null >target 2>&1 &
+  echo $! >>"$scratch/pids"
+  wait_until 30 file_says target '^ready' || fail 'it does not get ready'
+  inner=$(grep -lx program /proc/[0-9]*/comm | cut -d / -f 3 | tail -n 1)
+  echo "$inner" >>"$scratch/pids"
+  let_it_call target "$inner"
+  "./program" --calls 1 --hold </dev/null >outside 2>&1 &
+  outer=$!
+  echo "$outer" >>"$scratch/pids"
+  wait_until 30 file_says outside '^done' || fail 'the other does not call'
+  sleep 0.3
+  stop_attach
+  expect_equal 'own pids inside' 1 "$(records event "pid=$inner" | field ns_pid | sort -u)"
+  expect_equal 'own pids outside' "$outer" "$(records event "pid=$outer" | field ns_pid | sort -u)"
+}
+
+closes_with_hits() {
+  copy_workload program
+  start_attach -j -d 120 --count ./program work_six work_count
+  run_as program 40
+  stop_attach
+  file_says err '^80 hits counted in .*, 2 of 2 probes hit$' || fail "$(tail -n 1 err)"
+}

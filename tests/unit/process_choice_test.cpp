@@ -1,0 +1,93 @@
+#include "session/control_group.hpp"
+#include "session/left_out.hpp"
+#include "session/own_pids.hpp"
+#include "session/report.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace std::chrono_literals;
+
+TEST_CASE("cgroup2 is found among the mounts, wherever it is") {
+  CHECK(cgroup2_mount("25 30 0:23 / /proc rw shared:12 - proc proc rw\n"
+                      "36 35 0:31 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 "
+                      "rw\n") == "/sys/fs/cgroup/unified");
+  CHECK(cgroup2_mount("36 35 0:31 / /mnt/a\\040b rw - cgroup2 none rw") == "/mnt/a b");
+  CHECK(cgroup2_mount("36 35 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup2 rw,cpu\n") ==
+        std::nullopt);
+  CHECK(cgroup2_mount("36 35\n\n- cgroup2\n") == std::nullopt);
+}
+
+TEST_CASE("a folder that is no control group is refused as such") {
+  const auto group = ControlGroup::open("/proc/self");
+  REQUIRE_FALSE(group);
+  CHECK(group.error().kind == ErrorKind::usage);
+  CHECK(group.error().message == "/proc/self is no control group of cgroup2");
+  const auto absent = ControlGroup::open("/sys/fs/cgroup/no-such-group");
+  REQUIRE_FALSE(absent);
+  CHECK(absent.error().kind == ErrorKind::not_found);
+}
+
+TEST_CASE("what was hit and not shown has a reason") {
+  Inspection inspection;
+  CHECK(explain_left_out({}, inspection).empty());
+  CHECK(explain_left_out({.entries = 1, .left_out = 4}, inspection).empty());
+  CHECK(explain_left_out({.left_out = 4}, inspection) ==
+        "called 4 times, but --if held for none of them");
+  CHECK(explain_left_out({.of_others = 1}, inspection) ==
+        "called once, but by none of the processes that are probed");
+  inspection.pair_calls = true;
+  CHECK(explain_left_out({.entries = 2}, inspection) == "called 2 times, but has not returned yet");
+  CHECK(explain_left_out({.unpaired = 1}, inspection) ==
+        "returned once, from calls that began before it was probed");
+  inspection.min_latency = 1ms;
+  CHECK(explain_left_out({.entries = 5, .left_out = 5}, inspection) ==
+        "called 5 times, but --min-latency was reached for none of them");
+  CHECK(explain_left_out({.entries = 5, .returns = 1, .left_out = 4}, inspection).empty());
+}
+
+TEST_CASE("the pid a process has for itself is remembered, also when it has ended") {
+  OwnPids pids;
+  const auto self = static_cast<std::uint32_t>(::getpid());
+  const auto status = std::filesystem::exists("/proc/self/status");
+  REQUIRE(status);
+  // In a pid namespace of its own the kernel's pids are not those of /proc.
+  const bool initial = std::filesystem::read_symlink("/proc/self/ns/pid") == "pid:[4026531836]";
+  CHECK(pids.of(self, 1) == (initial ? std::optional(self) : std::nullopt));
+  CHECK(pids.of(0x7ffffffe, 1) == std::nullopt); // beyond every pid there can be
+}
+
+TEST_CASE("the start line says which processes are probed") {
+  AttachRequest request;
+  request.names = {"nginx"};
+  CHECK(start_line(request, 1, 0) ==
+        "probing 1 function in all processes named 'nginx' until ctrl-c");
+  request.pids = {7, 8};
+  request.names = {"nginx", "php"};
+  request.follow = true;
+  CHECK(start_line(request, 1, 0) ==
+        "probing 1 function in 2 processes and all named 'nginx' or 'php' and their children until "
+        "ctrl-c");
+  request.names = {};
+  request.pids = {7};
+  CHECK(start_line(request, 1, 0) ==
+        "probing 1 function in 1 process and its children until ctrl-c");
+  request.command = {"make"};
+  CHECK(start_line(request, 1, 0) ==
+        "probing 1 function in 'make' and its children until the last has ended");
+  request.duration = 2s;
+  CHECK(start_line(request, 1, 0) == "probing 1 function in 'make' and its children for 2s (ctrl-c "
+                                     "ends earlier, -d forever)");
+  request = {};
+  request.user = 1000;
+  request.cgroup = "user.slice";
+  CHECK(start_line(request, 1, 0) ==
+        "probing 1 function in all processes of user 1000 in user.slice until ctrl-c");
+  request = {};
+  request.target_options.app = "com.foo";
+  CHECK(start_line(request, 1, 0) == "probing 1 function in all processes of com.foo until ctrl-c");
+  request.all_processes = true;
+  CHECK(start_line(request, 1, 0) == "probing 1 function in all processes until ctrl-c");
+}

@@ -1,0 +1,32 @@
+#include "../../src/cli/numbers.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace uprobectl::cli;
+
+TEST_CASE("-p takes pids and names, in lists and several times, each once") {
+  const auto words = parse_processes({"12,nginx", "php-fpm: master,12", "7", "nginx"});
+  REQUIRE(words);
+  CHECK(words->pids == std::vector<pid_t>{12, 7});
+  CHECK(words->names == std::vector<std::string>{"nginx", "php-fpm: master"});
+}
+
+TEST_CASE("a name of -p has something in it that is no digit") {
+  const auto words = parse_processes({"7zip,com.foo:remote,-bash"});
+  REQUIRE(words);
+  CHECK(words->pids.empty());
+  CHECK(words->names == std::vector<std::string>{"7zip", "com.foo:remote", "-bash"});
+}
+
+TEST_CASE("what -p cannot mean is refused and named") {
+  const auto message = [](const char* list) {
+    const auto words = parse_processes({list});
+    return words ? std::string("taken") : words.error().message;
+  };
+  CHECK(message("0") == "'0' is no pid");
+  CHECK(message("12,99999999999") == "'99999999999' is no pid");
+  CHECK(message("") == "'' is no pid, name or list of them");
+  CHECK(message("nginx,") == "'nginx,' is no pid, name or list of them");
+  CHECK(message("1,,2") == "'1,,2' is no pid, name or list of them");
+}
