@@ -66,7 +66,8 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
     const auto user = *options.user == "0" ? std::optional<std::uint64_t>(0) //
                                            : parse_count(*options.user);
     if (!user || *user > std::numeric_limits<std::uint32_t>::max())
-      return fail(parser.usage_error("'" + *options.user + "' is no --uid, it is a number"));
+      return fail(
+          parser.usage_error("'" + *options.user + "' is no user id: --uid takes a number"));
     request.user = static_cast<uid_t>(*user);
   }
   if (const auto wrong = contradiction(request)) return fail(parser.usage_error(*wrong));

@@ -257,16 +257,16 @@ tells_silence_early() {
 
 shows_own_pid() {
   unshare -pf true 2>/dev/null || skip 'no unshare'
-  copy_workload program
-  start_attach -j -d 120 ./program work_six
+  copy_workload innermost
+  start_attach -j -d 120 ./innermost work_six
   # It holds, and so is there when it is asked about; the namespace's first process is 1.
-  unshare -pf ./program --wait --hold --calls 2 </dev/null >target 2>&1 &
+  unshare -pf ./innermost --wait --hold --calls 2 </dev/null >target 2>&1 &
   echo $! >>"$scratch/pids"
   wait_until 30 file_says target '^ready' || fail 'it does not get ready'
-  inner=$(grep -lx program /proc/[0-9]*/comm | cut -d / -f 3 | tail -n 1)
+  inner=$(grep -lx innermost /proc/[0-9]*/comm | cut -d / -f 3 | tail -n 1)
   echo "$inner" >>"$scratch/pids"
   let_it_call target "$inner"
-  "./program" --calls 1 --hold </dev/null >outside 2>&1 &
+  "./innermost" --calls 1 --hold </dev/null >outside 2>&1 &
   outer=$!
   echo "$outer" >>"$scratch/pids"
   wait_until 30 file_says outside '^done' || fail 'the other does not call'
