@@ -34,10 +34,9 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   ArgumentValue value{
       .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
   if (result.status < 0) {
-    const bool found = is_memory(spec.type) && result.value != 0;
-    value.error = found ? "memory at " + hex_of(result.value) + " cannot be read"
-                        : std::string("the memory it lies in cannot be read");
-    if (is_memory(spec.type) && result.value == 0) value.error = "null pointer";
+    const bool is_null = is_memory(spec.type) && result.value == 0;
+    value.error =
+        is_null ? "null pointer" : "memory at " + hex_of(result.value) + " cannot be read";
     return value;
   }
   if (!is_memory(spec.type)) return value;
@@ -51,6 +50,10 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   } else if (how.length_from > 0) {
     const auto wanted = value_at<reading_result>(
         record, sizeof(probe_record) + (how.length_from - 1) * sizeof(reading_result));
+    if (wanted.status < 0) {
+      value.error = "its length cannot be read";
+      return value;
+    }
     value.truncated = wanted.value > length;
   }
   const Bytes bytes = record.subspan(how.bytes_at, length);

@@ -212,6 +212,7 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
   // A number that no signed one reaches makes the comparison one of unsigned numbers.
   made.is_signed =
       !type ? (spec.magnitude >> 63 == 0 || spec.negative ? 1 : 0) : compared->is_signed;
+  if (spec.comparison == Comparison::has_bits) made.is_signed = 0; // bits have no order
   const bool asks_for_sign =
       spec.negative ||
       (spec.magnitude == 0 &&

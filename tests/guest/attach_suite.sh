@@ -24,6 +24,12 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/process_scenarios.sh"
 # shellcheck source=tests/guest/matrix_scenarios.sh
 . "$folder/matrix_scenarios.sh"
+# shellcheck source=tests/guest/inspection_scenarios.sh
+. "$folder/inspection_scenarios.sh"
+# shellcheck source=tests/guest/latency_scenarios.sh
+. "$folder/latency_scenarios.sh"
+# shellcheck source=tests/guest/sum_scenarios.sh
+. "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
 
@@ -73,5 +79,8 @@ load_scenarios
 program_scenarios
 process_scenarios
 matrix_scenarios
+inspection_scenarios
+latency_scenarios
+sum_scenarios
 docs_scenarios
 finish_suite

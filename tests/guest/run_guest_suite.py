@@ -21,7 +21,7 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "as-user", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o",
+FIXTURES = ("workload", "crowd", "values", "frames", "throws", "as-user", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o",
             "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1100

@@ -141,7 +141,7 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
   const InspectionPlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
   const auto decode = [&](std::uint64_t address) {
     Record record(0, RECORD_ENTRY);
-    record.put(0xfffffffffffffff2, 8).put(0, 8); // next: -EFAULT
+    record.put(0xfffffffffffffff2, 8).put(address + 4, 8); // next: -EFAULT
     record.put(0xfffffffffffffff2, 8).put(address, 8).text("", 136);
     auto event = plan.decode(record.bytes(), points);
     REQUIRE(event);
@@ -149,7 +149,7 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
   };
   CHECK(decode(0x1000)[0].error == "memory at 0x1000 cannot be read");
   CHECK(decode(0)[0].error == "null pointer");
-  CHECK(decode(0)[1].error == "the memory it lies in cannot be read");
+  CHECK(decode(0)[1].error == "memory at 0x4 cannot be read");
 }
 
 TEST_CASE("a buffer is as long as the argument that says so, and tells when that is too long") {
@@ -168,6 +168,17 @@ TEST_CASE("a buffer is as long as the argument that says so, and tells when that
   CHECK_FALSE(decode(3, 3).truncated);
   CHECK(decode(9, 4).bytes == "\x01\x02\x03\x04");
   CHECK(decode(9, 4).truncated);
+}
+
+TEST_CASE("a buffer whose length cannot be read is none of length 0") {
+  const std::vector<ProbePoint> points(1);
+  const InspectionPlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
+  Record record(0, RECORD_ENTRY);
+  record.put(0xfffffffffffffff2, 8).put(8, 8); // size: -EFAULT
+  record.put(0, 8).put(0x1000, 8).text("", 128);
+  const auto event = plan.decode(record.bytes(), points);
+  REQUIRE(event);
+  CHECK(event->typed->front().error == "its length cannot be read");
 }
 
 TEST_CASE("registers come behind the values") {

@@ -147,6 +147,15 @@ TEST_CASE("conditions take the type that the list gives a value") {
   CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is no argument");
 }
 
+TEST_CASE("bits are those of the number, not of its place among signed ones") {
+  Inspection inspection = typed({"n:s64"});
+  inspection.conditions = {*parse_condition("n&0x8000000000000000"), *parse_condition("arg1&-1")};
+  const auto plan = plan_of(inspection, points_named({"f"}));
+  REQUIRE(plan);
+  CHECK(plan->variants()[0].conditions[0].is_signed == 0);
+  CHECK(plan->variants()[0].conditions[1].is_signed == 0);
+}
+
 TEST_CASE("Go's arguments lie in Go's registers") {
   const auto plan = plan_of({}, points_named({"main.f"}), {.kind = CodeKind::go, .strings = {}});
   REQUIRE(plan);

@@ -67,7 +67,9 @@ struct reading {
 /* What a reading came to. */
 struct reading_result {
   record_s64 status; /* bytes read (strings: with their NUL), or an errno, negative */
-  record_u64 value; /* the number; the address of a string or buffer; the length of a std::string */
+  /* The number; the address of a string or buffer; the length of a std::string. With an errno the
+   * address that could not be read. */
+  record_u64 value;
 };
 
 enum comparison {

@@ -124,6 +124,14 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
   record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
 }
 
+// What is remembered of an earlier call from here, which was left without a return, is not this
+// one's.
+static __always_inline void forget_call(struct registers* regs, __u64 number) {
+  struct call_key key = this_call(regs, number, 0);
+  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
+  if (record) record->time_ns = 0;
+}
+
 static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken) {
   __u64 now = bpf_ktime_get_ns();
   struct call_key key = this_call(regs, number, taken);
@@ -160,6 +168,7 @@ static __always_inline int at_entry(struct registers* regs) {
   }
   if (!conditions_hold(regs, AT_ENTRY)) {
     count(number, COUNTED_OUT);
+    if (settings.flags & PAIR_CALLS) forget_call(regs, number);
     return 0;
   }
   count(number, COUNTED_ENTRIES);

@@ -10,7 +10,7 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
   return is_signed ? (__u64)((__s64)value >> unused) : value >> unused;
 }
 
-/* A number, or an address; 0 or a negative errno. */
+/* A number, or an address; 0 or a negative errno, with the address that cannot be read. */
 static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
                                    __u64* number) {
   __u64 value = register_value(regs, reading->base);
@@ -22,7 +22,10 @@ static __noinline long read_number(const volatile struct reading* reading, struc
     long error = step + 1 < reading->steps
                      ? bpf_probe_read_user(&next, settings.pointer_size & 8 ? 8 : 4, from)
                      : bpf_probe_read_user(&next, reading->size & 15, from);
-    if (error) return error;
+    if (error) {
+      *number = (__u64)from;
+      return error;
+    }
     value = next;
   }
   *number = extend(value + reading->addend, reading->size, reading->is_signed);
@@ -86,7 +89,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
       status = form == READ_LIBSTDCXX_STRING
                    ? read_libstdcxx_string(into, capacity, number, &length)
                    : read_libcxx_string(into, capacity, number, &length);
-      number = length;
+      if (status >= 0) number = length;
     }
   }
   result->status = status;

@@ -1,0 +1,273 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
+# What values are shown as. fixtures/workload/values.c says what it passes.
+
+inspection_scenarios() {
+  scenario 'every type at every position: its edges, and nothing of its neighbours' shows_types
+  scenario 'strings are whole, cut or errors, never empty for want of memory' shows_strings
+  scenario '--max-string is the most that is shown of a string' limits_strings
+  scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
+  scenario 'a buffer whose length cannot be read is an error' shows_buffers_without_length
+  scenario 'values behind a pointer, text inside a structure' shows_memory
+  scenario 'a std::string, in the object or on the heap' shows_cxx_strings
+  scenario 'a std::string is refused where nothing tells whose it is' refuses_cxx_strings
+  scenario 'booleans and characters' shows_flags
+  scenario 'return values have a type' shows_typed_returns
+  scenario '--regs has the registers, the instruction pointer among them' shows_registers
+  for how in perf/ring perf-ioctl/perf tracefs/ring tracefs/perf multi/perf; do
+    scenario "values by mechanism and buffer: $how" shows_values_with "${how%/*}" "${how#*/}"
+  done
+  scenario "a pipe's reader sees an event within 100 ms" comes_in_time
+}
+
+# Probes `values`, lets it make its calls, and ends.
+watch_values() { # FUNCTION… OPTION…
+  start_program target "$FIXTURES/values" --wait --hold
+  start_attach -j -d 120 -p "$started_pid" "$FIXTURES/values" "$@"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'lost in the summary' 0 "$(records summary | field lost)"
+}
+
+# The values of each event as JSON has them, one line an event; behind those that could not be read
+# the error, behind those that were cut "...".
+values_of() { # SYMBOL [KEY=VALUE]
+  records event "symbol=$1" | { [ $# -eq 1 ] && cat || grep "\"${2%%=*}\": *\"${2#*=}\""; } |
+    while IFS= read -r line; do
+      printf '%s\n' "$line" |
+        grep -oE '"value": *("([^"\\]|\\.)*"|[^,}]*), *"error": *("[^"]*"|null)(, *"truncated": *true)?' |
+        sed -e 's/"value": *//' -e 's/, *"truncated": *true$/.../' -e 's/, *"error": *null//' \
+          -e 's/, *"error": */ /' | tr '\n' ' ' | sed 's/ $//'
+      echo
+    done
+}
+
+# Compares with stdin.
+expect_values() { # SYMBOL [KEY=VALUE]
+  cat >expected
+  values_of "$@" >actual
+  cmp -s expected actual ||
+    fail "values of $1: $(diff expected actual | head -n 4)"
+}
+
+ten_of() { # TYPE
+  for name in a b c d e f g h i j; do printf '%s:%s,' "$name" "$1"; done | sed 's/,$//'
+}
+
+# The last of ten arguments lie on the stack: four on x86-64, two on arm64.
+shows_types() {
+  set --
+  types='s8 u8 x8 s16 u16 x16 s32 u32 x32 s64 u64 x64 ptr bool'
+  for type in $types; do set -- "$@" "take_$type" --args "take_$type=$(ten_of "$type")"; done
+  watch_values "$@"
+  for type in $types; do
+    decimal='11 12 13 14 15 16 17 18 19 20'
+    hex='"0xb" "0xc" "0xd" "0xe" "0xf" "0x10" "0x11" "0x12" "0x13" "0x14"'
+    case $type in
+      s8) edges='-128 127 -1 0 1' numbers=$decimal ;;
+      u8) edges='128 127 255 0 1' numbers=$decimal ;;
+      x8) edges='"0x80" "0x7f" "0xff" "0x0" "0x1"' numbers=$hex ;;
+      s16) edges='-32768 32767 -1 0 1' numbers=$decimal ;;
+      u16) edges='32768 32767 65535 0 1' numbers=$decimal ;;
+      x16) edges='"0x8000" "0x7fff" "0xffff" "0x0" "0x1"' numbers=$hex ;;
+      s32) edges='-2147483648 2147483647 -1 0 1' numbers=$decimal ;;
+      u32) edges='2147483648 2147483647 4294967295 0 1' numbers=$decimal ;;
+      x32) edges='"0x80000000" "0x7fffffff" "0xffffffff" "0x0" "0x1"' numbers=$hex ;;
+      s64) edges='"-9223372036854775808" "9223372036854775807" -1 0 1' numbers=$decimal ;;
+      u64) edges='"9223372036854775808" "9223372036854775807" "18446744073709551615" 0 1' numbers=$decimal ;;
+      x64 | ptr) edges='"0x8000000000000000" "0x7fffffffffffffff" "0xffffffffffffffff" "0x0" "0x1"' numbers=$hex ;;
+      bool) edges='true true true false true' numbers='true true true true true true true true true true' ;;
+    esac
+    printf '%s\n' "$edges $edges" "$numbers" | expect_values "take_$type"
+  done
+}
+
+repeated() { # TIMES TEXT
+  printf "%$1s" '' | sed "s/ /$2/g"
+}
+
+# Addresses differ from run to run.
+without_addresses() {
+  sed 's/memory at 0x[0-9a-f]\{3,\}/memory at 0x.../g'
+}
+
+shows_strings() {
+  watch_values take_text --args which:s64,text:str
+  values_of take_text | without_addresses >actual
+  cat >expected <<END
+1 "plain"
+2 ""
+3 "$(repeated 128 x)"...
+4 null "null pointer"
+5 null "memory at 0x... cannot be read"
+6 "last on"
+7 "hä€ \\"\\\\\\t"
+8 "abcdefghijklmnopqrst"
+9 "abcdefghijklmnopqrs"
+10 null "memory at 0x10 cannot be read"
+END
+  cmp -s expected actual || fail "strings: $(diff expected actual | head -n 5)"
+}
+
+# Nineteen are shown whole, the twentieth is one too many.
+limits_strings() {
+  watch_values take_text --args which:u8,text:str --max-string 19 --if 'which>=8' --if 'which<=9'
+  expect_values take_text <<'END'
+8 "abcdefghijklmnopqrs"...
+9 "abcdefghijklmnopqrs"
+END
+}
+
+shows_buffers() {
+  watch_values take_buffer --args 'data:buf[size]@arg0,size:s64@arg1,head:buf[4]@arg0'
+  values_of take_buffer | without_addresses >actual
+  cat >expected <<END
+"0102feff41" 5 "0102feff"
+"" 0 "6e657665"
+"$(repeated 128 78)"... 300 "78787878"
+null "memory at 0x... cannot be read" 8 "206f6e00"
+null "null pointer" 3 null "null pointer"
+END
+  cmp -s expected actual || fail "buffers: $(diff expected actual | head -n 5)"
+}
+
+# The length lies where nothing is: the sizes are no addresses.
+shows_buffers_without_length() {
+  watch_values take_buffer --args 'data:buf[size]@arg0,size:u32@arg1+0' --if arg1==5
+  expect_values take_buffer <<'END'
+null "its length cannot be read" null "memory at 0x5 cannot be read"
+END
+}
+
+# One step of memory, and two to what a pointer in the structure points to. What cannot be read is
+# said to be so, with the place: a structure of which there is none has no null pointer inside.
+shows_memory() {
+  watch_values take_packet --args 'id:u32@arg0+0,length:u8@arg0+4,name:str@&arg0+8,title:str@arg0+24,bytes:buf[length]@&arg0+8'
+  expect_values take_packet <<'END'
+4275878552 5 "inner name" "outer" "696e6e6572"
+4275878552 5 "inner name" null "null pointer" "696e6e6572"
+null "memory at 0x0 cannot be read" null "memory at 0x4 cannot be read" null "memory at 0x8 cannot be read" null "memory at 0x18 cannot be read" null "memory at 0x8 cannot be read"
+END
+}
+
+shows_cxx_strings() {
+  start_program target "$FIXTURES/throws" --wait --hold
+  start_attach -j -d 120 -p "$started_pid" --args 'text:cxxstring' "$FIXTURES/throws" 'take_string*'
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_values "$(records event | field symbol | sort -u)" <<END
+"short"
+""
+"$(repeated 100 m)"
+"$(repeated 128 l)"...
+"a\\u0000b"
+"fifteen letters"
+END
+}
+
+refuses_cxx_strings() {
+  attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'a:s64,text:cxxstring'
+  expect_match 'message' "take_text: text: the file does not tell whose std::string it has" "$(cat err)"
+  attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'x:f64'
+  expect_match 'message' 'no floating-point registers' "$(cat err)"
+}
+
+shows_flags() {
+  watch_values take_flags --args yes:bool,letter:char
+  expect_values take_flags <<'END'
+true "Z"
+false "\""
+END
+}
+
+results_of() { # SYMBOL
+  records event "symbol=$1" | grep -oE '"return_value": *("([^"\\]|\\.)*"|[^,}]*), *"return_error": *("[^"]*"|null)' |
+    sed -e 's/"return_value": *//' -e 's/, *"return_error": *null//' -e 's/, *"return_error": */ /' |
+    tr '\n' ' ' | sed 's/ $//'
+}
+
+shows_typed_returns() {
+  watch_values --return give_int give_long give_unsigned give_bool give_text --args ret:s64 \
+    --args give_int=ret:s32 --args give_unsigned=ret:u32 --args give_bool=ret:bool --args give_text=ret:str
+  expect_equal 'give_int' '-3 -2 -1 0 1 2 3' "$(results_of give_int)"
+  expect_equal 'give_long' '-3 -2 -1 0 1 2 3' "$(results_of give_long)"
+  expect_equal 'give_unsigned' '4000000000 7' "$(results_of give_unsigned)"
+  expect_equal 'give_bool' 'false true' "$(results_of give_bool)"
+  expect_equal 'give_text' '"given" "" null "null pointer" null "memory at 0x10 cannot be read"' \
+    "$(results_of give_text)"
+}
+
+# The function's address is the program's own word.
+shows_registers() {
+  watch_values --regs take_x64
+  address=$(sed -n 's/^function take_x64 //p' target)
+  case $(uname -m) in
+    x86_64) names='rdi rsi rdx rcx r8 r9' counter=rip ;;
+    aarch64) names='x0 x1 x2 x3 x4 x5 x6 x7' counter=pc ;;
+  esac
+  records event | tail -n 1 >last
+  number=11
+  for name in $names; do
+    expect_equal "$name" "$(printf '0x%x' $number)" "$(field "$name" <last)"
+    number=$((number + 1))
+  done
+  expect_equal "$counter" "$address" "$(field "$counter" <last)"
+}
+
+shows_values_with() { # MECHANISM BUFFER
+  needs "$1"
+  watch_values --mechanism "$1" --buffer "$2" --entry --return take_text take_s16 give_text \
+    --args a:s64,text:str --args take_s16=ret:s16,j:s16@arg9 --args give_text=text:str,ret:str --regs
+  expect_equal 'mechanism' "$1" "$(records attached | field mechanism)"
+  # Buffers of several processors need not be read in turn.
+  values_of take_text kind=entry | without_addresses | sort >actual
+  sort >expected <<END
+1 "plain"
+2 ""
+3 "$(repeated 128 x)"...
+4 null "null pointer"
+5 null "memory at 0x... cannot be read"
+6 "last on"
+7 "hä€ \\"\\\\\\t"
+8 "abcdefghijklmnopqrst"
+9 "abcdefghijklmnopqrs"
+10 null "memory at 0x10 cannot be read"
+END
+  cmp -s expected actual || fail "strings: $(diff expected actual | head -n 5)"
+  expect_equal 'last of ten' '1 20' "$(values_of take_s16 kind=entry | sort -n | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'entries' 16 "$(count_records event kind=entry)"
+  expect_equal 'returns' 16 "$(count_records event kind=return)"
+  expect_equal 'returned texts' 1 "$(records event kind=return | grep -c '"return_value": *"given"')"
+  expect_equal 'registers' 32 "$(records event | grep -cE '"registers": *[{]"')"
+}
+
+# Hundredths of a second since the machine began, before each line as it comes.
+with_times() {
+  while IFS= read -r line; do
+    read -r up _ </proc/uptime
+    printf '%s %s\n' "${up%.*}${up#*.}" "$line"
+  done
+}
+
+# /proc/uptime has CLOCK_BOOTTIME (proc_uptime(5)), events CLOCK_MONOTONIC: `attached` has both. Half of
+# the events are enough, because an emulated machine now and then stands still.
+comes_in_time() {
+  start_workload target --calls 10 --delay-us 250000
+  (
+    (become_attach -j -d 120 -p "$started_pid" "$FIXTURES/workload" work_six --args first:s64) 2>err |
+      with_times >times
+  ) &
+  wait_until 60 file_says err '^probing ' || fail "attach does not start: $(cat err)"
+  cat attach.pid >>"$scratch/pids"
+  let_it_call target "$started_pid"
+  kill -TERM "$(cat attach.pid)"
+  wait_until 60 file_says times '"summary"' || fail 'attach does not end'
+  between=$(($(field boottime <times) - $(field monotonic <times)))
+  grep '"type": *"event"' times | sed 's/^\([0-9]*\) .*"time_ns": *\([0-9]*\).*/\1 \2/' >pairs
+  expect_equal 'events' 10 "$(wc -l <pairs | tr -d ' ')"
+  late=0
+  while read -r seen happened; do
+    [ $((seen - (happened + between) / 10000000)) -le 10 ] || late=$((late + 1))
+  done <pairs
+  [ "$late" -le 5 ] || fail "$late of 10 events came later than 100 ms: $(tr '\n' ';' <pairs)"
+}

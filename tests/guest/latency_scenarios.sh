@@ -1,0 +1,208 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
+# Entries and their returns, paired, whatever lies between them. fixtures/workload/frames.c and
+# throws.cpp say what is called.
+
+latency_scenarios() {
+  for mechanism in multi perf perf-ioctl tracefs; do
+    for at in trampoline ret; do
+      scenario "$mechanism, $at: of a recursion each level is a pair, the inner within the outer" pairs_recursion "$mechanism" "$at"
+    done
+  done
+  scenario 'pairs through a perf buffer' pairs_recursion perf ret --buffer perf
+  for at in trampoline ret; do
+    scenario "$at: threads at full rate are paired call by call" pairs_threads "$at"
+    scenario "$at: calls that longjmp leaves make no pair, not even a wrong one" pairs_jumps "$at"
+    scenario "$at: what longjmp left is not the entry of a call that --if leaves out" forgets_jumps "$at"
+    scenario "$at: the child of a fork returns without an entry" pairs_forks "$at"
+  done
+  scenario 'a histogram of all calls of threads at full rate' measures_threads
+  scenario 'a function that rests 20 ms takes so long' measures_rests
+  scenario '--min-latency leaves the fast calls out' leaves_fast_out
+  scenario 'exceptions pass functions whose returns are probed' survives_exceptions
+  scenario '--return-at trampoline ends a program that throws' ends_throwing
+}
+
+start_frames() { # HOW
+  start_program target "$FIXTURES/frames" "$1" --wait --hold
+}
+
+# The calls were right, and so was what was seen of them.
+end_frames() {
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'wrong results' 'mistakes 0' "$(grep '^mistakes' target)"
+  expect_equal 'lost in the summary' 0 "$(records summary | field lost)"
+}
+
+# "VALUE LATENCY" of each event, VALUE the last of its arguments.
+value_and_latency() {
+  records event | sed -n 's/.*"value": *\([-0-9]*\).*"latency_ns": *\([0-9]*\).*/\1 \2/p'
+}
+
+pairs_recursion() { # MECHANISM RETURN-AT [OPTION…]
+  mechanism=$1
+  at=$2
+  shift 2
+  needs "$mechanism"
+  start_frames descend
+  start_attach -j -d 120 -p "$started_pid" --latency --mechanism "$mechanism" --return-at "$at" "$@" \
+    "$FIXTURES/frames" descend --args depth:s64,ret:s64
+  end_frames
+  expect_equal 'mechanism' "$mechanism" "$(records attached | field mechanism)"
+  expect_closing_records 50
+  expect_equal 'results that are no depth + 1' 0 "$(records event |
+    sed 's/.*"value": *\([0-9]*\).*"return_value": *\([0-9]*\).*/\1 \2/' |
+    while read -r depth result; do [ "$result" -eq $((depth + 1)) ] || echo "$depth"; done | wc -l | tr -d ' ')"
+  value_and_latency >pairs
+  wanted=0
+  inner=0
+  while read -r depth latency; do
+    expect_equal 'depth' "$wanted" "$depth"
+    [ "$depth" -eq 0 ] || [ "$latency" -ge "$inner" ] || fail "depth $depth took $latency ns, the call in it $inner"
+    inner=$latency
+    wanted=$(((wanted + 1) % 10))
+  done <pairs
+}
+
+# Arguments are those of the entry, results those of the return: a wrong pair shows.
+pairs_threads() { # RETURN-AT
+  start_workload target --calls 400 --threads 8
+  start_attach -j -d 120 -p "$started_pid" --latency --return-at "$1" "$FIXTURES/workload" work_six \
+    --args n:s64,ret:s64
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 3200
+  records event | sed 's/.*"value": *\([0-9]*\).*"return_value": *\([0-9]*\).*/\1 \2/' | sort -n | uniq -c |
+    sed -e 's/^ *//' >actual
+  for i in $(seq 400); do echo "8 $i $((6 * i + 15))"; done >expected
+  cmp -s expected actual || fail "pairs: $(diff expected actual | head -n 4)"
+  expect_equal 'events without latency' 0 "$(records event | grep -c '"latency_ns": *null')"
+}
+
+# Where three calls began that were left together, two begin 50 ms later.
+pairs_jumps() { # RETURN-AT
+  start_frames leap
+  start_attach -j -d 120 -p "$started_pid" --latency --return-at "$1" "$FIXTURES/frames" leap \
+    --args away:s64@arg1,depth:s64@arg0
+  end_frames
+  expect_equal 'hits' 50 "$(records probe | field hits)"
+  expect_equal 'pairs' 20 "$(count_records event)"
+  expect_equal 'pairs of calls that were left' 0 "$(values_of leap | grep -c '^1 ')"
+  value_and_latency >pairs
+  while read -r depth latency; do
+    [ "$latency" -lt 50000000 ] || fail "a call at depth $depth has the latency of another: $latency ns"
+  done <pairs
+}
+
+forgets_jumps() { # RETURN-AT
+  start_frames leap
+  start_attach -j -d 120 -p "$started_pid" --latency --return-at "$1" "$FIXTURES/frames" leap --if arg1==1
+  end_frames
+  expect_equal 'hits' 30 "$(records probe | field hits)"
+  expect_equal 'pairs' 0 "$(count_records event)"
+}
+
+# Of everybody, so that children are looked at.
+pairs_forks() { # RETURN-AT
+  start_frames split
+  start_attach -j -d 120 --latency --return-at "$1" "$FIXTURES/frames" split --args ret:s32
+  end_frames
+  expect_equal 'hits' 5 "$(records probe | field hits)"
+  expect_equal 'pairs' 5 "$(count_records event "pid=$started_pid")"
+  expect_equal 'events' 5 "$(count_records event)"
+  expect_equal 'results' '1' "$(records event | field return_value | sort -u)"
+}
+
+measures_threads() {
+  start_workload target --calls 5000 --threads 8
+  start_attach -j -d 120 -p "$started_pid" --histogram --count "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'hits' 40000 "$(records probe | field hits)"
+  expect_equal 'count' 40000 "$(records count | field count)"
+  expect_equal 'unit' ns "$(records histogram | field unit)"
+  expect_equal 'calls in the histogram' 40000 "$(records histogram | sed 's/"buckets.*//' | field count)"
+  sum=0
+  for count in $(records histogram | sed 's/.*"buckets"//' | grep -o '"count": *[0-9]*' | field_number); do
+    sum=$((sum + count))
+  done
+  expect_equal 'sum of the buckets' 40000 "$sum"
+  records histogram >histogram
+  [ "$(field min <histogram)" -le "$(field p50 <histogram)" ] || fail 'the median is below the least'
+  [ "$(field p50 <histogram)" -le "$(field p99 <histogram)" ] || fail 'p99 is below the median'
+  [ "$(field p99 <histogram)" -le "$(field max <histogram)" ] || fail 'p99 is above the most'
+  expect_equal 'events' 0 "$(count_records event)"
+}
+
+field_number() {
+  sed 's/.*: *//'
+}
+
+measures_rests() {
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --latency "$FIXTURES/frames" nap --args milliseconds:s64
+  end_frames
+  expect_closing_records 25
+  value_and_latency >pairs
+  expect_equal 'rests' 5 "$(grep -c '^20 ' pairs)"
+  while read -r rest latency; do
+    [ "$latency" -ge $((rest * 1000000)) ] || fail "a rest of $rest ms took $latency ns"
+    [ "$latency" -lt 1000000000 ] || fail "a rest of $rest ms took $latency ns"
+  done <pairs
+}
+
+leaves_fast_out() {
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --min-latency 20ms "$FIXTURES/frames" nap --args milliseconds:s64
+  end_frames
+  expect_equal 'rests that were shown' '20 20 20 20 20' "$(values_of nap | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'hits' 25 "$(records probe | field hits)"
+  start_frames nap
+  start_attach -j -d 120 -p "$started_pid" --min-latency 20ms --count --histogram "$FIXTURES/frames" nap
+  end_frames
+  expect_equal 'count' 5 "$(records count | field count)"
+  [ "$(records histogram | field min)" -ge 20000000 ] || fail "measured: $(records histogram)"
+}
+
+start_throws() {
+  start_program target "$FIXTURES/throws" --wait --hold
+}
+
+# Half of the calls return; the exceptions of the others find their way.
+survives_exceptions() {
+  start_throws
+  start_attach -j -d 120 -p "$started_pid" --entry --return "$FIXTURES/throws" 'pass(int)' 'fall(int)'
+  let_it_call target "$started_pid"
+  stop_attach
+  for function in _Z4passi _Z4falli; do
+    expect_equal "entries of $function" 100 "$(records event kind=entry | grep -c "\"$function\"")"
+    expect_equal "returns of $function" 50 "$(records event kind=return | grep -c "\"$function\"")"
+  done
+  expect_equal 'caught' 'caught 50' "$(grep '^caught' target)"
+  expect_equal 'returned' 'returned 50' "$(grep '^returned' target)"
+  start_throws
+  start_attach -j -d 120 -p "$started_pid" --latency "$FIXTURES/throws" 'pass(int)' --args number:s32,ret:s32
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'pairs' 50 "$(count_records event)"
+  for i in $(seq 2 2 100); do echo "$i $((i + 1))"; done >expected
+  records event | sed 's/.*"value": *\([0-9]*\).*"return_value": *\([0-9]*\).*/\1 \2/' >actual
+  cmp -s expected actual || fail "pairs: $(diff expected actual | head -n 4)"
+}
+
+# No unwinder knows the frame that the kernel's return probe puts in the place of the caller's. It is
+# the reason for what `auto` does; a kernel that spares the program makes nothing wrong.
+ends_throwing() {
+  start_throws
+  start_attach -j -d 120 -p "$started_pid" --return --return-at trampoline "$FIXTURES/throws" 'pass(int)'
+  kill -USR1 "$started_pid"
+  wait_until 60 has_ended_or_done "$started_pid" || fail 'the program neither ends nor goes on'
+  ! file_says target '^done' || skip 'exceptions pass return probes of this kernel'
+  attach_ends_with 0
+  expect_equal 'returns before the first exception' 0 "$(count_records event)"
+}
+
+has_ended_or_done() { # PID
+  ! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" || file_says target '^done'
+}
