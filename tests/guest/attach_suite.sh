@@ -24,6 +24,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/matrix_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
+# shellcheck source=tests/guest/cookbook_scenarios.sh
+. "$folder/cookbook_scenarios.sh"
 
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
@@ -71,4 +73,5 @@ load_scenarios
 program_scenarios
 matrix_scenarios
 docs_scenarios
+cookbook_scenarios
 finish_suite
