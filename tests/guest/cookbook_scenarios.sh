@@ -69,7 +69,7 @@ on_terminal() { # NUMBER
 as_any_run() { # FILE
   tab=$(printf '\t')
   sed -E \
-    -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}$tab[0-9]+$tab[0-9]+$tab/TIME PID TID /" \
+    -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}${tab}[0-9]+${tab}[0-9]+${tab}/TIME PID TID /" \
     -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
     -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
