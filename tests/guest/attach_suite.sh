@@ -32,6 +32,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
+# shellcheck source=tests/guest/cookbook_scenarios.sh
+. "$folder/cookbook_scenarios.sh"
 
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
@@ -83,4 +85,5 @@ inspection_scenarios
 latency_scenarios
 sum_scenarios
 docs_scenarios
+cookbook_scenarios
 finish_suite

@@ -21,7 +21,8 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "values", "frames", "throws", "as-user", "apk-host", "bpf-census", "greet.apk", "calls.bpf.o",
+FIXTURES = ("workload", "crowd", "values", "frames", "throws", "as-user", "apk-host", "bpf-census",
+            "greet.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
             "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1100
@@ -45,7 +46,7 @@ def main() -> int:
         files=[
             (options.bin, "/usr/bin/uprobectl"),
             *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
-            *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*-program.md"))),
+            *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",

@@ -1,0 +1,85 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
+# docs/cookbook.md: each question is a scenario. The commands of its ```console blocks are run, and must
+# say exactly what stands below them, but for what is another each time (as_any_run) and the order of
+# lines: those of stdout and stderr come as they come.
+
+cookbook_scenarios() {
+  cookbook=${DOCS:-$folder/../../docs}/cookbook.md
+  sed -n 's/^## //p' "$cookbook" >"$work/questions"
+  while IFS= read -r question <&9; do
+    scenario "cookbook: $question" answers_question "$question"
+  done 9<"$work/questions"
+}
+
+# The section of one question, taken apart as any page is (docs_scenarios.sh).
+answers_question() { # QUESTION
+  awk -v question="## $1" '/^## / { inside = $0 == question } inside' "$cookbook" >section.md
+  take_page_apart section.md
+  [ -e 1.command ] || fail 'no command is there'
+  prepare_shop
+  number=1
+  while [ -e "$number.command" ]; do
+    sed -i "s|lib/arm64-v8a|$library|g" "$number.command" "$number.lines"
+    says_exactly "$number"
+    number=$((number + 1))
+  done
+}
+
+# What the page takes for granted, as far as the section speaks of it.
+prepare_shop() {
+  mkdir bin
+  ln -s "$UPROBECTL" bin/uprobectl
+  PATH=$scratch/bin:$PATH
+  cp "$FIXTURES/shop" "$FIXTURES/shop-stripped" .
+  if grep -q jq ./*.command; then
+    command -v jq >/dev/null || skip 'no jq on this machine'
+  fi
+  if grep -q app.apk ./*.command; then
+    cp "$FIXTURES/greet.apk" app.apk
+    cp "$FIXTURES/apk-host" app
+    start_program app.out ./app "app.apk!/$library/libgreet.so" greet_total 1000000 --delay-us 20000
+  fi
+  if grep -q -e pidof -e '-p shop' ./*.command; then start_program shop.out ./shop --open; fi
+}
+
+says_exactly() { # NUMBER
+  if grep -q '#|$' "$1.lines"; then on_terminal "$1"; else sh "./$1.command" >"$1.out" 2>&1; fi
+  as_any_run "$1.lines"
+  as_any_run "$1.out"
+  cmp -s "$1.lines.any" "$1.out.any" ||
+    fail "'$(cat "$1.command")' says '$(cat "$1.out")', as any run: $(diff "$1.lines.any" "$1.out.any")"
+}
+
+# Histograms are drawn on terminals only.
+on_terminal() { # NUMBER
+  mounted_terminals=
+  if ! grep -q ' /dev/pts ' /proc/mounts; then
+    mkdir -p /dev/pts
+    mount -t devpts devpts /dev/pts || fail 'no terminals'
+    mounted_terminals=1
+  fi
+  "$FIXTURES/on-terminal" sh "./$1.command" | tr -d '\r' >"$1.out" 2>&1
+  [ -z "$mounted_terminals" ] || umount /dev/pts
+}
+
+# Times, durations, pids and addresses are of one run; the registers' names are the machine's; how many
+# calls there are in a second, and how often one asks, is the machine's, too; and so is where latencies
+# lie. What remains must be the same.
+as_any_run() { # FILE
+  tab=$(printf '\t')
+  sed -E \
+    -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}${tab}[0-9]+${tab}[0-9]+${tab}/TIME PID TID /" \
+    -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
+    -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
+    -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
+    -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
+  # "N calls" of a rate: twice or thrice in the time, and never none.
+  case $(cat "$number.command") in *--interval*) rates "$1.any" ;; esac
+  sort -o "$1.any" "$1.any"
+}
+
+rates() { # FILE
+  sed -E -i "s/^[1-9][0-9]*$(printf '\t')/SOME /" "$1"
+  sort -u -o "$1" "$1"
+}
