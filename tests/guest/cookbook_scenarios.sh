@@ -40,7 +40,7 @@ prepare_shop() {
     cp "$FIXTURES/apk-host" app
     start_program app.out ./app "app.apk!/$library/libgreet.so" greet_total 1000000 --delay-us 20000
   fi
-  if grep -q -e pidof -e '-p shop' ./*.command; then start_program shop.out ./shop --open; fi
+  if grep -q -e 'pidof shop' -e '-p shop' -e --uid ./*.command; then start_program shop.out ./shop --open; fi
 }
 
 says_exactly() { # NUMBER
@@ -63,14 +63,14 @@ on_terminal() { # NUMBER
   [ -z "$mounted_terminals" ] || umount /dev/pts
 }
 
-# Times, durations, pids and addresses are of one run; the registers' names are the machine's; how many
-# calls there are in a second, and how often one asks, is the machine's, too; and so is where latencies
-# lie. What remains must be the same.
+# Times, durations, pids and addresses are of one run; registers' names are the machine's, and so are the
+# number of calls in a second and the rows that latencies fall into. What remains must be the same.
 as_any_run() { # FILE
   tab=$(printf '\t')
   sed -E \
     -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}${tab}[0-9]+${tab}[0-9]+${tab}/TIME PID TID /" \
     -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
+    -e "s/^([0-9]+)${tab}[0-9]+${tab}shop/\\1 PID shop/" \
     -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
@@ -80,6 +80,6 @@ as_any_run() { # FILE
 }
 
 rates() { # FILE
-  sed -E -i "s/^[1-9][0-9]*$(printf '\t')/SOME /" "$1"
+  sed -E -i "s/^[1-9][0-9]*($(printf '\t')| hits)/SOME\\1/" "$1"
   sort -u -o "$1" "$1"
 }
