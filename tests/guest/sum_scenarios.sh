@@ -16,6 +16,7 @@ sum_scenarios() {
   scenario '--if on results: int, long and unsigned ones' holds_for_results
   scenario '--if on the edges of 64 bits' holds_at_edges
   scenario '--if at entry and at return, with --latency' holds_for_pairs
+  scenario 'a condition that never held is the reason for silence' explains_condition
   scenario '--expect is met, or the run fails' meets_expectation
 }
 
@@ -167,6 +168,15 @@ holds_for_pairs() {
   stop_attach
   expect_equal 'calls' '3 4 5 6 7 8 9 10' "$(values_of work_six | tr '\n' ' ' | sed 's/ $//')"
   expect_equal 'hits' 10 "$(records probe | field hits)"
+}
+
+explains_condition() {
+  start_workload target --calls 100
+  start_attach -j -d 120 -p "$started_pid" --if 'arg0==1000' "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_match 'reason' 'called 100 times, but --if held for none of them' "$(records probe | field reason)"
 }
 
 meets_expectation() {
