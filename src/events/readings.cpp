@@ -209,9 +209,10 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
   condition made{};
   made.value = *compared;
   made.comparison = number_of(spec.comparison);
-  // A number that no signed one reaches makes the comparison one of unsigned numbers.
-  made.is_signed =
-      !type ? (spec.magnitude >> 63 == 0 || spec.negative ? 1 : 0) : compared->is_signed;
+  // A number that no signed one goes beyond makes the comparison one of unsigned numbers.
+  constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
+  const bool takes_sign = spec.negative || spec.magnitude < largest;
+  made.is_signed = type ? compared->is_signed : takes_sign ? 1 : 0;
   if (spec.comparison == Comparison::has_bits) made.is_signed = 0; // bits have no order
   const bool asks_for_sign =
       spec.negative ||

@@ -75,15 +75,18 @@ for mechanism in perf-ioctl tracefs; do
   hit_scenarios "$mechanism"
 done
 mechanism_scenarios
-end_scenarios
-refusal_scenarios
-load_scenarios
-program_scenarios
-process_scenarios
-matrix_scenarios
-inspection_scenarios
 latency_scenarios
-sum_scenarios
-docs_scenarios
-cookbook_scenarios
+# What follows is the same on every processor of an architecture.
+if [ -z "${CPU_FEATURES:-}" ]; then
+  end_scenarios
+  refusal_scenarios
+  load_scenarios
+  program_scenarios
+  process_scenarios
+  matrix_scenarios
+  inspection_scenarios
+  sum_scenarios
+  docs_scenarios
+  cookbook_scenarios
+fi
 finish_suite

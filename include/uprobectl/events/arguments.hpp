@@ -72,8 +72,8 @@ enum class Comparison { equal, not_equal, less, more, at_most, at_least, has_bit
 
 // One --if: "VALUE OP NUMBER", OP one of == != < <= > >= & (any of these bits is set).
 struct ConditionSpec {
-  std::string text;                // as typed
-  std::optional<std::string> name; // of an argument that a list declares, or of a register
+  std::string text;                 // as typed
+  std::optional<std::string> name;  // of an argument that a list declares, or of a register
   ArgumentSource source;            // without a name
   std::optional<ArgumentType> type; // "ret:s32<0"; of an integer
   Comparison comparison = Comparison::equal;
