@@ -21,6 +21,17 @@ latency_scenarios() {
   scenario '--min-latency leaves the fast calls out' leaves_fast_out
   scenario 'exceptions pass functions whose returns are probed' survives_exceptions
   scenario '--return-at trampoline ends a program that throws' ends_throwing
+  scenario 'returns of Go functions are probed while their stacks move, and nobody is harmed' spares_goroutines
+}
+
+# By the trampoline Go's runtime ends such a program with "unexpected return pc" within moments.
+spares_goroutines() {
+  [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
+  "$UPROBECTL" attach --count -r -d 200 "$FIXTURES/goroutines" main.add main.grow \
+    -- "$FIXTURES/goroutines" "${GO_SECONDS:-10}" >out 2>err || fail 'attach ends with an error'
+  expect_match 'the program ends well' '^adds [0-9]+ grows [0-9]+$' "$(grep '^adds' out)"
+  expect_equal 'counts' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow (return) \1 main.add (return)/p' out)" \
+    "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"
 }
 
 start_frames() { # HOW

@@ -24,6 +24,8 @@ from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # 
 FIXTURES = ("workload", "crowd", "values", "frames", "throws", "as-user", "apk-host", "bpf-census",
             "greet.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
             "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
+# Made only where their compiler is.
+OPTIONAL_FIXTURES = ("goroutines",)
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1100
 
@@ -46,6 +48,8 @@ def main() -> int:
         files=[
             (options.bin, "/usr/bin/uprobectl"),
             *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
+            *((options.fixtures / name, f"/fixtures/{name}") for name in OPTIONAL_FIXTURES
+              if (options.fixtures / name).exists()),
             *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],

@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TRIAL_SECONDS = 10
-SUITE_SECONDS = 400
+SUITE_SECONDS = 540
 
 
 def main() -> int:
@@ -76,7 +76,9 @@ def run_suite(options: argparse.Namespace) -> int:
     suite = subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script, HERE / "attach_suite.sh"],
         env={**os.environ, "UPROBECTL": str(options.bin.resolve()),
-             "FIXTURES": str(options.fixtures.resolve())},
+             "FIXTURES": str(options.fixtures.resolve()),
+             # How long goroutines are to stay unharmed.
+             "GO_SECONDS": "60"},
         stdin=subprocess.DEVNULL, start_new_session=True)
     if not ends_within(suite, SUITE_SECONDS):
         print(f"Bail out! the suite has not ended after {SUITE_SECONDS} s", flush=True)
