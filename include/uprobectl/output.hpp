@@ -84,6 +84,17 @@ struct ProbeRecord {
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // why it never fired
 };
+// Where a thread was, or will go back to.
+struct StackFrame {
+  std::uint64_t pc = 0; // run-time address
+  // Where that lies; nothing where no file is known to be mapped there, or it cannot be read. Of a
+  // return address all of it is about the call before.
+  std::optional<ProbePoint> place;
+  std::string module; // the file's name where only that is known, else empty
+};
+// "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address.
+std::string display_frame(const StackFrame& frame);
+
 // How often a probe was hit, or one process hit it.
 struct CountRecord {
   const ProbePoint* point = nullptr;
@@ -91,8 +102,11 @@ struct CountRecord {
   std::uint64_t count = 0;
   std::optional<std::uint32_t> pid; // where processes are counted for themselves
   std::string_view comm;            // of pid
-  std::uint64_t since_ns = 0;       // CLOCK_MONOTONIC: what happened from then ...
-  std::uint64_t time_ns = 0;        // ... to then
+  // Where stacks are counted for themselves: this one, the probed place first; empty where it could
+  // not be kept.
+  std::optional<std::span<const StackFrame>> stack = {};
+  std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
+  std::uint64_t time_ns = 0;  // ... to then
 };
 struct HistogramRecord {
   const ProbePoint* point = nullptr;

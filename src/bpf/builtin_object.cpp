@@ -22,7 +22,8 @@ Bytes image_for(const BuiltinProgram::Settings& settings) {
 // Calls that have not returned yet: so many, or as many as this much memory holds.
 constexpr std::uint32_t most_calls = 16384;
 constexpr std::uint32_t most_call_bytes = 64U << 20;
-constexpr std::uint32_t most_process_counts = 65536;
+constexpr std::uint32_t most_process_counts = 65536; // those by stack, too
+constexpr std::uint32_t most_stacks = 16384;
 
 class Setup {
 public:
@@ -44,6 +45,10 @@ public:
     resize("places", settings_.shared_places.empty() ? 1 : probes);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", most_process_counts);
+    if (has(COUNT_STACKS)) {
+      resize("stacks", most_stacks);
+      resize("stack_counts", most_process_counts);
+    }
     bpf_map__set_value_size(find("calls"), variant_.record_size);
     bpf_map__set_value_size(find("blank"), variant_.record_size);
     // A perf buffer takes records only from memory that is somebody's own.

@@ -172,6 +172,40 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
   return result;
 }
 
+std::vector<StackCount> BuiltinProgram::stack_counts() const {
+  // Linux Documentation/arch/arm64/tagged-pointers.rst; signatures are taken off by the kernel.
+  constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
+  const int counts = state_->objects.front().map("stack_counts");
+  const int stacks = state_->objects.front().map("stacks");
+  std::vector<StackCount> result;
+  stack_key key{};
+  const stack_key* previous = nullptr;
+  for (; bpf_map_get_next_key(counts, previous, &key) == 0; previous = &key) {
+    process_count value{};
+    if (bpf_map_lookup_elem(counts, &key, &value) != 0) continue;
+    StackCount stack{.probe = key.probe,
+                     .pid = key.process,
+                     .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
+                     .frames = {},
+                     .count = value.count};
+    std::array<std::uint64_t, MOST_FRAMES> frames{};
+    const auto number = static_cast<std::uint32_t>(key.stack);
+    if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0) {
+      for (const std::uint64_t frame : frames) {
+        if (frame == 0) break;
+        stack.frames.push_back(frame & address_bits);
+      }
+      const std::uint64_t caller = key.caller & address_bits;
+      // Newer kernels see themselves that no frame has been made yet (Linux 6.11).
+      const bool missed = stack.frames.size() < 2 || stack.frames[1] != caller;
+      if (caller != 0 && missed && !stack.frames.empty())
+        stack.frames.insert(stack.frames.begin() + 1, caller);
+    }
+    result.push_back(std::move(stack));
+  }
+  return result;
+}
+
 Histogram BuiltinProgram::histogram(std::uint32_t probe) const {
   constexpr std::uint64_t sign = 1ULL << 63;
   Histogram sum;

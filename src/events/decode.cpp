@@ -63,6 +63,13 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
 
 } // namespace
 
+std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
+  if (record.size() < sizeof(probe_record)) return std::nullopt;
+  const auto raw = value_at<probe_record>(record, 0);
+  if (raw.kind != RECORD_NEW_STACK) return std::nullopt;
+  return raw.pid;
+}
+
 Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> points) const {
   if (record.size() < sizeof(probe_record))
     return fail(too_short(record.size(), sizeof(probe_record)));

@@ -113,6 +113,7 @@ private:
     if (inspection_.send_events) flags |= SEND_RECORDS;
     if (inspection_.pair_calls) flags |= PAIR_CALLS;
     if (inspection_.count_by_process) flags |= COUNT_BY_PROCESS;
+    if (inspection_.count_stacks) flags |= COUNT_STACKS;
     if (inspection_.measure_latency) flags |= MEASURE_LATENCY;
     if (inspection_.measured) flags |= MEASURE_VALUE;
     return flags;

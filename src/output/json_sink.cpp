@@ -1,4 +1,5 @@
 #include "output/argument_value.hpp"
+#include "output/frame.hpp"
 #include "output/json_record.hpp"
 #include "uprobectl/output.hpp"
 
@@ -187,6 +188,7 @@ public:
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
+    write_stack(count.stack);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);
@@ -304,6 +306,22 @@ private:
   void finish(JsonRecord& record) {
     record.end();
     out_.commit();
+  }
+
+  void write_stack(const std::optional<std::span<const StackFrame>>& stack) {
+    line_ += ",\"stack\":";
+    if (!stack) {
+      line_ += "null";
+      return;
+    }
+    line_ += '[';
+    for (const StackFrame& frame : *stack) {
+      line_ += line_.back() == '[' ? "{\"index\":" : ",{\"index\":";
+      append_decimal(line_, static_cast<std::uint64_t>(&frame - stack->data()));
+      append_frame(line_, frame);
+      line_ += '}';
+    }
+    line_ += ']';
   }
 
   void write_typed_return(const ArgumentValue& value) {

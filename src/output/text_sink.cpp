@@ -189,10 +189,16 @@ public:
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
     const std::string count = std::to_string(record.count);
     const std::string name = name_of(*record.point) + (record.on_return ? " (return)" : "");
+    // Piped it is the last column, as the other values are one each.
+    const std::string stack =
+        record.stack && !style_.aligned ? stack_of(*record.stack, " < ") : std::string();
     if (record.pid)
-      table_.row({count, std::to_string(*record.pid), record.comm, name});
+      table_.row({count, std::to_string(*record.pid), record.comm, name, stack});
     else
-      table_.row({count, name});
+      table_.row({count, name, stack});
+    if (!record.stack || !style_.aligned) return;
+    table_.flush();
+    out_.append("    " + stack_of(*record.stack, "\n    ") + "\n");
   }
 
   void histogram(const HistogramRecord& record) override {
@@ -276,6 +282,16 @@ private:
     clock_.append_time(line_, time_ns);
     line_ += '\n';
     out_.append(line_);
+  }
+
+  static std::string stack_of(std::span<const StackFrame> frames, std::string_view between) {
+    if (frames.empty()) return "<there was no room for the stack>";
+    std::string text;
+    for (const StackFrame& frame : frames) {
+      if (!text.empty()) text += between;
+      append_printable(text, display_frame(frame));
+    }
+    return text;
   }
 
   static std::string return_of(const Event& event) {

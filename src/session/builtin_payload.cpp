@@ -77,6 +77,10 @@ public:
   }
   bool drain(const Visit& visit) override {
     return program_->drain([&](Bytes record) {
+      if (const auto pid = process_with_new_stack(record)) {
+        if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
+        return true;
+      }
       auto event = plan_.decode(record, points_);
       if (!event) {
         ++corrupt_;

@@ -16,7 +16,7 @@ std::uint64_t nanoseconds(Sums::Time time) {
 Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
            std::span<const ProbePoint> points)
     : request_(request), program_(program), points_(points),
-      since_ns_(nanoseconds(Time::clock::now())) {}
+      since_ns_(nanoseconds(Time::clock::now())), places_(request.target_options.debug_places) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   const std::vector<ProbeCounts> now = program_.counts();
@@ -78,7 +78,9 @@ void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
 
 void Sums::tell(Time now, Sink& sink) {
   const std::uint64_t now_ns = nanoseconds(now);
-  if (request_.counts) {
+  if (request_.counts && request_.inspection.count_stacks) {
+    tell_stacks(now_ns, sink);
+  } else if (request_.counts) {
     const std::vector<ProcessCount> counted = request_.inspection.count_by_process
                                                   ? program_.process_counts()
                                                   : std::vector<ProcessCount>();

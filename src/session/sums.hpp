@@ -2,6 +2,7 @@
 // the end of a run, or one after each interval of it.
 #pragma once
 
+#include "session/stack_places.hpp"
 #include "uprobectl/session.hpp"
 
 #include <chrono>
@@ -17,12 +18,25 @@ public:
   Sums(const AttachRequest& request, const BuiltinProgram& program,
        std::span<const ProbePoint> points);
 
+  // A process has come to a probe by a new way: what it maps will be asked for.
+  void see_process(pid_t pid) { maps_.look_at(pid); }
+
   // What has come since the last time. Probes that were not hit have no count, but a histogram.
   void tell(Time now, Sink& sink);
 
 private:
   std::vector<CountRecord> counts_by_probe();
   std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
+  void tell_stacks(std::uint64_t now_ns, Sink& sink);
+  // What of these counts is new, by way: those that several processes have in common are one.
+  struct Way {
+    std::uint32_t probe = 0;
+    std::vector<StackFrame> frames;
+    std::optional<std::uint32_t> pid; // where processes are counted for themselves
+    std::string comm;
+    std::uint64_t count = 0;
+  };
+  std::vector<Way> new_ways();
   void tell_histograms(std::uint64_t now_ns, Sink& sink);
 
   const AttachRequest& request_;
@@ -32,6 +46,10 @@ private:
   std::vector<ProbeCounts> counted_; // when it was told last
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
   std::vector<Histogram> measured_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
+      by_stack_; // by probe, pid and addresses
+  ProcessMaps maps_;
+  StackPlaces places_;
 };
 
 } // namespace uprobectl

@@ -32,6 +32,7 @@ prepare_shop() {
   ln -s "$UPROBECTL" bin/uprobectl
   PATH=$scratch/bin:$PATH
   cp "$FIXTURES/shop" "$FIXTURES/shop-stripped" .
+  if grep -q ways ./*.command; then cp "$FIXTURES/ways" .; fi
   if grep -q jq ./*.command; then
     command -v jq >/dev/null || skip 'no jq on this machine'
   fi
@@ -71,6 +72,7 @@ as_any_run() { # FILE
     -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}${tab}[0-9]+${tab}[0-9]+${tab}/TIME PID TID /" \
     -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
     -e "s/^([0-9]+)${tab}[0-9]+${tab}shop/\\1 PID shop/" \
+    -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \(ways/ (ways/g' \
     -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"

@@ -18,6 +18,40 @@ sum_scenarios() {
   scenario '--if at entry and at return, with --latency' holds_for_pairs
   scenario 'a condition that never held is the reason for silence' explains_condition
   scenario '--expect is met, or the run fails' meets_expectation
+  for mechanism in multi perf perf-ioctl tracefs; do
+    scenario "$mechanism: --stack fp counts each way to a function for itself" counts_ways "$mechanism"
+  done
+  scenario '--stack fp through a perf buffer' counts_ways perf --buffer perf
+  scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
+}
+
+# fixtures/workload/ways.c: the program is gone when its stacks are named.
+counts_ways() { # MECHANISM [OPTION…]
+  mechanism=$1
+  shift
+  needs "$mechanism"
+  "$UPROBECTL" attach -d 120 --count --stack fp --mechanism "$mechanism" "$@" "$FIXTURES/ways" ways_leaf \
+    -- "$FIXTURES/ways" 100 >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'ways' '1 ways_leaf<ways_left<main
+100 ways_leaf<ways_left<ways_both<main
+100 ways_leaf<ways_right<ways_both<main' "$(grep ways_leaf out | functions_of_ways | sort)"
+}
+
+# "COUNT f<g<main" of "COUNT FUNCTION f+0x1 (file+0x2) < g+0x3 (file+0x4) < …", as far as main.
+functions_of_ways() {
+  sed 's/+0x[0-9a-f]* (/ (/g; s/ ([^)]*)//g; s/ < /</g; s/<main.*/<main/' | awk -F '\t' '{ print $1, $NF }'
+}
+
+counts_ways_of_processes() {
+  (sleep 1 && "$FIXTURES/ways" 5 && "$FIXTURES/ways" 7) >/dev/null &
+  "$UPROBECTL" attach -d 4 --count --stack fp --per-process "$FIXTURES/ways" ways_leaf >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'processes' 2 "$(cut -f 2 out | sort -u | wc -l | tr -d ' ')"
+  expect_equal 'ways' '1 ways_leaf<ways_left<main
+1 ways_leaf<ways_left<main
+5 ways_leaf<ways_left<ways_both<main
+5 ways_leaf<ways_right<ways_both<main
+7 ways_leaf<ways_left<ways_both<main
+7 ways_leaf<ways_right<ways_both<main' "$(functions_of_ways <out | sort)"
 }
 
 counts_threads() { # MECHANISM

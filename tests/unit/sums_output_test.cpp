@@ -129,7 +129,7 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
   CHECK(written(false, {}, [&](Sink& sink) { sink.count(one); }) == "2\t12\tapp\tf (return)\n");
   CHECK(written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
         R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
-        R"("kind":"return","count":2,"pid":12,"comm":"app","since_ns":1,"time_ns":9})"
+        R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"since_ns":1,"time_ns":9})"
         "\n");
 }
 

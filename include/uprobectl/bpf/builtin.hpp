@@ -25,6 +25,18 @@ struct ProcessCount {
   std::uint64_t count = 0;
 };
 
+// How often one process came to a probe by one way.
+struct StackCount {
+  std::uint32_t probe = 0;
+  std::uint32_t pid = 0;
+  std::string comm; // of the thread that came first
+  // Run-time addresses: where the probe is, then return addresses, those behind tags and signatures
+  // of pointers. As frame pointers tell them, but for the first caller. Empty where there was no
+  // room for the stack.
+  std::vector<std::uint64_t> frames;
+  std::uint64_t count = 0;
+};
+
 // Numbers of one probe that were measured.
 struct Histogram {
   std::uint64_t count = 0;
@@ -90,6 +102,7 @@ public:
   std::uint64_t lost() const;              // records that found the buffer full, since load
   std::vector<ProbeCounts> counts() const; // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
+  std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS
   Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…
 
 private:

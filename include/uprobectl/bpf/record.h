@@ -103,7 +103,8 @@ enum builtin_flag {
   FILTER_BY_PROCESS = 32, /* only members of the map of processes */
   FILTER_BY_USER = 64,
   FILTER_BY_CGROUP = 128,
-  ONLY_PROBE = 256 /* there is no other, so it need not be told from others */
+  COUNT_STACKS = 512, /* keep stack_counts */
+  ONLY_PROBE = 256    /* there is no other, so it need not be told from others */
 };
 
 /* Frozen when the program is loaded: what it does not ask for the verifier takes out of it. */
@@ -125,7 +126,9 @@ struct builtin_settings {
 enum record_kind {
   RECORD_ENTRY = 0,
   RECORD_RETURN = 1,
-  RECORD_CALL = 2 /* an entry and its return */
+  RECORD_CALL = 2,     /* an entry and its return */
+  RECORD_NEW_STACK = 3 /* only the probe_record: a process has come to a probe by a new way, and
+                          what it maps should be looked at while it lives */
 };
 
 /* What a record begins with. Behind it lie, unless readings are asked for, six values; else a
@@ -163,6 +166,16 @@ struct process_probe {
 struct process_count {
   record_u64 count;
   char comm[16];
+};
+
+/* The user stacks that processes came to probes with, by frame pointers. */
+#define MOST_FRAMES                                                                                \
+  127 /* of one stack: kernel.perf_event_max_stack, as it is where nobody sets it */
+struct stack_key {
+  record_u32 process;
+  record_u32 probe;
+  record_s64 stack;  /* its number in the map of stacks, or an errno, negative */
+  record_u64 caller; /* at entry: the return address, which frame pointers do not tell there */
 };
 
 /* Four buckets for each power of two: the numbers below 4, then [2^n + k * 2^(n-2), …). */

@@ -17,6 +17,7 @@ struct Inspection {
 
   bool send_events = true;                     // else they are only counted and measured
   bool count_by_process = false;               // beside the counts by probe
+  bool count_stacks = false;                   // the user stacks, by probe
   bool measure_latency = false;                // of pairs
   std::optional<ArgumentSource> measured = {}; // a value instead of latencies
 
@@ -46,6 +47,10 @@ struct PlannedArgument {
   ArgumentSpec spec;
   std::size_t reading = 0; // which of the program's readings it is
 };
+
+// The process that a record tells of because it has come to a probe by a new way
+// (Inspection::count_stacks); nothing where the record is an event's.
+std::optional<std::uint32_t> process_with_new_stack(Bytes record);
 
 // Borrows nothing of what it was made from.
 class InspectionPlan {

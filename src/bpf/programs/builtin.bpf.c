@@ -148,6 +148,7 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
+  count_stack(regs, number, AT_RETURN);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
   if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
   if (!(settings.flags & SEND_RECORDS)) return;
@@ -177,6 +178,7 @@ static __always_inline int at_entry(struct registers* regs) {
     return 0;
   }
   count_process(number);
+  count_stack(regs, number, AT_ENTRY);
   if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_ENTRY);
   if (settings.flags & SEND_RECORDS) send(regs, number, AT_ENTRY);
   return 0;
@@ -200,6 +202,7 @@ static __always_inline int at_return(struct registers* regs, __u64 taken) {
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
+  count_stack(regs, number, AT_RETURN);
   if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
   if (settings.flags & SEND_RECORDS) send(regs, number, AT_RETURN);
   return 0;

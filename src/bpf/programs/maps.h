@@ -97,6 +97,21 @@ struct {
   __type(value, struct process_count);
 } process_counts SEC(".maps");
 
+/* Run-time addresses, the probed one first. */
+struct {
+  __uint(type, BPF_MAP_TYPE_STACK_TRACE);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, MOST_FRAMES * sizeof(__u64));
+} stacks SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct stack_key);
+  __type(value, struct process_count);
+} stack_counts SEC(".maps");
+
 /* Per probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

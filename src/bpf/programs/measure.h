@@ -21,6 +21,48 @@ static __always_inline void count_process(__u64 number) {
   __sync_fetch_and_add(&known->count, 1);
 }
 
+static __always_inline __u64 return_address(struct registers* regs) {
+#ifdef RETURN_ADDRESS_ON_STACK
+  __u64 address = 0;
+  bpf_probe_read_user(&address, settings.pointer_size & 8 ? 8 : 4,
+                      (const void*)STACK_POINTER(regs));
+  return address;
+#else
+  return LINK_REGISTER(regs);
+#endif
+}
+
+/* Wakes the reader: a process may live for a moment only. */
+static __always_inline void tell_new_stack(struct registers* regs, __u32 process) {
+  struct probe_record record = {.pid = process, .kind = RECORD_NEW_STACK};
+#ifdef WITHOUT_RING
+  bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, &record, sizeof(record));
+#else
+  (void)regs;
+  bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_FORCE_WAKEUP);
+#endif
+}
+
+static __always_inline void count_stack(struct registers* regs, __u64 number, __u32 moment) {
+  if (!(settings.flags & COUNT_STACKS)) return;
+  struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
+  key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
+  if (moment == AT_ENTRY) key.caller = return_address(regs);
+  struct process_count* known = bpf_map_lookup_elem(&stack_counts, &key);
+  if (!known) {
+    struct process_count fresh = {};
+    bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+    bpf_map_update_elem(&stack_counts, &key, &fresh, BPF_NOEXIST);
+    known = bpf_map_lookup_elem(&stack_counts, &key);
+    if (!known) { /* too many stacks */
+      count_lost();
+      return;
+    }
+    tell_new_stack(regs, key.process);
+  }
+  __sync_fetch_and_add(&known->count, 1);
+}
+
 static __always_inline __u32 bucket_of(__u64 value) {
   if (value < 4) return (__u32)value;
   __u32 power = 0;

@@ -25,6 +25,7 @@ struct registers {
 #define STACK_POINTER(regs) ((regs)->sp)
 /* A return has taken the return address from the stack. */
 #define TAKEN_BY_RETURN(pointer_size) (pointer_size)
+#define RETURN_ADDRESS_ON_STACK 1
 #define REGISTERS 21
 #elif defined(TARGET_AARCH64)
 /* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h. */
@@ -41,6 +42,7 @@ struct registers {
 #define PROBED_ADDRESS(regs) ((regs)->pc)
 #define STACK_POINTER(regs) ((regs)->sp)
 #define TAKEN_BY_RETURN(pointer_size) 0
+#define LINK_REGISTER(regs) ((regs)->x[30])
 #define REGISTERS 34
 #else
 #error "no register layout for this architecture"

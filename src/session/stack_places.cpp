@@ -1,0 +1,109 @@
+#include "session/stack_places.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// So far before a return address there is the call: its last byte, or all of it.
+#if defined(__aarch64__)
+constexpr std::uint64_t back_to_call = 4;
+#else
+constexpr std::uint64_t back_to_call = 1;
+#endif
+
+} // namespace
+
+void ProcessMaps::look_at(pid_t pid) {
+  auto mappings = mappings_of(pid);
+  if (!mappings) return;
+  std::erase_if(*mappings, [](const Mapping& mapping) { return !mapping.executable; });
+  if (mappings->empty()) return; // on its way out
+  std::ranges::sort(*mappings, {}, &Mapping::start);
+  executable_[pid] = std::move(*mappings);
+}
+
+const Mapping* ProcessMaps::find(pid_t pid, std::uint64_t address) const {
+  const auto known = executable_.find(pid);
+  if (known == executable_.end()) return nullptr;
+  const auto after = std::ranges::upper_bound(known->second, address, {}, &Mapping::start);
+  if (after == known->second.begin()) return nullptr;
+  const Mapping& mapping = *std::prev(after);
+  return address < mapping.end ? &mapping : nullptr;
+}
+
+StackPlaces::File& StackPlaces::file_of(const Mapping& mapping, pid_t pid) {
+  const auto [known, is_new] = files_.try_emplace({mapping.identity, mapping.path});
+  if (!is_new) return known->second;
+  // While the process lives the kernel itself leads to the file, whatever has become of its name.
+  for (const std::string& path :
+       {fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end),
+        mapping.path}) {
+    auto target = Target::open({.path = {.file = path, .entry = {}},
+                                .shown = {.file = mapping.path, .entry = {}},
+                                .opened = nullptr,
+                                .warnings = {}},
+                               mapping.path, {.debug_places = debug_places_});
+    // Another file may have the path by now.
+    if (!target || target->file()->identity().inode != mapping.identity.inode) continue;
+    known->second.target = std::move(*target);
+    break;
+  }
+  return known->second;
+}
+
+StackPlaces::Place StackPlaces::find(File& file, std::uint64_t offset) const {
+  const auto [known, is_new] = file.places.try_emplace(offset);
+  if (!is_new || !file.target) return known->second;
+  const std::string text = fmt::format("file-offset:{:#x}", offset);
+  const auto spec = parse_function(text);
+  if (!spec) return std::nullopt;
+  // Inside of the call instruction is no place for a probe.
+  auto points = file.target->resolve(*spec, {.unsafe = true});
+  if (points && !points->empty()) known->second = std::move(points->front());
+  return known->second;
+}
+
+// What lies so far from the point, modulo 2^64, in the same mapped image.
+StackPlaces::Place StackPlaces::beside(const ProbePoint& point, std::uint64_t distance) {
+  const auto [known, is_new] = images_.try_emplace(point.binary);
+  if (is_new)
+    if (auto image = elf::Image::open(point.binary->file, point.binary->path))
+      known->second = std::move(*image);
+  if (!known->second) return std::nullopt;
+  const elf::Image& image = *known->second;
+  const VirtualAddress address{point.address.value + distance};
+  const elf::Segment* const segment = image.segment_of(address);
+  const auto offset = image.to_image(address);
+  if (segment == nullptr || !segment->executable || !offset) return std::nullopt;
+  const auto in_file = image.to_file(*offset);
+  if (!in_file) return std::nullopt;
+  Mapping mapping;
+  mapping.identity = point.binary->file->identity();
+  mapping.path = point.binary->real_path;
+  return find(file_of(mapping, 0), in_file->value);
+}
+
+std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
+                                            std::span<const std::uint64_t> addresses,
+                                            const ProbePoint& point) {
+  std::vector<StackFrame> frames;
+  for (const std::uint64_t address : addresses) {
+    StackFrame& frame = frames.emplace_back();
+    frame.pc = address;
+    const std::uint64_t inside = frames.size() == 1 ? address : address - back_to_call;
+    const Mapping* const mapping = maps.find(pid, inside);
+    if (mapping == nullptr) {
+      frame.place = beside(point, inside - addresses.front());
+      continue;
+    }
+    frame.module = file_name_of(mapping->path);
+    const std::uint64_t offset = inside - mapping->start + mapping->offset.value;
+    frame.place = find(file_of(*mapping, pid), offset);
+  }
+  return frames;
+}
+
+} // namespace uprobectl
