@@ -7,6 +7,14 @@ namespace uprobectl {
 
 std::string descriptor_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
+namespace {
+
+// ENOTSUPP of Linux include/linux/errno.h, which is not meant to reach user space and does: for
+// instructions that arch/x86/kernel/uprobes.c refuses (a `lock` prefix, for example).
+constexpr int kernel_enotsupp = 524;
+
+} // namespace
+
 Error placement_error(int errnum, const std::string& label, Mechanism mechanism) {
   const auto says = [&](ErrorKind kind, std::string_view what) {
     return Error{kind, label + ": " + std::string(what)};
@@ -35,7 +43,9 @@ Error placement_error(int errnum, const std::string& label, Mechanism mechanism)
         .hint("another probe with a different semaphore, a breakpoint instruction in the file or a "
               "misaligned offset can be the cause");
   case ENOTSUP:
-    return says(ErrorKind::unsupported, "the kernel cannot probe this instruction");
+  case kernel_enotsupp:
+    return says(ErrorKind::unsupported, "the kernel cannot probe this instruction")
+        .hint("others are probed without it: --keep-going, or leave it out with --exclude");
   default:
     return system_error(errnum, label + ": cannot place the probe");
   }

@@ -61,6 +61,54 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
+// Those that were never hit. Many that share a reason, as the matches of a pattern do, share a
+// line.
+class SilentProbes {
+public:
+  void add(const ProbePoint& point, const std::string& reason) {
+    auto known = std::ranges::find(groups_, reason, &Group::reason);
+    if (known == groups_.end()) known = groups_.insert(known, {.reason = reason, .points = {}});
+    known->points.push_back(&point);
+  }
+
+  void tell(const Reporter& reporter) const {
+    std::size_t lines = 0;
+    std::size_t untold = 0;
+    for (const Group& group : groups_) {
+      if (group.points.size() > most_alone && lines < most_silent_lines) {
+        ++lines;
+        tell_together(group, reporter);
+        continue;
+      }
+      for (const ProbePoint* const point : group.points)
+        if (++lines <= most_silent_lines)
+          reporter.warning(fmt::format("{}: never hit: {}", display_name(*point), group.reason));
+        else
+          ++untold;
+    }
+    if (untold > 0)
+      reporter.warning(
+          fmt::format("and {} that were never hit", counted(untold, "more probe", "more probes")));
+  }
+
+private:
+  static constexpr std::size_t most_alone = 3;
+  struct Group {
+    std::string reason;
+    std::vector<const ProbePoint*> points;
+  };
+
+  static void tell_together(const Group& group, const Reporter& reporter) {
+    std::string names;
+    for (std::size_t i = 0; i < most_alone; ++i) names += display_name(*group.points[i]) + ", ";
+    reporter.warning(fmt::format("{}and {}: never hit: {}", names,
+                                 counted(group.points.size() - most_alone, "other", "others"),
+                                 group.reason));
+  }
+
+  std::vector<Group> groups_;
+};
+
 } // namespace
 
 void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
@@ -81,6 +129,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                         .probes_hit = 0,
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
+  SilentProbes silent;
   std::size_t shown_nothing = 0;
   for (std::size_t i = 0; i < end.points.size(); ++i) {
     ProbeRecord record{.point = &end.points[i],
@@ -100,15 +149,12 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
       record.reason = !left_out.empty()     ? left_out
                       : !end.nobody.empty() ? end.nobody
                                             : explain_silence(surveys[i], end.pids, facts[i]);
-      if (++summary.probes_silent <= most_silent_lines)
-        reporter.warning(
-            fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
+      ++summary.probes_silent;
+      silent.add(end.points[i], *record.reason);
     }
     sink.probe(record);
   }
-  if (summary.probes_silent > most_silent_lines)
-    reporter.warning(fmt::format("and {} more probes that were never hit",
-                                 summary.probes_silent - most_silent_lines));
+  silent.tell(reporter);
   if (end.corrupt > 0)
     reporter.warning(
         fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));

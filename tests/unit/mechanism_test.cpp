@@ -1,3 +1,4 @@
+#include "attach/placement.hpp"
 #include "uprobectl/attach.hpp"
 
 #include <catch2/catch.hpp>
@@ -187,4 +188,13 @@ TEST_CASE("each mechanism has its own kind of program") {
   CHECK(program_kind(Mechanism::perf) == ProgramKind::plain);
   CHECK(program_kind(Mechanism::perf_ioctl) == ProgramKind::plain);
   CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
+}
+
+TEST_CASE("an instruction that the kernel refuses is told as that, whichever errno says so") {
+  // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
+  for (const int error : {95, 524}) {
+    const Error said = placement_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);
+    CHECK(said.kind == ErrorKind::unsupported);
+    CHECK(said.message == "libc.so.6: pthread_spin_lock: the kernel cannot probe this instruction");
+  }
 }
