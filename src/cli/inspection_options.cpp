@@ -128,6 +128,10 @@ private:
                    "register");
     // Where nobody says what to probe, it is where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
+    if (!returned && inspection_.pair_calls)
+      return wrong("--measure " + *options_.measured +
+                   " takes the value where the call begins, and "
+                   "--min-latency is known where it ends");
     if (returned && !options_.entry && !inspection_.pair_calls) {
       inspection_.on_return = true;
       inspection_.on_entry = false;
