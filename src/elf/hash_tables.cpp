@@ -156,8 +156,11 @@ std::optional<std::uint64_t> SysvHashTable::word(std::uint64_t index) const {
 void SysvHashTable::for_each_candidate(std::string_view name, const VisitIndex& visit) const {
   if (bucket_count_ == 0) return;
   auto index = word(2 + std::uint64_t{sysv_hash(name) % bucket_count_});
-  // A chain that loops has visited every symbol after symbol_count_ steps.
-  for (std::uint32_t steps = 0; steps < symbol_count_; ++steps) {
+  // A chain that loops has visited every symbol after so many steps: the table may claim more of
+  // them than there are words.
+  const std::uint64_t words = bytes_.size() / (wide_ ? 8 : 4);
+  const std::uint64_t most_steps = std::min<std::uint64_t>(symbol_count_, words);
+  for (std::uint64_t steps = 0; steps < most_steps; ++steps) {
     if (!index || *index == 0 || *index >= symbol_count_) return;
     visit(static_cast<std::uint32_t>(*index));
     index = word(2 + std::uint64_t{bucket_count_} + *index);
