@@ -21,16 +21,6 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
   return parse_positive<std::uint64_t>(text);
 }
 
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  const bool hex = text.starts_with("0x");
-  if (hex) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value, hex ? 16 : 10);
-  if (error != std::errc() || end != last || text.empty()) return std::nullopt;
-  return value;
-}
-
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
   std::vector<pid_t> pids;
   for (const std::string& list : lists) {

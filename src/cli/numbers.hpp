@@ -10,9 +10,6 @@ namespace uprobectl::cli {
 // A decimal number above zero.
 std::optional<std::uint64_t> parse_count(std::string_view text);
 
-// Decimal or 0x…, 64 bits.
-std::optional<std::uint64_t> parse_number(std::string_view text);
-
 // -p 4711, -p 1,2,3, several times: each pid once, in order; usage error for what is none.
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);
 

@@ -65,7 +65,7 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   if (!settings) return fail(std::move(settings).error());
   request.settings = std::move(*settings);
   if (options.cookie) {
-    const auto cookie = parse_number(*options.cookie);
+    const auto cookie = parse_unsigned(*options.cookie);
     if (!cookie)
       return fail(parser.usage_error("'" + *options.cookie + "' is no --cookie, it is a number"));
     request.cookie = *cookie;

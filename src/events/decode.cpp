@@ -1,7 +1,7 @@
 #include "uprobectl/events/plan.hpp"
 
 #include <algorithm>
-#include <cerrno>
+#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -21,12 +21,6 @@ Value value_at(Bytes record, std::size_t offset) {
   return value;
 }
 
-std::string hex_of(std::uint64_t value) {
-  char text[19];
-  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
                               std::size_t index) {
   const auto result =
@@ -36,7 +30,7 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   if (result.status < 0) {
     const bool is_null = is_memory(spec.type) && result.value == 0;
     value.error =
-        is_null ? "null pointer" : "memory at " + hex_of(result.value) + " cannot be read";
+        is_null ? "null pointer" : fmt::format("memory at {:#x} cannot be read", result.value);
     return value;
   }
   if (!is_memory(spec.type)) return value;

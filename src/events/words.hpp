@@ -7,9 +7,6 @@ namespace uprobectl {
 
 std::optional<ArgumentType> parse_type_name(std::string_view name);
 
-// A decimal number, or a hexadecimal one behind 0x; nothing else, and nothing beyond 64 bits.
-std::optional<std::uint64_t> parse_unsigned(std::string_view text);
-
 bool is_name(std::string_view text); // [A-Za-z_][A-Za-z0-9_]*
 
 std::string quoted(std::string_view text); // 'text'

@@ -55,7 +55,9 @@ void append_json_value(std::string& out, const ArgumentValue& argument) {
     append_json_value(out, data_of(argument));
 }
 
-void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+namespace {
+
+void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
   out += '[';
   for (const ArgumentValue& argument : arguments) {
     if (out.back() != '[') out += ',';
@@ -75,6 +77,45 @@ void append_json_arguments(std::string& out, std::span<const ArgumentValue> argu
     out += '}';
   }
   out += ']';
+}
+
+// The six registers that are recorded where nothing was asked for: what most events have.
+void append_six(std::string& out, std::span<const std::uint64_t> arguments) {
+  out += '[';
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    out += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
+    append_decimal(out, i);
+    out += "\",\"type\":\"x64\",\"value\":\"";
+    append_hex(out, arguments[i]);
+    out += "\",\"error\":null}";
+  }
+  out += ']';
+}
+
+} // namespace
+
+void append_json_arguments(std::string& out, const Event& event) {
+  if (event.typed)
+    append_typed(out, *event.typed);
+  else if (event.has_arguments)
+    append_six(out, event.arguments);
+  else
+    out += "null";
+}
+
+void append_json_registers(std::string& out, std::span<const std::uint64_t> registers) {
+  if (registers.empty()) {
+    out += "null";
+    return;
+  }
+  for (std::size_t i = 0; i < registers.size(); ++i) {
+    out += i == 0 ? "{\"" : ",\"";
+    out += register_names()[i];
+    out += "\":\"";
+    append_hex(out, registers[i]);
+    out += '"';
+  }
+  out += '}';
 }
 
 void append_text_value(std::string& out, const ArgumentValue& argument) {

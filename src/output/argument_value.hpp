@@ -5,8 +5,10 @@
 
 namespace uprobectl {
 
-// [{"name":…,"type":…,"value":…,"error":…,"truncated":…},…]
-void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments);
+// [{"name":…,"type":…,"value":…,"error":…,"truncated":…},…], or null where the event has none.
+void append_json_arguments(std::string& out, const Event& event);
+// {"rax":"0x1",…}, or null for none.
+void append_json_registers(std::string& out, std::span<const std::uint64_t> registers);
 void append_json_value(std::string& out, const ArgumentValue& argument); // null where it has none
 
 // fd=3 path="/etc/hosts" text="GET "… head=<memory at 0x10 cannot be read>

@@ -35,8 +35,6 @@ void append_number(std::string& out, std::string_view key, std::optional<std::ui
   out += '"';
 }
 
-} // namespace
-
 void append_frame(std::string& out, const StackFrame& frame) {
   const ProbePoint* const place = frame.place ? &*frame.place : nullptr;
   const bool named = place != nullptr && place->symbol;
@@ -51,6 +49,23 @@ void append_frame(std::string& out, const StackFrame& frame) {
   append_text(out, "symbol", named ? place->symbol : std::nullopt);
   append_number(out, "symbol_offset", named ? std::optional(place->symbol_offset) : std::nullopt);
   append_text(out, "build_id", place == nullptr ? std::nullopt : place->binary->build_id);
+}
+
+} // namespace
+
+void append_json_stack(std::string& out, std::optional<std::span<const StackFrame>> stack) {
+  if (!stack) {
+    out += "null";
+    return;
+  }
+  out += '[';
+  for (std::size_t i = 0; i < stack->size(); ++i) {
+    out += i == 0 ? "{\"index\":" : ",{\"index\":";
+    append_decimal(out, i);
+    append_frame(out, (*stack)[i]);
+    out += '}';
+  }
+  out += ']';
 }
 
 std::string display_frame(const StackFrame& frame) {

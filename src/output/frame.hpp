@@ -1,11 +1,12 @@
-// Frames of stacks as JSON.
+// Stacks as JSON.
 #pragma once
 
 #include "uprobectl/output.hpp"
 
 namespace uprobectl {
 
-// The keys of a `frame` record but for its type and index, each with a comma before it.
-void append_frame(std::string& out, const StackFrame& frame);
+// [{"index":0,"pc":…},…]: frames with the keys of the contract's `frame`; null where there is no
+// stack.
+void append_json_stack(std::string& out, std::optional<std::span<const StackFrame>> stack);
 
 } // namespace uprobectl

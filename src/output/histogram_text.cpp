@@ -67,4 +67,18 @@ std::string bucket_list(const Histogram& histogram) {
   return text;
 }
 
+void append_json_buckets(std::string& out, const Histogram& histogram) {
+  out += '[';
+  for (const HistogramRange& range : powers_of_two(histogram)) {
+    out += out.back() == '[' ? "{\"low\":" : ",{\"low\":";
+    append_json_value(out, DataValue{range.low});
+    out += ",\"high\":";
+    append_json_value(out, DataValue{range.high});
+    out += ",\"count\":";
+    append_decimal(out, range.count);
+    out += '}';
+  }
+  out += ']';
+}
+
 } // namespace uprobectl

@@ -1,4 +1,4 @@
-// Histograms as text.
+// Histograms in the forms of the two sinks.
 #pragma once
 
 #include "uprobectl/output.hpp"
@@ -13,5 +13,8 @@ std::string in_unit(const HistogramRecord& record, std::int64_t number);
 
 // "256:12,512:40": the lower bound of each power of two and how many it has.
 std::string bucket_list(const Histogram& histogram);
+
+// [{"low":256,"high":512,"count":12},…]
+void append_json_buckets(std::string& out, const Histogram& histogram);
 
 } // namespace uprobectl

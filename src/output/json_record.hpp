@@ -29,19 +29,30 @@ public:
   }
   void end() { out_ += "}\n"; }
 
+  // A field whose value the caller appends to the text that this gives.
+  template <std::size_t N>
+  std::string& open(const char (&name)[N]) {
+    write_key(name);
+    return out_;
+  }
+
   // The name is a literal: its key is one append, of which the listing of a large library makes
   // half a million.
   template <std::size_t N, typename T>
   void field(const char (&name)[N], const T& value) {
+    write_key(name);
+    write(value);
+  }
+
+private:
+  template <std::size_t N>
+  void write_key(const char (&name)[N]) {
     char key[N + 3] = {',', '"'};
     std::memcpy(key + 2, name, N - 1);
     key[N + 1] = '"';
     key[N + 2] = ':';
     out_.append(key, sizeof(key));
-    write(value);
   }
-
-private:
   void write(std::nullptr_t) { out_ += std::string_view("null"); }
   void write(bool value) { out_ += std::string_view(value ? "true" : "false"); }
   void write(std::string_view value) {

@@ -1,5 +1,6 @@
 #include "output/argument_value.hpp"
 #include "output/frame.hpp"
+#include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
 #include "uprobectl/output.hpp"
 
@@ -166,14 +167,16 @@ public:
     record.field("symbol", text_of(point.symbol));
     record.field("image_offset", point.image_offset);
     record.field("kind", entry ? "entry" : "return");
-    write_arguments(event);
-    if (event.typed_return)
-      write_typed_return(*event.typed_return);
-    else
+    append_json_arguments(record.open("arguments"), event);
+    if (event.typed_return) {
+      append_json_value(record.open("return_value"), *event.typed_return);
+      record.field("return_error", event.typed_return->error);
+    } else {
       record.field("return_value", entry ? std::nullopt : std::optional(Hex{event.return_value}));
+    }
     record.field("latency_ns", event.latency_ns);
     record.field("stack", nullptr);
-    write_registers(event);
+    append_json_registers(record.open("registers"), event.registers);
     record.field("map", nullptr);
     record.field("record_type", nullptr);
     record.field("record", nullptr);
@@ -188,7 +191,7 @@ public:
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
-    write_stack(count.stack);
+    append_json_stack(record.open("stack"), count.stack);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);
@@ -210,17 +213,7 @@ public:
     record.field("p50", number(percentile(histogram, 50)));
     record.field("p99", number(percentile(histogram, 99)));
     record.field("negative", histogram.negative);
-    line_ += ",\"buckets\":[";
-    for (const HistogramRange& range : powers_of_two(histogram)) {
-      line_ += line_.back() == '[' ? "{\"low\":" : ",{\"low\":";
-      append_json_value(line_, DataValue{range.low});
-      line_ += ",\"high\":";
-      append_json_value(line_, DataValue{range.high});
-      line_ += ",\"count\":";
-      append_decimal(line_, range.count);
-      line_ += '}';
-    }
-    line_ += ']';
+    append_json_buckets(record.open("buckets"), histogram);
     record.field("since_ns", measured.since_ns);
     record.field("time_ns", measured.time_ns);
     finish(record);
@@ -229,12 +222,8 @@ public:
   void settle() override {}
 
   void probe(const ProbeRecord& probe) override {
-    const ProbePoint& point = *probe.point;
     JsonRecord record(line_, "probe");
-    record.field("symbol", point.symbol);
-    record.field("file", point.binary->real_path);
-    record.field("entry", point.binary->path.entry);
-    record.field("offset", point.offset);
+    name_probe(record, *probe.point);
     record.field("status", probe.hits ? Text(*probe.hits > 0 ? "hit" : "silent") : std::nullopt);
     record.field("hits", probe.hits);
     record.field("processes_mapping", probe.processes_mapping);
@@ -306,72 +295,6 @@ private:
   void finish(JsonRecord& record) {
     record.end();
     out_.commit();
-  }
-
-  void write_stack(const std::optional<std::span<const StackFrame>>& stack) {
-    line_ += ",\"stack\":";
-    if (!stack) {
-      line_ += "null";
-      return;
-    }
-    line_ += '[';
-    for (const StackFrame& frame : *stack) {
-      line_ += line_.back() == '[' ? "{\"index\":" : ",{\"index\":";
-      append_decimal(line_, static_cast<std::uint64_t>(&frame - stack->data()));
-      append_frame(line_, frame);
-      line_ += '}';
-    }
-    line_ += ']';
-  }
-
-  void write_typed_return(const ArgumentValue& value) {
-    line_ += ",\"return_value\":";
-    append_json_value(line_, value);
-    line_ += ",\"return_error\":";
-    if (value.error) {
-      line_ += '"';
-      append_json(line_, *value.error);
-      line_ += '"';
-    } else {
-      line_ += "null";
-    }
-  }
-
-  void write_registers(const Event& event) {
-    line_ += ",\"registers\":";
-    if (event.registers.empty()) {
-      line_ += "null";
-      return;
-    }
-    for (std::size_t i = 0; i < event.registers.size(); ++i) {
-      line_ += i == 0 ? "{\"" : ",\"";
-      line_ += register_names()[i];
-      line_ += "\":\"";
-      append_hex(line_, event.registers[i]);
-      line_ += '"';
-    }
-    line_ += '}';
-  }
-
-  void write_arguments(const Event& event) {
-    line_ += ",\"arguments\":";
-    if (event.typed) {
-      append_json_arguments(line_, *event.typed);
-      return;
-    }
-    if (!event.has_arguments) {
-      line_ += "null";
-      return;
-    }
-    line_ += '[';
-    for (std::size_t i = 0; i < event.arguments.size(); ++i) {
-      line_ += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
-      append_decimal(line_, i);
-      line_ += "\",\"type\":\"x64\",\"value\":\"";
-      append_hex(line_, event.arguments[i]);
-      line_ += "\",\"error\":null}";
-    }
-    line_ += ']';
   }
 
   OutputBuffer& out_;

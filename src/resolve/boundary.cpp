@@ -1,6 +1,6 @@
 #include "resolve/boundary.hpp"
 
-#include "uprobectl/insn.hpp"
+#include "resolve/instruction_set.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,23 +15,6 @@ constexpr std::uint64_t instruction_window = 16;
 // Bounds the work that a symbol table can ask for: no function known is half as long, and to decode
 // this much takes a fifth of a second.
 constexpr std::uint64_t most_decoded = std::uint64_t{4} << 20U;
-
-std::optional<InstructionSet> instruction_set(const elf::Machine& machine, bool thumb) {
-  switch (machine.id) {
-  case 3: // EM_386
-    return InstructionSet::i386;
-  case 62: // EM_X86_64, with 32-bit pointers (x32) too
-    return InstructionSet::x86_64;
-  case 183: // EM_AARCH64: little-endian instructions whatever the data are
-    return InstructionSet::arm64;
-  case 40: // EM_ARM; whether the code of a big-endian file is so depends on its age (BE32, BE8)
-    if (!thumb) return InstructionSet::arm;
-    if (machine.order == ByteOrder::big) return std::nullopt;
-    return InstructionSet::thumb;
-  default:
-    return std::nullopt;
-  }
-}
 
 // The file's code at the address, at most this much of it; empty outside.
 Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {

@@ -1,4 +1,5 @@
 #include "resolve/function_state.hpp"
+#include "resolve/instruction_set.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <algorithm>
@@ -14,19 +15,6 @@ constexpr std::size_t most_parts = 64;  // of one function; GCC makes one or two
 constexpr std::size_t most_callees = 3; // in a message
 
 using Jump = FunctionExits::Jump;
-
-std::optional<InstructionSet> read_set(const elf::Machine& machine) {
-  switch (machine.id) {
-  case 3: // EM_386
-    return InstructionSet::i386;
-  case 62: // EM_X86_64
-    return InstructionSet::x86_64;
-  case 183: // EM_AARCH64
-    return InstructionSet::arm64;
-  default:
-    return std::nullopt;
-  }
-}
 
 // Why the point is not where a function begins whose end is known.
 std::optional<std::string> unreadable(const ProbePoint& point) {
@@ -212,8 +200,8 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {
     return fail(cannot_probe(ErrorKind::unsupported, state_->subject(), point, reason));
   };
-  const auto set = read_set(state_->image.machine());
-  if (!set)
+  const auto set = instruction_set(state_->image.machine());
+  if (!set || *set == InstructionSet::arm) // which has Thumb's code beside it
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (const auto reason = unreadable(point)) return refuse(*reason);
   return Reading(*state_, *set, point).read();

@@ -34,10 +34,10 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string pro
           .realtime_ns = clock_ns(CLOCK_REALTIME)};
 }
 
-Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request,
+Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request, CodeReaders& readers,
                                               const Reporter& reporter) {
   if (request.program) return make_user_payload(request, reporter);
-  return make_builtin_payload(request);
+  return make_builtin_payload(request, readers);
 }
 
 MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
@@ -56,10 +56,10 @@ MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
 // The flow but for the life of a command, which is probed as the only one of request.pids.
 class AttachRun {
 public:
-  AttachRun(const AttachRequest& request, Payload& payload, HeldCommand* command, OutputBuffer& out,
-            Sink& sink, const Reporter& reporter)
-      : request_(request), payload_(payload), command_(command), out_(out), sink_(sink),
-        reporter_(reporter) {}
+  AttachRun(const AttachRequest& request, Payload& payload, CodeReaders& readers,
+            HeldCommand* command, OutputBuffer& out, Sink& sink, const Reporter& reporter)
+      : request_(request), payload_(payload), readers_(readers), command_(command), out_(out),
+        sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
     auto signals = SignalWatch::start();
@@ -90,8 +90,7 @@ private:
     auto found = resolve_questions(questions, request_, options, reporter_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    CodeReaders readers(request_.target_options.debug_places);
-    plan_returns(request_, readers, resolved_, reporter_);
+    plan_returns(request_, readers_, resolved_, reporter_);
     std::size_t asked = 0;
     for (const Question& question : questions) asked += question.functions.size();
     return judge_failures(asked, request_, resolved_, sink_, reporter_);
@@ -195,6 +194,7 @@ private:
 
   const AttachRequest& request_;
   Payload& payload_;
+  CodeReaders& readers_;
   HeldCommand* command_;
   OutputBuffer& out_;
   Sink& sink_;
@@ -208,15 +208,16 @@ private:
 
 Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
                                  const Reporter& reporter) {
-  auto payload = make_payload(request, reporter);
+  CodeReaders readers(request.target_options.debug_places);
+  auto payload = make_payload(request, readers, reporter);
   if (!payload) return fail(std::move(payload).error());
   if (request.command.empty() || request.dry_run)
-    return AttachRun(request, **payload, nullptr, out, sink, reporter).run();
+    return AttachRun(request, **payload, readers, nullptr, out, sink, reporter).run();
   auto command = HeldCommand::start(request.command);
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.pids = {command->pid()};
-  auto outcome = AttachRun(probed, **payload, &*command, out, sink, reporter).run();
+  auto outcome = AttachRun(probed, **payload, readers, &*command, out, sink, reporter).run();
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                                  command->pid()));

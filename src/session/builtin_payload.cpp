@@ -1,8 +1,9 @@
-#include "session/code_facts.hpp"
 #include "session/left_out.hpp"
 #include "session/own_pids.hpp"
 #include "session/payload.hpp"
 #include "session/sums.hpp"
+
+#include <algorithm>
 
 namespace uprobectl {
 
@@ -10,7 +11,8 @@ namespace {
 
 class BuiltinPayload final : public Payload {
 public:
-  explicit BuiltinPayload(const AttachRequest& request) : request_(request) {}
+  BuiltinPayload(const AttachRequest& request, CodeReaders& readers)
+      : request_(request), readers_(readers) {}
 
   std::string name() const override { return "builtin"; }
   std::vector<Question> questions() const override {
@@ -35,9 +37,10 @@ public:
   Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
     cookies_ = hands_over_cookie(mechanism, features_);
     points_ = points;
-    CodeReaders readers(request_.target_options.debug_places);
+    const bool strings = asks_for(request_.inspection, ArgumentType::cxx_string);
     std::vector<CodeFacts> facts;
-    for (const ProbePoint& point : points) facts.push_back(readers.facts_of(point));
+    facts.reserve(points.size());
+    for (const ProbePoint& point : points) facts.push_back(readers_.facts_of(point, strings));
     Inspection inspection = request_.inspection;
     inspection.filters = filter_.filters;
     inspection.user = filter_.user;
@@ -113,6 +116,12 @@ public:
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
+  static bool asks_for(const Inspection& inspection, ArgumentType type) {
+    return std::ranges::any_of(inspection.arguments, [&](const ArgumentList& list) {
+      return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
+    });
+  }
+
   static ProbeRole role_of(const PlannedSite& site) {
     if (!site.on_return) return ProbeRole::entry;
     return site.return_instruction ? ProbeRole::return_instruction : ProbeRole::on_return;
@@ -127,6 +136,7 @@ private:
   }
 
   const AttachRequest& request_;
+  CodeReaders& readers_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   bool cookies_ = true; // else each point has a program of its own
@@ -141,8 +151,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request) {
-  return std::make_unique<BuiltinPayload>(request);
+std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers) {
+  return std::make_unique<BuiltinPayload>(request, readers);
 }
 
 } // namespace uprobectl

@@ -10,12 +10,13 @@ Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
   return &*known->second;
 }
 
-CodeFacts CodeReaders::facts_of(const ProbePoint& point) {
+CodeFacts CodeReaders::facts_of(const ProbePoint& point, bool strings) {
   CodeFacts facts;
   if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
   const auto reader = reader_of(point);
   if (!reader) return facts;
   if ((*reader)->language_of(point) == CodeLanguage::go) facts.kind = CodeKind::go;
+  if (!strings) return facts;
   switch ((*reader)->string_layout()) {
   case StringLayout::libstdcxx:
     facts.strings = READ_LIBSTDCXX_STRING;

@@ -16,8 +16,9 @@ public:
   // The point's binary is held from here on.
   Result<const FunctionReader*> reader_of(const ProbePoint& point);
 
-  // What cannot be found out is taken for code of this machine's own kind.
-  CodeFacts facts_of(const ProbePoint& point);
+  // What cannot be found out is taken for code of this machine's own kind. Whose strings it has may
+  // take a look at all names, and so only where somebody asks for them.
+  CodeFacts facts_of(const ProbePoint& point, bool strings);
 
 private:
   std::vector<std::string> debug_places_;

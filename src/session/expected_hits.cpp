@@ -1,6 +1,6 @@
 #include "session/expected_hits.hpp"
 
-#include <fmt/format.h>
+#include "session/counted.hpp"
 
 namespace uprobectl {
 
@@ -13,9 +13,8 @@ bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> poi
     met = false;
     const Error error{ErrorKind::not_found,
                       fmt::format("{}: {} where {} {} expected", display_name(points[i]),
-                                  hits[i]
-                                      ? fmt::format("{} hit{}", *hits[i], *hits[i] == 1 ? "" : "s")
-                                      : "it is not known how often it was hit",
+                                  hits[i] ? counted(*hits[i], "hit", "hits")
+                                          : "it is not known how often it was hit",
                                   expected, expected == 1 ? "is" : "are")};
     reporter.error(error);
     sink.error({.target = points[i].binary->target, .request = points[i].request, .error = error});

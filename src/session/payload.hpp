@@ -2,6 +2,7 @@
 // user. The rest of the session does not know which.
 #pragma once
 
+#include "session/code_facts.hpp"
 #include "uprobectl/bpf/object.hpp"
 #include "uprobectl/session.hpp"
 
@@ -81,7 +82,8 @@ public:
   virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
 };
 
-std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request);
+// Borrows both.
+std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers);
 
 // Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
 Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request,

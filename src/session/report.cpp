@@ -1,5 +1,6 @@
 #include "session/report.hpp"
 
+#include "session/counted.hpp"
 #include "session/silence.hpp"
 
 #include <algorithm>
@@ -8,10 +9,6 @@
 namespace uprobectl {
 
 namespace {
-
-std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
 
 // Whole milliseconds, or microseconds where it was less than one.
 std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {

@@ -1,5 +1,7 @@
 #include "session/returns.hpp"
 
+#include "session/counted.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -111,9 +113,8 @@ void plan_returns(const AttachRequest& request, CodeReaders& readers, Resolved& 
   resolved.sites = std::move(sites);
   drop_points(failed, resolved);
   if (replaced > 0)
-    reporter.detail(fmt::format("the returns of {} function{} are probed at their return "
-                                "instructions",
-                                replaced, replaced == 1 ? "" : "s"));
+    reporter.detail(fmt::format("the returns of {} are probed at their return instructions",
+                                counted(replaced, "function", "functions")));
 }
 
 } // namespace uprobectl

@@ -1,15 +1,13 @@
 #include "session/silence.hpp"
 
+#include "session/counted.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
 namespace {
-
-std::string plural(std::size_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with('s') ? "es" : "s");
-}
 
 std::string name_process(pid_t pid) {
   const auto name = command_name(pid);
@@ -62,7 +60,8 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
                                      : "none of the processes maps this file "
                                        "executable");
   if (survey.unreadable > 0)
-    text += fmt::format(" ({} could not be looked at)", plural(survey.unreadable, "process"));
+    text += fmt::format(" ({} could not be looked at)",
+                        counted(survey.unreadable, "process", "processes"));
   return text;
 }
 
@@ -77,7 +76,8 @@ std::string mention_copy(const MappingSurvey& survey, bool filtered) {
 
 std::string mention_inlined(const SilenceFacts& facts) {
   if (facts.inlined.value_or(0) == 0) return {};
-  return fmt::format("; it is inlined at {}, which no probe sees", plural(*facts.inlined, "place"));
+  return fmt::format("; it is inlined at {}, which no probe sees",
+                     counted(*facts.inlined, "place", "places"));
 }
 
 std::string mention_children(std::span<const pid_t> children) {
@@ -86,7 +86,7 @@ std::string mention_children(std::span<const pid_t> children) {
     return fmt::format("; {}, a descendant, maps it: --follow probes it, too",
                        name_process(children.front()));
   return fmt::format("; {} map it: --follow probes them, too",
-                     plural(children.size(), "descendant"));
+                     counted(children.size(), "descendant", "descendants"));
 }
 
 } // namespace
@@ -115,11 +115,11 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
                             const SilenceFacts& facts) {
   std::string text;
   if (!survey.executable.empty())
-    text =
-        fmt::format("mapped by {}, but not called while it was probed",
-                    survey.executable.size() == 1 ? name_process(survey.executable.front())
-                                                  : plural(survey.executable.size(), "process")) +
-        mention_inlined(facts);
+    text = fmt::format("mapped by {}, but not called while it was probed",
+                       survey.executable.size() == 1
+                           ? name_process(survey.executable.front())
+                           : counted(survey.executable.size(), "process", "processes")) +
+           mention_inlined(facts);
   else if (!survey.other_inode.empty())
     text = explain_other_inode(survey, facts.change);
   else

@@ -34,20 +34,19 @@ const Mapping* ProcessMaps::find(pid_t pid, std::uint64_t address) const {
   return address < mapping.end ? &mapping : nullptr;
 }
 
-StackPlaces::File& StackPlaces::file_of(const Mapping& mapping, pid_t pid) {
-  const auto [known, is_new] = files_.try_emplace({mapping.identity, mapping.path});
+StackPlaces::File& StackPlaces::file_of(const FileIdentity& identity, const std::string& path,
+                                        std::vector<std::string> ways) {
+  const auto [known, is_new] = files_.try_emplace({identity, path});
   if (!is_new) return known->second;
-  // While the process lives the kernel itself leads to the file, whatever has become of its name.
-  for (const std::string& path :
-       {fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end),
-        mapping.path}) {
-    auto target = Target::open({.path = {.file = path, .entry = {}},
-                                .shown = {.file = mapping.path, .entry = {}},
+  ways.push_back(path);
+  for (const std::string& way : ways) {
+    auto target = Target::open({.path = {.file = way, .entry = {}},
+                                .shown = {.file = path, .entry = {}},
                                 .opened = nullptr,
                                 .warnings = {}},
-                               mapping.path, {.debug_places = debug_places_});
+                               path, {.debug_places = debug_places_});
     // Another file may have the path by now.
-    if (!target || target->file()->identity().inode != mapping.identity.inode) continue;
+    if (!target || target->file()->identity().inode != identity.inode) continue;
     known->second.target = std::move(*target);
     break;
   }
@@ -80,10 +79,7 @@ StackPlaces::Place StackPlaces::beside(const ProbePoint& point, std::uint64_t di
   if (segment == nullptr || !segment->executable || !offset) return std::nullopt;
   const auto in_file = image.to_file(*offset);
   if (!in_file) return std::nullopt;
-  Mapping mapping;
-  mapping.identity = point.binary->file->identity();
-  mapping.path = point.binary->real_path;
-  return find(file_of(mapping, 0), in_file->value);
+  return find(file_of(point.binary->file->identity(), point.binary->real_path), in_file->value);
 }
 
 std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
@@ -101,7 +97,10 @@ std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
     }
     frame.module = file_name_of(mapping->path);
     const std::uint64_t offset = inside - mapping->start + mapping->offset.value;
-    frame.place = find(file_of(*mapping, pid), offset);
+    // While the process lives the kernel itself leads to the file, whatever has become of its name.
+    const std::string link =
+        fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping->start, mapping->end);
+    frame.place = find(file_of(mapping->identity, mapping->path, {link}), offset);
   }
   return frames;
 }

@@ -37,7 +37,9 @@ private:
     std::optional<Target> target;          // nothing where it cannot be read
     std::map<std::uint64_t, Place> places; // by offset in the file
   };
-  File& file_of(const Mapping& mapping, pid_t pid);
+  // `ways`: other paths that lead to it, tried first.
+  File& file_of(const FileIdentity& identity, const std::string& path,
+                std::vector<std::string> ways = {});
   Place beside(const ProbePoint& point, std::uint64_t distance);
   Place find(File& file, std::uint64_t offset) const;
 

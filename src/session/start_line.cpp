@@ -1,3 +1,4 @@
+#include "session/counted.hpp"
 #include "session/report.hpp"
 
 #include <fmt/format.h>
@@ -5,10 +6,6 @@
 namespace uprobectl {
 
 namespace {
-
-std::string number_of(std::size_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
 
 // "2 processes and all named 'nginx'"
 std::string named_processes(const AttachRequest& request) {
@@ -20,7 +17,7 @@ std::string named_processes(const AttachRequest& request) {
                                                          : ", ",
                          request.names[i]);
   if (request.pids.empty()) return "all processes named " + names;
-  return fmt::format("{} and all named {}", number_of(request.pids.size(), "process", "processes"),
+  return fmt::format("{} and all named {}", counted(request.pids.size(), "process", "processes"),
                      names);
 }
 
@@ -28,10 +25,9 @@ std::string named_processes(const AttachRequest& request) {
 std::string processes_of(const AttachRequest& request) {
   if (request.all_processes) return "all processes";
   const bool any = !request.pids.empty() || !request.names.empty();
-  std::string text = !any ? "all processes"
-                     : request.names.empty()
-                         ? number_of(request.pids.size(), "process", "processes")
-                         : named_processes(request);
+  std::string text = !any                    ? "all processes"
+                     : request.names.empty() ? counted(request.pids.size(), "process", "processes")
+                                             : named_processes(request);
   if (!request.command.empty()) text = fmt::format("'{}'", request.command.front());
   if (request.follow) {
     const bool one = request.names.empty() && request.pids.size() == 1;
@@ -63,8 +59,8 @@ std::string format_duration(std::chrono::nanoseconds duration) {
 }
 
 std::string start_line(const AttachRequest& request, std::size_t functions, std::size_t others) {
-  std::string what = number_of(functions, "function", "functions");
-  if (others > 0) what += fmt::format(" and running {}", number_of(others, "program", "programs"));
+  std::string what = counted(functions, "function", "functions");
+  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
   const std::string where = processes_of(request);
   if (request.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,

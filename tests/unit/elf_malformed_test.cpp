@@ -105,8 +105,8 @@ TEST_CASE("hash chains that loop come to an end") {
 }
 
 TEST_CASE("a hash chain that loops ends soon, however many symbols the table claims") {
-  // As above, and the second count, that of the symbols, is 4 thousand millions: at 2 ns a step they
-  // would take 8 s.
+  // As above, and the second count, that of the symbols, is 4 thousand millions: at 2 ns a step
+  // they would take 8 s.
   const auto looping = patched(sample_elf({.gnu_hash = false}), 0x2500 + 12 + 3 * 4, 2, 4);
   const auto bytes = patched(looping, 0x2500 + 4, 0xffffffff, 4);
   const auto begin = std::chrono::steady_clock::now();

@@ -1,28 +1,13 @@
 // Bytes as GNU as assembles them and GNU objdump prints them.
+#include "code_bytes.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
-#include <initializer_list>
 
 using namespace uprobectl;
 
 namespace {
-
-std::vector<std::byte> code(std::initializer_list<int> values) {
-  std::vector<std::byte> bytes;
-  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
-  return bytes;
-}
-
-// A64 instructions are little-endian words.
-std::vector<std::byte> words(std::initializer_list<std::uint32_t> values) {
-  std::vector<std::byte> bytes;
-  for (const std::uint32_t value : values)
-    for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<std::byte>(value >> shift));
-  return bytes;
-}
 
 std::string written(const FunctionExits::Jump& jump) {
   using Kind = FunctionExits::Jump::Kind;

@@ -1,30 +1,15 @@
 // Bytes and texts as llvm-mc-19 assembles them and llvm-objdump-19 prints them.
+#include "code_bytes.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <initializer_list>
 #include <thread>
 
 using namespace uprobectl;
 
 namespace {
-
-std::vector<std::byte> code(std::initializer_list<int> values) {
-  std::vector<std::byte> bytes;
-  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
-  return bytes;
-}
-
-// A64 instructions are little-endian words whatever the data are.
-std::vector<std::byte> words(std::initializer_list<std::uint32_t> values) {
-  std::vector<std::byte> bytes;
-  for (const std::uint32_t value : values)
-    for (int shift = 0; shift < 32; shift += 8)
-      bytes.push_back(static_cast<std::byte>(value >> shift));
-  return bytes;
-}
 
 std::string x64_text(std::initializer_list<int> values, std::uint64_t address = 0) {
   return instruction_text(InstructionSet::x86_64, code(values), {address}).value_or("nothing");

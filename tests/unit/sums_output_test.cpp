@@ -108,8 +108,10 @@ TEST_CASE("what could not be read is an error and no value") {
   unread.error = "memory at 0x8 cannot be read";
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
   CHECK(as_json(unread) == "null");
+  Event event;
+  event.typed = {unread};
   std::string json;
-  append_json_arguments(json, std::span(&unread, 1));
+  append_json_arguments(json, event);
   CHECK(json == R"([{"name":"a","type":"str","value":null,"error":"memory at 0x8 cannot be read",)"
                 R"("truncated":false}])");
 }

@@ -84,6 +84,9 @@ struct ConditionSpec {
 // VALUE is argN, ret, a register or a name, with or without ":TYPE".
 Result<ConditionSpec> parse_condition(std::string_view text);
 
+// A decimal number, or a hexadecimal one behind 0x; nothing else, and nothing beyond 64 bits.
+std::optional<std::uint64_t> parse_unsigned(std::string_view text);
+
 // "argN", "ret", or a name or register without a kind of its own.
 std::optional<ArgumentSource> parse_source_name(std::string_view name);
 

@@ -4,21 +4,29 @@
 
 #include "readings.h"
 
-static __always_inline void count_process(__u64 number) {
-  if (!(settings.flags & COUNT_BY_PROCESS)) return;
-  struct process_probe key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
-  struct process_count* known = bpf_map_lookup_elem(&process_counts, &key);
+/* Counts one in a map of process_counts. 1 where the key is new, 0 where it was known. */
+static __always_inline int add_one(void* counts, const void* key) {
+  int is_new = 0;
+  struct process_count* known = bpf_map_lookup_elem(counts, key);
   if (!known) {
     struct process_count fresh = {};
     bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-    bpf_map_update_elem(&process_counts, &key, &fresh, BPF_NOEXIST);
-    known = bpf_map_lookup_elem(&process_counts, &key);
-    if (!known) { /* too many processes */
+    bpf_map_update_elem(counts, key, &fresh, BPF_NOEXIST);
+    known = bpf_map_lookup_elem(counts, key);
+    if (!known) { /* too many of them */
       count_lost();
-      return;
+      return 0;
     }
+    is_new = 1;
   }
   __sync_fetch_and_add(&known->count, 1);
+  return is_new;
+}
+
+static __always_inline void count_process(__u64 number) {
+  if (!(settings.flags & COUNT_BY_PROCESS)) return;
+  struct process_probe key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
+  add_one(&process_counts, &key);
 }
 
 static __always_inline __u64 return_address(struct registers* regs) {
@@ -48,19 +56,7 @@ static __always_inline void count_stack(struct registers* regs, __u64 number, __
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   if (moment == AT_ENTRY) key.caller = return_address(regs);
-  struct process_count* known = bpf_map_lookup_elem(&stack_counts, &key);
-  if (!known) {
-    struct process_count fresh = {};
-    bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-    bpf_map_update_elem(&stack_counts, &key, &fresh, BPF_NOEXIST);
-    known = bpf_map_lookup_elem(&stack_counts, &key);
-    if (!known) { /* too many stacks */
-      count_lost();
-      return;
-    }
-    tell_new_stack(regs, key.process);
-  }
-  __sync_fetch_and_add(&known->count, 1);
+  if (add_one(&stack_counts, &key)) tell_new_stack(regs, key.process);
 }
 
 static __always_inline __u32 bucket_of(__u64 value) {
