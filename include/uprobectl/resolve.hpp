@@ -4,6 +4,7 @@
 
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbols.hpp"
+#include "uprobectl/usdt.hpp"
 
 #include <concepts>
 #include <deque>
@@ -103,6 +104,10 @@ struct ProbePoint {
       aliases;                            // raw names of the symbol's address; if asked for
   std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
   std::vector<std::string> warnings;      // what a person should know before probing here
+
+  // Of a place of a static probe, whose symbol is then "PROVIDER:NAME", without kind and table.
+  std::shared_ptr<const StaticProbe> static_probe;
+  std::optional<FileOffset> semaphore; // in the file that is probed
 };
 
 // "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
@@ -204,6 +209,11 @@ public:
       std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
   void resolve_each(std::span<const std::string_view> functions, const ResolveOptions& options,
                     const VisitPlaces& visit) const;
+
+  // The places of the static probes that "PROVIDER:NAME" stands for, in the order of the notes. Both
+  // may be patterns, and NAME may have '-' for "__", as dtrace has it. A text without a colon is an
+  // error that names what it may have meant: a probe of some provider, or a function.
+  Result<std::vector<ProbePoint>> static_probes(std::string_view text) const;
 
   // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
   void complete_symbols();
