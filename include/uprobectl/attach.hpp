@@ -28,6 +28,7 @@ struct MechanismNeeds {
   bool filters_by_pid = false;
   std::size_t probes = 0;   // how many there will be that could share an event of tracefs
   bool loaded_by_us = true; // not a program that somebody else has loaded
+  bool semaphores = false;  // of static probes, which the kernel is to count up
   // Of a program that is loaded already, or can be of no other kind; nothing: it will be loaded for
   // the mechanism that is chosen.
   std::optional<ProgramKind> kind = {};
@@ -42,6 +43,9 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const Kernel
 struct ProbeSite {
   int file = -1; // an open descriptor of the file, borrowed
   FileOffset offset;
+  // In the same file: a counter that the kernel counts up in each process that is probed, for as
+  // long as it is. Nothing: there is none.
+  std::optional<FileOffset> semaphore = {};
   bool on_return = false; // ignored for session programs, which run at both
   LoadedProgram program;
   std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie

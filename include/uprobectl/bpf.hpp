@@ -17,6 +17,7 @@ struct KernelFeatures {
   bool attach_cookie = false;         // bpf_get_attach_cookie, which hands it to the program
   bool tracefs_uprobe = false;        // uprobe_events in a tracefs that is mounted
   bool tracefs_permitted = false;     // ... and this user may write to it
+  bool semaphores = false;            // perf and tracefs count up semaphores of static probes
   bool ring_buffer = false;           // BPF_MAP_TYPE_RINGBUF
   bool perf_buffer = false;           // BPF_MAP_TYPE_PERF_EVENT_ARRAY and bpf_perf_event_output
   bool perf_buffer_permitted = false; // ... and this user may open the perf events of such a buffer

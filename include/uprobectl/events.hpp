@@ -14,6 +14,7 @@ namespace uprobectl {
 enum class EventKind {
   entry,
   on_return,
+  static_probe,
   record, // what a user's program has sent
 };
 

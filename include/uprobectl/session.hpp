@@ -36,7 +36,8 @@ enum class ReturnAt {
 struct AttachRequest {
   std::string target;                 // TARGET as typed; empty: sections of the program name places
   TargetOptions target_options;       // but for its pids, which follow from those below
-  std::vector<std::string> functions; // FUNCTIONs as typed
+  std::vector<std::string> functions; // FUNCTIONs as typed, or
+  bool static_probes = false;         // PROVIDER:NAME of static probes
   ResolveOptions resolve_options;     // how they are taken
   std::vector<std::string> excluded;  // patterns of names that FUNCTIONs must not stand for
   Inspection inspection;              // what is looked at at each hit

@@ -125,6 +125,13 @@ Result<void> usable(Mechanism mechanism, const KernelFeatures& features,
                       "the program was loaded for " + std::string(to_string(*needs.kind)) +
                           ", not for --mechanism " + std::string(to_string(mechanism))}
                     .hint("leave out --mechanism"));
+  const bool has_semaphores = // they came before these links
+      program_kind(mechanism) != ProgramKind::plain || features.semaphores;
+  if (needs.semaphores && !has_semaphores)
+    return fail(Error{ErrorKind::unsupported,
+                      "the static probe has a semaphore, which this kernel does not count up"}
+                    .hint("Linux 4.20 and later do; without it the program never comes to the "
+                          "probe"));
   switch (mechanism) {
   case Mechanism::multi:
     return usable_multi(features, needs);

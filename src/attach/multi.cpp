@@ -18,6 +18,7 @@ struct Batch {
   ProgramKind kind = ProgramKind::multi;
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint64_t> cookies;
+  std::vector<std::uint64_t> semaphores; // 0: none
   std::string first_label;
 };
 
@@ -33,6 +34,7 @@ std::map<BatchKey, Batch> batches_of(std::span<const ProbeSite> sites) {
     }
     batch.offsets.push_back(site.offset.value);
     batch.cookies.push_back(site.cookie);
+    batch.semaphores.push_back(site.semaphore.value_or(FileOffset{}).value);
   }
   return batches;
 }
@@ -48,6 +50,7 @@ Result<void> place_multi(const Placement& placement, Descriptors& placed) {
           key.program, {.path = path.c_str(),
                         .offsets = batch.offsets.data(),
                         .cookies = batch.cookies.data(),
+                        .semaphores = batch.semaphores.data(),
                         .count = static_cast<std::uint32_t>(batch.offsets.size()),
                         .on_return = key.on_return,
                         .pid = pid,

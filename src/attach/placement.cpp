@@ -51,6 +51,12 @@ Error placement_error(int errnum, const std::string& label, Mechanism mechanism)
   }
 }
 
+Error no_semaphores(const std::string& label) {
+  return Error{ErrorKind::unsupported, label + ": it has a semaphore, which this kernel does not "
+                                               "count up for a probe of this mechanism"}
+      .hint("Linux 4.20 and later do; without it the program never comes to the probe");
+}
+
 Error interrupted_error() {
   return {ErrorKind::interrupted, "interrupted before the probes were in place"};
 }

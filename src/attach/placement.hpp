@@ -25,6 +25,7 @@ Result<void> place_perf(const Placement& placement, Descriptors& placed); // per
 Result<void> place_tracefs(const Placement& placement, Descriptors& placed);
 
 Error interrupted_error();
+Error no_semaphores(const std::string& label); // this kernel counts none up
 
 // What the kernel's refusal means for somebody who wanted a probe there.
 Error placement_error(int errnum, const std::string& label, Mechanism mechanism);

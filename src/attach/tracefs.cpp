@@ -60,7 +60,9 @@ private:
     const ProbeSite& first = placement_.sites[sites.front()];
     std::vector<TracefsEvents::Place> places;
     for (const std::size_t i : sites)
-      places.push_back({placement_.sites[i].file, placement_.sites[i].offset});
+      places.push_back({.file = placement_.sites[i].file,
+                        .offset = placement_.sites[i].offset,
+                        .semaphore = placement_.sites[i].semaphore});
     const auto id = placed_.events->add(places, first.on_return);
     if (!id && id.error() == EOPNOTSUPP && sites.size() > 1) {
       for (const std::size_t& i : sites)

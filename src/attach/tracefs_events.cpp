@@ -81,8 +81,10 @@ std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> plac
   const std::string name =
       group_ + "/" + (on_return ? "return_" : "entry_") + std::to_string(next_++);
   for (const Place& place : places) {
-    const auto made = command((on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) +
-                              ":" + hex(place.offset.value));
+    std::string text = (on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) + ":" +
+                       hex(place.offset.value);
+    if (place.semaphore) text += "(" + hex(place.semaphore->value) + ")";
+    const auto made = command(text);
     if (!made) return std::unexpected(made.error());
     if (names_.empty() || names_.back() != name) names_.push_back(name);
   }

@@ -23,6 +23,7 @@ public:
     int file = -1; // given to the kernel as a descriptor: it looks it up while this runs, so
                    // neither a rename nor an odd name matters
     FileOffset offset;
+    std::optional<FileOffset> semaphore = {};
   };
   // Makes one event of all the places, which are different ones, and tells its id for
   // perf_event_open(2). An errno; EOPNOTSUPP where the kernel wants an event for each place.

@@ -59,8 +59,11 @@ public:
   Result<void> share(const BuiltinObject& first) const {
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object_) {
-      if (bpf_map__is_internal(map)) continue; // its globals are its own
-      if (const int error = bpf_map__reuse_fd(map, first.map(bpf_map__name(map))); error != 0)
+      // Its settings are its own; `armed`, which is all that .bss holds, is one for all.
+      const bool is_armed = std::string_view(bpf_map__name(map)).ends_with(".bss");
+      if (bpf_map__is_internal(map) && !is_armed) continue;
+      const int shared = first.map(is_armed ? ".bss" : bpf_map__name(map));
+      if (const int error = bpf_map__reuse_fd(map, shared); error != 0)
         return fail(system_error(-error, "cannot share a map of the built-in program"));
     }
     return {};

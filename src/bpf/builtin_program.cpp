@@ -124,11 +124,10 @@ int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
 Result<void> BuiltinProgram::arm(bool on) {
   const std::uint32_t index = 0;
-  const std::uint32_t value = on ? 1 : 0; // .bss holds nothing but `armed`
-  for (const BuiltinObject& object : state_->objects)
-    if (const int error = bpf_map_update_elem(object.map(".bss"), &index, &value, BPF_ANY);
-        error != 0)
-      return fail(system_error(-error, "cannot arm the BPF program"));
+  const std::uint32_t value = on ? 1 : 0;              // .bss holds nothing but `armed`
+  const int map = state_->objects.front().map(".bss"); // the other objects' is the same
+  if (const int error = bpf_map_update_elem(map, &index, &value, BPF_ANY); error != 0)
+    return fail(system_error(-error, "cannot arm the BPF program"));
   return {};
 }
 

@@ -34,14 +34,19 @@ Result<UprobeEventSource> read_uprobe_event_source() {
   const auto format = read_sysfs("format/retprobe"); // "config:0"
   if (!format) return fail(format.error());
   constexpr std::string_view field = "config:";
+  const auto lowest_bit = [&](std::string_view text) {
+    return text.starts_with(field) ? leading_number(text.substr(field.size())) : std::nullopt;
+  };
   const auto number = leading_number(*type);
-  const auto bit = format->starts_with(field)
-                       ? leading_number(std::string_view(*format).substr(field.size()))
-                       : std::nullopt;
+  const auto bit = lowest_bit(*format);
   if (!number || !bit || *bit > 63)
     return fail(ErrorKind::unsupported, "the kernel describes its uprobe perf events as type '" +
                                             *type + "', retprobe '" + *format + "'");
-  return UprobeEventSource{.type = *number, .return_flag = 1ULL << *bit};
+  UprobeEventSource source{.type = *number, .return_flag = 1ULL << *bit};
+  const auto semaphore = read_sysfs("format/ref_ctr_offset"); // "config:32-63"
+  if (semaphore) source.semaphore_shift = lowest_bit(*semaphore);
+  if (source.semaphore_shift > 63) source.semaphore_shift.reset();
+  return source;
 }
 
 } // namespace uprobectl

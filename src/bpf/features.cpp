@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <cerrno>
 #include <fcntl.h>
+#include <fstream>
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
@@ -109,6 +110,10 @@ void probe_tracefs(KernelFeatures& features) {
   features.tracefs_uprobe = tracefs.has_value();
   features.tracefs_permitted = tracefs && UniqueFd{::open((*tracefs + "/uprobe_events").c_str(),
                                                           O_WRONLY | O_APPEND | O_CLOEXEC)};
+  if (!tracefs || features.semaphores) return;
+  std::ifstream readme(*tracefs + "/README");
+  for (std::string line; !features.semaphores && std::getline(readme, line);)
+    features.semaphores = line.find("(ref_ctr_offset)") != std::string::npos;
 }
 
 } // namespace
@@ -136,6 +141,9 @@ Result<KernelFeatures> probe_kernel_features() {
   features.perf_permitted = source && may_open_perf_uprobe(*source);
   features.perf_link = has_perf_link(plain->get());
   features.attach_cookie = has_attach_cookie();
+  // Linux commits 1cc33161a83d ("uprobes: Support SDT markers having reference count (semaphore)")
+  // and a6ca88b241d5 ("trace_uprobe: support reference counter in fd-based uprobe"), both in v4.20.
+  features.semaphores = source && source->semaphore_shift;
   probe_tracefs(features);
   features.ring_buffer = has_ring_buffer();
   features.perf_buffer = has_perf_buffer();

@@ -19,7 +19,8 @@ std::uint32_t expected_attach_type(ProgramKind kind);
 struct UprobeMultiTarget {
   const char* path = nullptr;
   const std::uint64_t* offsets = nullptr;
-  const std::uint64_t* cookies = nullptr; // as many as offsets, or null
+  const std::uint64_t* cookies = nullptr;    // as many as offsets, or null
+  const std::uint64_t* semaphores = nullptr; // the same: offsets, 0 where there is none
   std::uint32_t count = 0;
   bool on_return = false;
   std::int32_t pid = 0;                                 // 0: every process

@@ -1,143 +1,7 @@
+#include "attach_options.hpp"
 #include "commands.hpp"
-#include "console.hpp"
-#include "duration.hpp"
-#include "inspection_options.hpp"
-#include "numbers.hpp"
-#include "process_options.hpp"
-#include "program_options.hpp"
-#include "record_file.hpp"
-#include "uprobectl/session.hpp"
 
 namespace uprobectl::cli {
-
-namespace {
-
-struct AttachOptions {
-  std::optional<std::string> duration;
-  std::optional<std::string> max_events;
-  std::optional<std::string> mechanism;
-  std::optional<std::string> buffer;
-  bool keep_going = false;
-  bool dry_run = false;
-  ResolveOptions resolve = {};
-  bool instruction = false;
-  std::vector<std::string> debug_places;
-  std::optional<std::string> command_line;
-  bool forward_exit = false;
-  ProgramOptions program;
-  InspectionOptions inspection;
-  ProcessOptions processes;
-};
-
-// "-- COMMAND ARGS…", or -c with both in one text.
-Result<std::vector<std::string>>
-command_of(const OptionParser& parser, const AttachOptions& options, const Arguments& arguments) {
-  const auto& typed = arguments.after_dashes;
-  if (!options.command_line) return std::vector<std::string>(typed.begin(), typed.end());
-  if (!typed.empty())
-    return fail(parser.usage_error("there are two commands: that of -c and that behind --"));
-  auto words = split_words(*options.command_line);
-  if (!words) return fail(parser.usage_error("-c: " + words.error().message));
-  if (words->empty()) return fail(parser.usage_error("-c: the command is empty"));
-  return words;
-}
-
-Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
-  if (name == "auto") return std::nullopt;
-  for (const Mechanism mechanism :
-       {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
-    if (name == to_string(mechanism)) return mechanism;
-  return fail(ErrorKind::usage, "'" + name +
-                                    "' is no --mechanism, it is auto, multi, perf, perf-ioctl or "
-                                    "tracefs");
-}
-
-Result<std::optional<RecordBuffer>> parse_buffer(const std::string& name) {
-  if (name == "auto") return std::nullopt;
-  for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
-    if (name == to_string(buffer)) return buffer;
-  return fail(ErrorKind::usage, "'" + name + "' is no --buffer, it is auto, ring or perf");
-}
-
-Result<AttachRequest> make_request(const OptionParser& parser, const AttachOptions& options,
-                                   const Arguments& arguments) {
-  auto program = make_program_request(parser, options.program);
-  if (!program) return fail(std::move(program).error());
-  const bool by_sections = options.program.object && arguments.positionals.empty();
-  auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
-  if (!line) return fail(std::move(line).error());
-  AttachRequest request;
-  request.target = std::move(line->target);
-  request.functions = std::move(line->functions);
-  request.program = std::move(*program);
-  const bool directed = options.inspection.entry || options.inspection.on_return;
-  if (request.program) request.program->direction_by_section = !directed;
-  if (by_sections && directed)
-    return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
-                                   "--entry and --return do not"));
-  if (auto applied = apply(parser, options.inspection, request); !applied)
-    return fail(std::move(applied).error());
-  request.keep_going = options.keep_going;
-  request.dry_run = options.dry_run;
-  request.resolve_options = options.resolve;
-  request.target_options.debug_places = options.debug_places;
-
-  auto command = command_of(parser, options, arguments);
-  if (!command) return fail(std::move(command).error());
-  request.command = std::move(*command);
-  if (request.command.empty() && options.forward_exit)
-    return fail(parser.usage_error("--forward-exit needs a command"));
-  if (auto applied = apply(parser, options.processes, request); !applied)
-    return fail(std::move(applied).error());
-
-  // A command without a duration is watched to its end.
-  const std::string duration =
-      options.duration.value_or(request.command.empty() ? "10s" : "forever");
-  if (duration != "forever") {
-    const auto parsed = parse_duration(duration);
-    if (!parsed) return fail(parser.usage_error(parsed.error().message));
-    request.duration = *parsed;
-  }
-  if (options.max_events) {
-    request.max_events = parse_count(*options.max_events);
-    if (!request.max_events)
-      return fail(parser.usage_error("'" + *options.max_events + "' is no number of events"));
-  }
-  auto mechanism = parse_mechanism(options.mechanism.value_or("auto"));
-  if (!mechanism) return fail(parser.usage_error(std::move(mechanism).error().message));
-  request.mechanism = *mechanism;
-  auto buffer = parse_buffer(options.buffer.value_or("auto"));
-  if (!buffer) return fail(parser.usage_error(std::move(buffer).error().message));
-  request.buffer = *buffer;
-  return request;
-}
-
-void add_options(OptionParser& parser, AttachOptions& options) {
-  parser.text("-d,--duration", options.duration, "D",
-              "how long: 10s, 500ms, 2m or forever (default 10s, a command's life)");
-  add_process_options(parser, options.processes);
-  parser.text("-c", options.command_line, "COMMAND",
-              "start the command, probe only it and end with it; or behind --");
-  parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
-  add_inspection_options(parser, options.inspection);
-  parser.text("-n,--max-events", options.max_events, "N", "end after N events");
-  parser.text("--mechanism", options.mechanism, "HOW",
-              "auto, multi (Linux 6.6), perf (Linux 5.15), perf-ioctl or tracefs");
-  parser.text("--buffer", options.buffer, "HOW",
-              "how events come out of the kernel: auto, ring (Linux 5.8) or perf");
-  parser.flag("--keep-going", options.keep_going,
-              "when a FUNCTION cannot be probed, probe the others");
-  parser.flag("--all", options.resolve.all, "probe every place of an ambiguous name");
-  parser.flag("--clones", options.resolve.clones, "probe the compiler's clones of a function, too");
-  parser.flag("--unsafe", options.resolve.unsafe,
-              "allow +N beyond a function and inside an instruction");
-  add_instruction_option(parser, options.instruction);
-  parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
-  add_program_options(parser, options.program);
-  add_debug_options(parser, options.debug_places);
-}
-
-} // namespace
 
 ExitCode run_attach(std::span<const std::string_view> arguments) {
   OptionParser parser(
@@ -156,30 +20,15 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   CommonOptions common;
   add_common_options(parser, common);
   AttachOptions options;
-  add_options(parser, options);
+  add_attach_options(parser, options, ProbeWords::functions);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   options.resolve.instructions = instructions_of(common, options.instruction);
-  auto request = make_request(parser, options, *parsed);
+  const auto request = make_attach_request(parser, options, ProbeWords::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   const auto console = Console::open(common, {.instruction = options.instruction});
   if (!console) return finish_with(console.error(), common);
-
-  const auto outcome =
-      run_attach(*request, (*console)->out(), (*console)->sink(), (*console)->reporter());
-  if (!outcome) {
-    const bool only_one = request->functions.size() == 1;
-    const auto target = request->target.empty() ? std::nullopt : std::optional(request->target);
-    (*console)->fail(outcome.error(), target,
-                     only_one ? std::optional(request->functions.front()) : std::nullopt);
-    const ExitCode code = (*console)->finish();
-    return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
-  }
-  const ExitCode code = (*console)->finish();
-  if (code != ExitCode::done || outcome->some_failed || outcome->too_few_hits)
-    return ExitCode::failed;
-  const int forwarded = options.forward_exit ? outcome->command_status.value_or(0) : 0;
-  return static_cast<ExitCode>(forwarded);
+  return attach(*request, **console, options.forward_exit);
 }
 
 } // namespace uprobectl::cli

@@ -12,6 +12,7 @@ namespace uprobectl::cli {
 ExitCode run_resolve(std::span<const std::string_view> arguments);
 ExitCode run_list_symbols(std::span<const std::string_view> arguments);
 ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
 ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);

@@ -5,35 +5,50 @@
 
 namespace uprobectl::cli {
 
-void add_inspection_options(OptionParser& parser, InspectionOptions& options) {
+namespace {
+
+// Static probes are places without a way back.
+void add_return_options(OptionParser& parser, InspectionOptions& options) {
   parser.flag("--entry", options.entry, "probe where functions begin (the default)");
   parser.flag("-r,--return", options.on_return,
               "probe where they return; with --entry both, alone instead");
   parser.text("--return-at", options.return_at, "HOW",
               "auto, trampoline (the kernel's return probes) or ret (return instructions)");
-  parser.texts("--args", options.arguments, "[FUNCTION=]SPEC",
-               "show these arguments: NAME:TYPE[@ARG[+OFF]], …; see the man page");
-  parser.texts("--if", options.conditions, "CONDITION",
-               "only hits for which it holds: 'arg1==3', 'ret<0'; repeatable");
-  parser.text("--max-string", options.longest_text, "N",
-              "read at most N bytes of a string (default 128, at most 4096)");
-  parser.flag("--regs", options.registers, "show all registers");
   parser.flag("--latency", options.latency,
               "one event a call, when it returns, with how long it took");
   parser.text("--min-latency", options.min_latency, "D",
               "only calls that took so long: 10ms, 50us");
+}
+
+} // namespace
+
+void add_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words) {
+  const bool of_functions = words == ProbeWords::functions;
+  if (of_functions) add_return_options(parser, options);
+  parser.texts("--args", options.arguments, of_functions ? "[FUNCTION=]SPEC" : "[PROBE=]SPEC",
+               of_functions ? "show these arguments: NAME:TYPE[@ARG[+OFF]], …; see the man page"
+                            : "types of arguments, as in 0:str, or NAME:TYPE[@ARG[+OFF]], …");
+  parser.texts("--if", options.conditions, "CONDITION",
+               of_functions ? "only hits for which it holds: 'arg1==3', 'ret<0'; repeatable"
+                            : "only hits for which it holds: 'arg1==3'; repeatable");
+  parser.text("--max-string", options.longest_text, "N",
+              "read at most N bytes of a string (default 128, at most 4096)");
+  parser.flag("--regs", options.registers, "show all registers");
   parser.flag("--count", options.count, "show how often each was hit instead of events");
   parser.flag("--per-process", options.per_process, "count processes for themselves");
   parser.text("--stack", options.stack, "HOW",
               "with --count: count each user stack for itself; fp (by frame pointers)");
   parser.flag("--histogram", options.histogram,
-              "show how latencies are distributed instead of events");
+              of_functions ? "show how latencies are distributed instead of events"
+                           : "show how the values of --measure are distributed instead of events");
   parser.text("--measure", options.measured, "VALUE",
-              "the histogram is that of argN or ret instead of latencies");
+              of_functions ? "the histogram is that of argN or ret instead of latencies"
+                           : "what the histogram is of: argN or a register");
   parser.text("--interval", options.interval, "D", "show counts and histograms this often");
   parser.text("--top", options.top, "N", "show only the N that were hit most");
   parser.texts("--exclude", options.excluded, "PATTERN",
-               "leave out functions that match; repeatable");
+               of_functions ? "leave out functions that match; repeatable"
+                            : "leave out probes whose PROVIDER:NAME matches; repeatable");
   parser.text("--expect", options.expected, "N", "fail when a probe has fewer than N hits");
 }
 
@@ -128,6 +143,7 @@ private:
                    "register");
     // Where nobody says what to probe, it is where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
+    if (returned && request_.static_probes) return wrong("a static probe returns nothing");
     if (!returned && inspection_.pair_calls)
       return wrong("--measure " + *options_.measured +
                    " takes the value where the call begins, and "
@@ -202,6 +218,8 @@ Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
     if (const auto option = builtin_only(options))
       return fail(parser.usage_error(*option + " is for the built-in program, not for yours"));
   if (const auto wrong = orphan(options)) return fail(parser.usage_error(*wrong));
+  if (request.static_probes && options.histogram && !options.measured)
+    return fail(parser.usage_error("--histogram needs --measure: static probes have no latency"));
   return Application(parser, options, request).apply();
 }
 

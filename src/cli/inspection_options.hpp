@@ -7,6 +7,9 @@
 
 namespace uprobectl::cli {
 
+// What stands behind TARGET.
+enum class ProbeWords { functions, static_probes };
+
 struct InspectionOptions {
   bool entry = false;
   bool on_return = false;
@@ -28,9 +31,10 @@ struct InspectionOptions {
   std::optional<std::string> expected;
 };
 
-void add_inspection_options(OptionParser& parser, InspectionOptions& options);
+void add_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words);
 
-// Into a request whose program is set. A usage error where options do not go together.
+// Into a request whose program and kind of probes is set. A usage error where options do not go
+// together.
 Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
                    AttachRequest& request);
 

@@ -69,6 +69,8 @@ private:
     feature(
         "attach_cookie", features.attach_cookie,
         "cookies that reach programs (Linux 5.15); without, each probe has a copy of its program");
+    feature("semaphores", features.uprobe_multi || features.semaphores,
+            "semaphores of static probes are counted up (Linux 4.20)");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
     if (!features.perf_buffer || features.perf_buffer_permitted)
       feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");

@@ -28,6 +28,8 @@ constexpr std::array type_names = {
     TypeName{"x16", ArgumentType::x16},
     TypeName{"x32", ArgumentType::x32},
     TypeName{"x64", ArgumentType::x64},
+    TypeName{"f32", ArgumentType::f32},
+    TypeName{"f64", ArgumentType::f64},
     TypeName{"ptr", ArgumentType::ptr},
     TypeName{"bool", ArgumentType::boolean},
     TypeName{"char", ArgumentType::character},
@@ -64,7 +66,7 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
     length = text.substr(bracket + 1, text.size() - bracket - 2);
   }
   const auto type = parse_type_name(name);
-  if (!type) return fail(unknown_type(name));
+  if (!type || is_floating(*type)) return fail(unknown_type(name));
   spec.type = *type;
   if (!length) return {};
   if (*type != ArgumentType::bytes) return fail(usage(quoted(text) + ": only buf has a length"));
@@ -106,13 +108,22 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
   const auto colon = text.find(':');
   if (colon == std::string_view::npos)
     return fail(usage(quoted(text) + ": the type is missing, as in fd:s32"));
-  if (!is_name(text.substr(0, colon)))
-    return fail(usage(quoted(text.substr(0, colon)) + " is no name of an argument")
-                    .hint("names have letters, digits and underscores"));
   spec.name = text.substr(0, colon);
+  const auto numbered = parse_source_name("arg" + spec.name);
+  if (!numbered && !is_name(spec.name))
+    return fail(usage(quoted(spec.name) + " is no name of an argument")
+                    .hint("names have letters, digits and underscores; a number is that of an "
+                          "argument"));
   std::string_view type = text.substr(colon + 1);
   const auto at = type.find('@');
-  if (at != std::string_view::npos) {
+  if (numbered) {
+    if (at != std::string_view::npos)
+      return fail(usage(quoted(text) + " says twice which argument it is"));
+    spec.name.insert(0, "arg");
+    spec.by_number = true;
+    spec.source = *numbered;
+    position = numbered->number;
+  } else if (at != std::string_view::npos) {
     auto source = parse_source(type.substr(at + 1));
     if (!source) return fail(std::move(source).error());
     spec.source = std::move(*source);
@@ -149,6 +160,10 @@ std::optional<ArgumentType> parse_type_name(std::string_view name) {
   const auto* const found = std::ranges::find(type_names, name, &TypeName::name);
   if (found == type_names.end()) return std::nullopt;
   return found->type;
+}
+
+bool is_floating(ArgumentType type) {
+  return type == ArgumentType::f32 || type == ArgumentType::f64;
 }
 
 bool is_memory(ArgumentType type) {

@@ -84,14 +84,21 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
   event.cpu = raw.cpu;
   event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
   event.point = &points[raw.cookie];
-  event.kind = raw.kind == RECORD_ENTRY ? EventKind::entry : EventKind::on_return;
+  event.kind = raw.kind != RECORD_ENTRY    ? EventKind::on_return
+               : event.point->static_probe ? EventKind::static_probe
+                                           : EventKind::entry;
   event.return_value = raw.return_value;
   if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
   event.has_arguments = raw.kind != RECORD_RETURN;
-  const std::vector<PlannedArgument>& format = formats_[variant];
-  if (format.empty() && event.has_arguments)
+  const RecordFormat& format = formats_[variant];
+  if (format.six_registers && event.has_arguments)
     event.arguments = value_at<decltype(event.arguments)>(record, sizeof(raw));
-  for (const auto& [spec, reading] : format) {
+  for (const auto& [spec, reading, problem] : format.arguments) {
+    if (!problem.empty()) {
+      (event.typed ? *event.typed : event.typed.emplace())
+          .push_back({.name = spec.name, .type = spec.type, .error = problem});
+      continue;
+    }
     const auto& how = settings.readings[reading];
     const bool was_read =
         raw.kind == RECORD_CALL || (how.moment == AT_ENTRY) == (raw.kind == RECORD_ENTRY);
@@ -102,7 +109,7 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
     else
       (event.typed ? *event.typed : event.typed.emplace()).push_back(std::move(value));
   }
-  if (!format.empty() && event.has_arguments && !event.typed) event.typed.emplace();
+  if (!format.six_registers && event.has_arguments && !event.typed) event.typed.emplace();
   if (settings.registers_at != 0) {
     event.registers.resize(register_names().size());
     std::memcpy(event.registers.data(), record.data() + settings.registers_at,

@@ -64,6 +64,21 @@ std::int64_t percentile(const Histogram& histogram, unsigned hundredths) {
   return histogram.max;
 }
 
+void add(Histogram& to, const Histogram& more) {
+  if (more.count == 0) return;
+  if (to.count == 0) {
+    to = more;
+    return;
+  }
+  to.count += more.count;
+  to.negative += more.negative;
+  to.total += more.total;
+  to.min = std::min(to.min, more.min);
+  to.max = std::max(to.max, more.max);
+  for (std::size_t i = 0; i < to.buckets.size() && i < more.buckets.size(); ++i)
+    to.buckets[i] += more.buckets[i];
+}
+
 Histogram since(const Histogram& now, const Histogram& before) {
   if (before.count == 0) return now;
   Histogram difference{.count = now.count - before.count,

@@ -27,15 +27,30 @@ std::vector<ArgumentSpec> six_arguments() {
   return six;
 }
 
+// Why an argument of a static probe is not read; empty where it is.
+std::string problem_of(const ArgumentSpec& spec, const StaticProbe* probe) {
+  if (probe == nullptr || spec.source.kind != ArgumentSource::Kind::argument) return {};
+  const StaticArgument& argument = probe->arguments[spec.source.number];
+  const std::string problem = unreadable(argument);
+  return problem.empty() ? problem : argument.raw + ": " + problem;
+}
+
 // Integers are read first, because the lengths of buffers are among them.
-std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs) {
+std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
+                                      const StaticProbe* probe) {
   std::vector<PlannedArgument> planned;
-  for (const ArgumentSpec& spec : specs) planned.push_back({.spec = spec, .reading = 0});
+  for (const ArgumentSpec& spec : specs)
+    planned.push_back({.spec = spec, .reading = 0, .problem = problem_of(spec, probe)});
   std::size_t next = 0;
   for (const bool memory : {false, true})
     for (PlannedArgument& each : planned)
-      if (is_memory(each.spec.type) == memory) each.reading = next++;
+      if (each.problem.empty() && is_memory(each.spec.type) == memory) each.reading = next++;
   return planned;
+}
+
+StaticPlace place_of(const ProbePoint& point, const CodeFacts& facts) {
+  return {.probe = point.static_probe.get(),
+          .breakpoint = VirtualAddress{point.address.value + facts.breakpoint}};
 }
 
 bool is_for(const ArgumentList& list, const ProbePoint& point) {
@@ -73,20 +88,28 @@ public:
     return chosen;
   }
 
-  std::vector<PlannedArgument> format(std::size_t list, const CodeFacts& facts) const {
-    if (list < inspection_.arguments.size()) return numbered(inspection_.arguments[list].arguments);
+  Result<RecordFormat> format(std::size_t list, const CodeFacts& facts,
+                              const StaticProbe* probe) const {
+    const ArgumentList* const asked =
+        list < inspection_.arguments.size() ? &inspection_.arguments[list] : nullptr;
+    if (probe != nullptr) {
+      auto specs = arguments_of(*probe, asked);
+      if (!specs) return fail(std::move(specs).error());
+      return RecordFormat{.arguments = numbered(*specs, probe)};
+    }
+    if (asked != nullptr) return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
     const bool elsewhere = facts.kind != CodeKind::native;
     if (elsewhere && (inspection_.on_entry || inspection_.pair_calls))
-      return numbered(six_arguments());
-    return {};
+      return RecordFormat{.arguments = numbered(six_arguments(), nullptr)};
+    return RecordFormat{.arguments = {}, .six_registers = true};
   }
 
-  Result<builtin_settings> settings(const std::vector<PlannedArgument>& format,
-                                    const CodeFacts& facts, bool at_start) const {
+  Result<builtin_settings> settings(const RecordFormat& format, const CodeFacts& facts,
+                                    bool at_start, const StaticPlace& place) const {
     const auto convention = calling_convention(facts.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
-    const ReadingMaker maker(inspection_, *convention, facts, at_start);
+    const ReadingMaker maker(inspection_, *convention, facts, at_start, place);
     builtin_settings settings{};
     settings.flags = flags();
     settings.user = inspection_.user;
@@ -95,12 +118,12 @@ public:
     if (auto added = add_readings(maker, format, settings); !added)
       return fail(std::move(added).error());
     for (const ConditionSpec& spec : inspection_.conditions) {
-      auto condition = maker.comparison(spec, format);
+      auto condition = maker.comparison(spec, format.arguments);
       if (!condition) return fail(std::move(condition).error());
       settings.conditions[settings.condition_count++] = *condition;
     }
     if (inspection_.measured) {
-      auto measured = maker.measured(*inspection_.measured, format);
+      auto measured = maker.measured(*inspection_.measured, format.arguments);
       if (!measured) return fail(std::move(measured).error());
       settings.measured = *measured;
     }
@@ -120,17 +143,19 @@ private:
   }
 
   // What the record holds, and where.
-  Result<void> add_readings(const ReadingMaker& maker, const std::vector<PlannedArgument>& format,
+  Result<void> add_readings(const ReadingMaker& maker, const RecordFormat& format,
                             builtin_settings& settings) const {
-    const std::size_t count = format.size();
+    const auto count = static_cast<std::size_t>(
+        std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
     std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
                                                          : count * sizeof(reading_result));
     if (inspection_.registers) {
       settings.registers_at = static_cast<std::uint32_t>(end);
       end += register_names().size() * sizeof(std::uint64_t);
     }
-    for (const PlannedArgument& planned : format) {
-      auto made = maker.argument(planned.spec, format);
+    for (const PlannedArgument& planned : format.arguments) {
+      if (!planned.problem.empty()) continue;
+      auto made = maker.argument(planned.spec, format.arguments);
       if (!made) return fail(std::move(made).error());
       made->bytes_at = static_cast<std::uint32_t>(end);
       end += (std::size_t{made->capacity} + 7) / 8 * 8;
@@ -158,30 +183,41 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
   const Planner planner(inspection, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   InspectionPlan plan;
-  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool>, std::uint32_t>
+  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, std::string>,
+           std::uint32_t>
       known;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t list = planner.list_for(points[i]);
     const bool at_start = points[i].symbol_offset == 0;
-    const auto [place, is_new] =
-        known.emplace(std::tuple(list, facts[i].kind, facts[i].strings, at_start),
-                      static_cast<std::uint32_t>(plan.variants_.size()));
+    const StaticPlace place = place_of(points[i], facts[i]);
+    const auto [variant, is_new] = known.emplace(
+        std::tuple(list, facts[i].kind, facts[i].strings, at_start, reading_key(place)),
+        static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
-      plan.formats_.push_back(planner.format(list, facts[i]));
-      auto settings = planner.settings(plan.formats_.back(), facts[i], at_start);
+      auto format = planner.format(list, facts[i], place.probe);
+      auto settings = format ? planner.settings(*format, facts[i], at_start, place)
+                             : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();
         error.message.insert(0, display_name(points[i]) + ": ");
         return fail(std::move(error));
       }
+      plan.formats_.push_back(std::move(*format));
       plan.variants_.push_back(*settings);
     }
-    plan.variant_of_.push_back(place->second);
+    plan.variant_of_.push_back(variant->second);
   }
   std::uint32_t largest = 0;
   for (const builtin_settings& each : plan.variants_) largest = std::max(largest, each.record_size);
   for (builtin_settings& each : plan.variants_) each.record_size = largest;
   return plan;
+}
+
+std::vector<std::string> InspectionPlan::problems_of(std::size_t point) const {
+  std::vector<std::string> problems;
+  for (const PlannedArgument& each : formats_[variant_of_[point]].arguments)
+    if (!each.problem.empty()) problems.push_back(each.spec.name + " (" + each.problem + ")");
+  return problems;
 }
 
 } // namespace uprobectl

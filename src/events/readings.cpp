@@ -3,6 +3,7 @@
 #include "events/words.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace uprobectl {
 
@@ -37,10 +38,12 @@ std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
   case ArgumentType::s32:
   case ArgumentType::u32:
   case ArgumentType::x32:
+  case ArgumentType::f32:
     return 4;
   case ArgumentType::s64:
   case ArgumentType::u64:
   case ArgumentType::x64:
+  case ArgumentType::f64:
     return 8;
   case ArgumentType::ptr:
   case ArgumentType::string:
@@ -97,6 +100,7 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
   switch (source.kind) {
   case Kind::returned:
     if (inspection_.on_return || inspection_.pair_calls) return AT_RETURN;
+    if (place_.probe != nullptr) return fail(ErrorKind::usage, "a static probe returns nothing");
     return fail(Error{ErrorKind::usage, "ret is known when the function returns, which is not "
                                         "probed"}
                     .hint("add --return or --latency"));
@@ -112,14 +116,50 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
   return inspection_.on_entry || inspection_.pair_calls ? AT_ENTRY : AT_RETURN;
 }
 
-Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType type) const {
+Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::uint32_t size,
+                                             bool is_signed) const {
+  if (place_.probe != nullptr) {
+    const auto& arguments = place_.probe->arguments;
+    if (source.number >= arguments.size())
+      return fail(ErrorKind::usage, name_of_source(source) + ": the probe has " +
+                                        std::to_string(arguments.size()) + " arguments here");
+    const StaticArgument& argument = arguments[source.number];
+    if (const std::string problem = unreadable(argument); !problem.empty())
+      return fail(ErrorKind::unsupported,
+                  name_of_source(source) + " (" + argument.raw + "): " + problem);
+    return static_reading(place_, argument, size, is_signed);
+  }
   reading made{};
+  made.size = size;
+  made.is_signed = is_signed ? 1 : 0;
+  const auto registers = convention_.argument_registers;
+  if (source.number < registers.size()) {
+    made.base = registers[source.number];
+    return made;
+  }
+  if (!convention_.has_stack_arguments)
+    return fail(ErrorKind::unsupported,
+                name_of_source(source) +
+                    ": Go passes it on the stack, where it has no fixed place");
+  if (!at_start_)
+    return fail(
+        Error{ErrorKind::unsupported,
+              name_of_source(source) + " lies on the stack, which has moved inside the function"}
+            .hint("probe where the function begins"));
+  made.base = convention_.stack_pointer;
+  add_step(made, convention_.first_on_stack +
+                     static_cast<std::int64_t>(convention_.slot) *
+                         (source.number - static_cast<std::int64_t>(registers.size())));
+  return made;
+}
+
+Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType type) const {
   const auto moment = moment_of(source);
   if (!moment) return fail(moment.error());
-  made.moment = *moment;
-  made.size = size_of(type, convention_.pointer_size);
+  const std::uint32_t size = size_of(type, convention_.pointer_size);
+  reading made{};
+  made.size = size;
   made.is_signed = is_signed(type) ? 1 : 0;
-  const auto registers = convention_.argument_registers;
   switch (source.kind) {
   case Kind::returned:
     made.base = convention_.return_register;
@@ -128,26 +168,19 @@ Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType t
     made.base = *register_number(source.register_name); // the parser takes no others
     break;
   case Kind::argument:
-    if (source.number < registers.size()) {
-      made.base = registers[source.number];
-      break;
+    // What is read behind an address has the type, the address that of a pointer.
+    auto read = argument_value(source, source.memory ? convention_.pointer_size : size,
+                               !source.memory && is_signed(type));
+    if (!read) return read;
+    made = *read;
+    if (source.memory) {
+      made.size = size;
+      made.is_signed = is_signed(type) ? 1 : 0;
     }
-    if (!convention_.has_stack_arguments)
-      return fail(ErrorKind::unsupported,
-                  name_of_source(source) +
-                      ": Go passes it on the stack, where it has no fixed place");
-    if (!at_start_)
-      return fail(
-          Error{ErrorKind::unsupported,
-                name_of_source(source) + " lies on the stack, which has moved inside the function"}
-              .hint("probe where the function begins"));
-    made.base = convention_.stack_pointer;
-    add_step(made, convention_.first_on_stack +
-                       static_cast<std::int64_t>(convention_.slot) *
-                           (source.number - static_cast<std::int64_t>(registers.size())));
   }
-  if (source.memory) add_step(made, *source.memory);
-  made.addend = source.addend;
+  made.moment = *moment;
+  if (source.memory) add_step(made, *source.memory + std::exchange(made.addend, 0));
+  made.addend += source.addend;
   return made;
 }
 

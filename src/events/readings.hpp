@@ -1,16 +1,18 @@
 // One value as people name it -> how the program reads it.
 #pragma once
 
-#include "events/registers.hpp"
+#include "events/static_arguments.hpp"
 
 namespace uprobectl {
 
 class ReadingMaker {
 public:
-  // `at_start`: the point is where its function begins, so that the stack is known.
+  // `at_start`: the point is where its function begins, so that the stack is known. Arguments are
+  // those of the static probe, if the point is one.
   ReadingMaker(const Inspection& inspection, const CallingConvention& convention,
-               const CodeFacts& facts, bool at_start)
-      : inspection_(inspection), convention_(convention), facts_(facts), at_start_(at_start) {}
+               const CodeFacts& facts, bool at_start, const StaticPlace& place)
+      : inspection_(inspection), convention_(convention), facts_(facts), at_start_(at_start),
+        place_(place) {}
 
   // Without bytes_at. `list`: where the length of a buffer is found by name.
   Result<reading> argument(const ArgumentSpec& spec, std::span<const PlannedArgument> list) const;
@@ -21,12 +23,15 @@ public:
 
 private:
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
+  Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
+                                 bool is_signed) const;
   Result<std::uint32_t> moment_of(const ArgumentSource& source) const;
 
   const Inspection& inspection_;
   const CallingConvention& convention_;
   const CodeFacts& facts_;
   bool at_start_;
+  const StaticPlace& place_;
 };
 
 } // namespace uprobectl

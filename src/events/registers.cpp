@@ -24,6 +24,7 @@ enum : std::uint32_t {
   rdx = 12,
   rsi = 13,
   rdi = 14,
+  program_counter = 16,
   rsp = 19
 };
 // System V AMD64 ABI 3.2.3.
@@ -38,6 +39,7 @@ constexpr std::array<std::string_view, 34> names_by_number = {
     "x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",  "x9",    "x10", "x11",
     "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",   "x22", "x23",
     "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp",  "pc",  "pstate"};
+constexpr std::uint32_t program_counter = 32;
 constexpr std::array<std::uint32_t, 16> first_registers = {0, 1, 2,  3,  4,  5,  6,  7,
                                                            8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -49,7 +51,8 @@ std::span<const std::string_view> register_names() { return names_by_number; }
 
 std::optional<std::uint32_t> register_number(std::string_view name) {
 #if defined(__x86_64__)
-  const std::string full = "r" + std::string(name);
+  const bool is_half = name.size() == 3 && name.starts_with('e');
+  const std::string full = "r" + std::string(name.substr(is_half ? 1 : 0));
 #else
   const std::string full = name == "lr" ? "x30" : std::string(name);
 #endif
@@ -57,6 +60,8 @@ std::optional<std::uint32_t> register_number(std::string_view name) {
     if (names_by_number[i] == name || names_by_number[i] == full) return i;
   return std::nullopt;
 }
+
+std::uint32_t instruction_pointer() { return program_counter; }
 
 #if defined(__x86_64__)
 

@@ -7,8 +7,9 @@
 
 namespace uprobectl {
 
-// "rax", on x86-64 also without its r: "ax".
+// "rax", on x86-64 also as "ax", or "eax" as 32-bit code calls it.
 std::optional<std::uint32_t> register_number(std::string_view name);
+std::uint32_t instruction_pointer(); // its number
 
 // How calls of some code pass integers and pointers.
 struct CallingConvention {

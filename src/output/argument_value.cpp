@@ -4,6 +4,8 @@
 #include "output/escape.hpp"
 #include "output/json_record.hpp"
 
+#include <bit>
+
 namespace uprobectl {
 
 namespace {
@@ -26,6 +28,10 @@ DataValue data_of(const ArgumentValue& argument) {
   case ArgumentType::x64:
   case ArgumentType::ptr:
     return {DataValue::Pointer{argument.number}};
+  case ArgumentType::f32:
+    return {double{std::bit_cast<float>(static_cast<std::uint32_t>(argument.number))}};
+  case ArgumentType::f64:
+    return {std::bit_cast<double>(argument.number)};
   case ArgumentType::boolean:
     return {argument.number != 0};
   case ArgumentType::character:

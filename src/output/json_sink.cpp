@@ -14,6 +14,20 @@ Text text_of(const std::optional<std::string>& value) {
   return value ? Text(*value) : std::nullopt;
 }
 
+std::string_view event_kind(const Event& event) {
+  switch (event.kind) {
+  case EventKind::entry:
+    return "entry";
+  case EventKind::on_return:
+    return "return";
+  case EventKind::static_probe:
+    return "usdt";
+  case EventKind::record:
+    break;
+  }
+  return "record";
+}
+
 class JsonSink final : public Sink {
 public:
   explicit JsonSink(OutputBuffer& out) : out_(out), line_(out.draft()) {}
@@ -154,7 +168,7 @@ public:
       return;
     }
     const ProbePoint& point = *event.point;
-    const bool entry = event.kind == EventKind::entry;
+    const bool returns = event.kind == EventKind::on_return;
     JsonRecord record(line_, "event");
     record.field("time_ns", event.time_ns);
     record.field("pid", event.pid);
@@ -166,13 +180,13 @@ public:
     record.field("entry", point.binary->path.entry);
     record.field("symbol", text_of(point.symbol));
     record.field("image_offset", point.image_offset);
-    record.field("kind", entry ? "entry" : "return");
+    record.field("kind", event_kind(event));
     append_json_arguments(record.open("arguments"), event);
     if (event.typed_return) {
       append_json_value(record.open("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
-      record.field("return_value", entry ? std::nullopt : std::optional(Hex{event.return_value}));
+      record.field("return_value", returns ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
     record.field("latency_ns", event.latency_ns);
     record.field("stack", nullptr);
@@ -187,7 +201,7 @@ public:
   void count(const CountRecord& count) override {
     JsonRecord record(line_, "count");
     name_probe(record, *count.point);
-    record.field("kind", count.on_return ? "return" : "entry");
+    record.field("kind", count.point->static_probe ? "usdt" : count.on_return ? "return" : "entry");
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);

@@ -41,15 +41,17 @@ Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request, Code
 }
 
 MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
-                        std::span<const PlannedSite> sites) {
+                        const Resolved& resolved) {
   // Only at entry the built-in program knows which of several probes of one event it runs for.
-  const auto sharing = std::ranges::count_if(sites, [&](const PlannedSite& site) {
+  const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
     return request.program.has_value() || !site.on_return;
   });
   const std::size_t processes = std::max<std::size_t>(request.pids.size(), 1);
   return {.filters_by_pid = !request.pids.empty(),
           .probes = static_cast<std::size_t>(sharing) * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
+          .semaphores = std::ranges::any_of(
+              resolved.points, [](const ProbePoint& point) { return point.semaphore.has_value(); }),
           .kind = payload.kind()};
 }
 
@@ -105,8 +107,8 @@ private:
     payload_.set_filter(processes.filter());
     AttachRequest placing = request_;
     placing.pids = processes.link_pids();
-    const auto mechanism = choose_mechanism(request_.mechanism, *features,
-                                            needs_of(placing, payload_, resolved_.sites));
+    const auto mechanism =
+        choose_mechanism(request_.mechanism, *features, needs_of(placing, payload_, resolved_));
     if (!mechanism) return fail(mechanism.error());
     if (auto checked = check_unwritten(resolved_.points); !checked)
       return fail(std::move(checked).error());
@@ -133,7 +135,7 @@ private:
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
-    reporter_.status(start_line(request_, points.size(), payload_.others()));
+    reporter_.status(start_line(request_, points, payload_.others()));
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 

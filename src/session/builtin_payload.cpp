@@ -18,6 +18,7 @@ public:
   std::vector<Question> questions() const override {
     return {{.target = request_.target,
              .functions = request_.functions,
+             .static_probes = request_.static_probes,
              .on_entry = request_.inspection.on_entry || request_.inspection.pair_calls,
              .on_return = request_.inspection.on_return || request_.inspection.pair_calls}};
   }

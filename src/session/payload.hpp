@@ -14,6 +14,7 @@ namespace uprobectl {
 struct Question {
   std::string target;
   std::vector<std::string> functions;
+  bool static_probes = false; // which the functions then name
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;

@@ -1,5 +1,7 @@
 #include "session/placing.hpp"
 
+#include "session/probe_groups.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -19,6 +21,7 @@ std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload
     sites.push_back({.file = point.binary->file->fd(),
                      // resolve_questions() takes no points without an offset
                      .offset = site.return_instruction.value_or(*point.offset),
+                     .semaphore = point.semaphore,
                      .on_return = site.on_return && !site.return_instruction,
                      .program = payload.program(site),
                      .cookie = payload.cookie(site),
@@ -100,13 +103,15 @@ private:
   const Reporter& reporter_;
 };
 
-// A refused site takes its point along, and with it the point's other sites.
+// A refused site takes its point along, with its other sites; and a static probe's point all of its
+// places.
 void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
                   const Reporter& reporter) {
-  std::set<std::size_t> dropped;
+  const std::vector<std::size_t> groups = probe_groups(resolved.points);
+  std::set<std::size_t> told;
   for (const Refusal& refusal : refused) {
     const std::size_t index = resolved.sites[refusal.site].point;
-    if (!dropped.insert(index).second) continue;
+    if (!told.insert(groups[index]).second) continue;
     const ProbePoint& point = resolved.points[index];
     const std::string& target = point.binary->target;
     reporter.error(refusal.error);
@@ -114,6 +119,9 @@ void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& si
     resolved.failures.push_back(
         {.target = target, .function = point.request, .error = refusal.error});
   }
+  std::set<std::size_t> dropped;
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (told.contains(groups[i])) dropped.insert(i);
   drop_points(dropped, resolved);
 }
 

@@ -1,6 +1,7 @@
 #include "session/report.hpp"
 
 #include "session/counted.hpp"
+#include "session/probe_groups.hpp"
 #include "session/silence.hpp"
 
 #include <algorithm>
@@ -120,6 +121,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   add_earlier(surveys, end.earlier);
   const std::vector<SilenceFacts> facts = facts_of(end, surveys);
 
+  // A probe is silent where none of its places was reached, and is told of once.
+  const std::vector<std::size_t> groups = probe_groups(end.points);
+  const std::vector<std::optional<std::uint64_t>> hits = hits_by_probe(groups, end.hits);
   SummaryRecord summary{.events = end.pumped.events,
                         .lost = end.pumped.lost,
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
@@ -127,6 +131,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
   SilentProbes silent;
+  std::size_t probes = 0;
   std::size_t shown_nothing = 0;
   for (std::size_t i = 0; i < end.points.size(); ++i) {
     ProbeRecord record{.point = &end.points[i],
@@ -134,20 +139,25 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                        .processes_mapping = surveys[i].executable.size(),
                        .reason = std::nullopt};
     const std::string left_out = i < end.left_out.size() ? end.left_out[i] : std::string();
-    if (end.hits[i] > 0) {
-      ++summary.probes_hit;
-      if (!left_out.empty()) {
+    const bool first = is_first(groups, i);
+    if (first) ++probes;
+    if (hits[groups[i]] > 0) {
+      if (first) ++summary.probes_hit;
+      if (end.hits[i] == 0) record.reason = "other places of this probe were reached, this was not";
+      if (end.hits[i] > 0 && !left_out.empty()) {
         record.reason = left_out;
         if (++shown_nothing <= most_silent_lines)
           reporter.warning(
               fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
       }
-    } else if (end.hits[i] == 0) {
+    } else if (hits[groups[i]] == 0) {
       record.reason = !left_out.empty()     ? left_out
                       : !end.nobody.empty() ? end.nobody
                                             : explain_silence(surveys[i], end.pids, facts[i]);
-      ++summary.probes_silent;
-      silent.add(end.points[i], *record.reason);
+      if (first) {
+        ++summary.probes_silent;
+        silent.add(end.points[i], *record.reason);
+      }
     }
     sink.probe(record);
   }
@@ -159,8 +169,8 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     reporter.warning(
         fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));
   sink.summary(summary);
-  reporter.status(fmt::format("{}, {} of {} probes hit", what_came(end, summary),
-                              summary.probes_hit, end.points.size()));
+  reporter.status(
+      fmt::format("{}, {} of {} probes hit", what_came(end, summary), summary.probes_hit, probes));
 }
 
 } // namespace uprobectl

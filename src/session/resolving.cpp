@@ -48,6 +48,7 @@ public:
     how_.thorough = question.functions.size() <= few;
     const auto targets = find_targets(question.target, options_);
     if (!targets) return fail(targets.error());
+    if (question.static_probes && targets->several) return ask_several_static(question, *targets);
     return targets->several ? ask_several(question, *targets) : ask_one(question, *targets);
   }
 
@@ -64,8 +65,7 @@ private:
                             "FUNCTION"));
     warn(target->warnings());
     for (const std::string& text : question.functions) {
-      const auto function = parse_function(text);
-      auto points = function ? target->resolve(*function, how_) : fail(function.error());
+      auto points = question.static_probes ? static_places(*target, text) : places(*target, text);
       if (points)
         take(question, text, std::move(*points));
       else
@@ -90,6 +90,52 @@ private:
     return {};
   }
 
+  Result<std::vector<ProbePoint>> places(const Target& target, const std::string& text) const {
+    const auto function = parse_function(text);
+    if (!function) return fail(function.error());
+    return target.resolve(*function, how_);
+  }
+
+  static Result<std::vector<ProbePoint>> static_places(const Target& target,
+                                                       const std::string& text) {
+    auto points = target.static_probes(text);
+    if (!points) return points;
+    for (const ProbePoint& point : *points)
+      if (point.static_probe->semaphore && !point.semaphore)
+        return fail(ErrorKind::unsupported,
+                    display_name(point) + ": its semaphore has no bytes in the file, so the kernel "
+                                          "cannot count it up");
+    return points;
+  }
+
+  // What one file has no other needs to have.
+  Result<void> ask_several_static(const Question& question, const Targets& targets) {
+    std::vector<std::optional<Error>> reasons(question.functions.size());
+    std::vector<bool> found(question.functions.size());
+    const auto visited = visit_all(targets, options_, [&](const Target& target) {
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        auto points = static_places(target, question.functions[i]);
+        if (points)
+          found[i] = true;
+        else if (points.error().kind != ErrorKind::not_found)
+          add_failure(question, question.functions[i], std::move(points).error());
+        else if (!reasons[i])
+          reasons[i] = std::move(points).error();
+        if (points) take(question, question.functions[i], std::move(*points));
+      }
+    });
+    if (!visited) return fail(visited.error());
+    warn(visited->warnings);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!found[i] && reasons[i])
+        add_failure(question, question.functions[i],
+                    Error{ErrorKind::not_found,
+                          fmt::format("{}: none of its {} files has a static probe '{}'",
+                                      targets.text, visited->files, question.functions[i])}
+                        .hint("uprobectl usdt list shows those there are"));
+    return {};
+  }
+
   void add_failure(const Question& question, const std::string& function, Error error) {
     resolved_.failures.push_back(
         {.target = question.target, .function = function, .error = std::move(error)});
@@ -108,8 +154,10 @@ private:
           Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
     for (ProbePoint& point : points) {
       warn(point.warnings);
-      const auto [known, is_new] = probed_.emplace(
-          std::pair(point.binary->file->identity(), point.offset->value), resolved_.points.size());
+      const auto [known, is_new] =
+          probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
+                                     point.static_probe ? *point.symbol : std::string()),
+                          resolved_.points.size());
       if (is_new) resolved_.points.push_back(std::move(point));
       for (const bool on_return : {false, true})
         if (on_return ? question.on_return : question.on_entry)
@@ -142,8 +190,8 @@ private:
   const Reporter& reporter_;
   Resolved resolved_;
   std::set<std::string> said_;
-  // By file and offset the number of the point.
-  std::map<std::pair<FileIdentity, std::uint64_t>, std::size_t> probed_;
+  // By file and offset the number of the point; two static probes may be at one place.
+  std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
   std::set<std::tuple<std::size_t, std::size_t, bool>> planned_;
 };
 
@@ -187,8 +235,8 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
   }
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
-              fmt::format("{} of {} functions cannot be probed, so nothing was attached",
-                          failed.size(), functions)};
+              fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
+                          functions, request.static_probes ? "static probes" : "functions")};
   if (resolved.points.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }

@@ -1,5 +1,6 @@
 #include "session/silence_teller.hpp"
 
+#include "session/probe_groups.hpp"
 #include "session/silence.hpp"
 
 #include <algorithm>
@@ -27,12 +28,13 @@ SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const
       next_(start + before_first) {}
 
 std::map<std::size_t, std::string> SilenceTeller::reasons() const {
-  const auto hits = payload_.hits(sites_, points_.size());
+  const std::vector<std::size_t> groups = probe_groups(points_);
+  const auto hits = hits_by_probe(groups, payload_.hits(sites_, points_.size()));
   const auto left_out = payload_.explain_left_out(points_.size());
   std::map<std::size_t, std::string> result;
   std::vector<std::size_t> unexplained;
   for (std::size_t i = 0; i < points_.size() && result.size() < most_told; ++i) {
-    if (hits[i] != 0) continue;
+    if (hits[i] != 0 || !is_first(groups, i)) continue;
     result[i] = left_out[i];
     if (left_out[i].empty()) unexplained.push_back(i);
   }

@@ -28,9 +28,10 @@ std::vector<Sums::Way> Sums::new_ways() {
     std::string text;
     for (const StackFrame& frame : frames) text += display_frame(frame) + "\n";
     const bool alone = request_.inspection.count_by_process;
-    Way& way = ways[{each.probe, alone ? each.pid : 0, std::move(text)}];
+    const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
+    Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
-      way = {.probe = each.probe,
+      way = {.probe = probe,
              .frames = std::move(frames),
              .pid = alone ? std::optional(each.pid) : std::nullopt,
              .comm = std::move(each.comm),

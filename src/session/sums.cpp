@@ -1,7 +1,10 @@
 #include "session/sums.hpp"
 
+#include "session/probe_groups.hpp"
+
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace uprobectl {
 
@@ -15,11 +18,16 @@ std::uint64_t nanoseconds(Sums::Time time) {
 
 Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
            std::span<const ProbePoint> points)
-    : request_(request), program_(program), points_(points),
+    : request_(request), program_(program), points_(points), groups_(probe_groups(points)),
       since_ns_(nanoseconds(Time::clock::now())), places_(request.target_options.debug_places) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
-  const std::vector<ProbeCounts> now = program_.counts();
+  std::vector<ProbeCounts> now = program_.counts();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (is_first(groups_, i)) continue;
+    now[groups_[i]].entries += std::exchange(now[i].entries, 0);
+    now[groups_[i]].returns += std::exchange(now[i].returns, 0);
+  }
   counted_.resize(now.size());
   std::vector<CountRecord> records;
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -35,21 +43,26 @@ std::vector<CountRecord> Sums::counts_by_probe() {
                          .pid = {},
                          .comm = {}});
   }
-  counted_ = now;
+  counted_ = std::move(now);
   return records;
 }
 
 std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> counted) {
   std::vector<CountRecord> records;
+  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> known; // by probe and pid
   for (const ProcessCount& each : counted) {
     std::uint64_t& before = by_process_[{each.probe, each.pid}];
-    if (each.count > before && each.probe < points_.size())
-      records.push_back({.point = &points_[each.probe],
+    const std::uint64_t count = each.count - std::exchange(before, each.count);
+    if (count == 0 || each.probe >= points_.size()) continue;
+    const std::size_t first = groups_[each.probe];
+    const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
+    if (is_new)
+      records.push_back({.point = &points_[first],
                          .on_return = !request_.inspection.on_entry,
-                         .count = each.count - before,
+                         .count = 0,
                          .pid = each.pid,
                          .comm = each.comm});
-    before = each.count;
+    records[at->second].count += count;
   }
   return records;
 }
@@ -57,8 +70,11 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
 void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
   measured_.resize(points_.size());
   std::vector<HistogramRecord> records;
+  std::vector<Histogram> sums(points_.size());
+  for (std::uint32_t i = 0; i < points_.size(); ++i) add(sums[groups_[i]], program_.histogram(i));
   for (std::uint32_t i = 0; i < points_.size(); ++i) {
-    Histogram now = program_.histogram(i);
+    if (!is_first(groups_, i)) continue;
+    Histogram& now = sums[i];
     records.push_back({.point = &points_[i],
                        .in_nanoseconds = request_.inspection.measure_latency,
                        .histogram = since(now, measured_[i]),

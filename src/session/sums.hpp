@@ -42,6 +42,7 @@ private:
   const AttachRequest& request_;
   const BuiltinProgram& program_;
   std::span<const ProbePoint> points_;
+  std::vector<std::size_t> groups_; // probe_groups() of them
   std::uint64_t since_ns_;
   std::vector<ProbeCounts> counted_; // when it was told last
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid

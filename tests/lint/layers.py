@@ -28,7 +28,7 @@ ROOMS = {
     "attach": "base resolve bpf",
     "doctor": "base process bpf attach",
     "stacks": "base elf symbols art process",
-    "events": "base spelling resolve bpf",
+    "events": "base spelling usdt resolve bpf",
     "inventory": "base process resolve bpf",
     "output": "base path symbols usdt resolve bpf doctor inventory events stacks",
     "config": "base resolve attach",

@@ -47,8 +47,10 @@ enum reading_form {
 };
 
 #define MOST_STEPS 2
-/* One value: a register, then so many steps through memory, each to what lies `offsets[i]` behind
- * the address that the one before came to, then `addend`. */
+#define NO_REGISTER 255 /* as a base: 0 */
+/* One value: a register (moved down by `shift` bits), an index register added `scale` times, then
+ * so many steps through memory, each to what lies `offsets[i]` behind the address that the one
+ * before came to, then `addend`. */
 struct reading {
   record_u32 form;   /* enum reading_form */
   record_u32 moment; /* enum moment */
@@ -61,7 +63,9 @@ struct reading {
   record_u32 capacity;    /* most bytes read of a string or a buffer; 0 for integers */
   record_u32 bytes_at;    /* where in the record they go */
   record_u32 length_from; /* 1 + the reading that has the number of bytes; 0: the capacity */
-  record_u32 unused;
+  record_u32 shift;
+  record_u32 index; /* a register, or NO_REGISTER; with scale 0 none is added */
+  record_u32 scale;
 };
 
 /* What a reading came to. */
@@ -191,7 +195,7 @@ struct histogram_counts {
 
 #ifdef __cplusplus
 static_assert(sizeof(probe_record) == 64);
-static_assert(sizeof(reading) == 64);
-static_assert(sizeof(condition) == 88);
+static_assert(sizeof(reading) == 72);
+static_assert(sizeof(condition) == 96);
 } // namespace uprobectl
 #endif

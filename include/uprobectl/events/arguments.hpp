@@ -21,7 +21,9 @@ enum class ArgumentType {
   x16,
   x32,
   x64,
-  ptr,        // an address, shown in hexadecimal
+  ptr, // an address, shown in hexadecimal
+  f32, // floating-point numbers, which only static probes have within reach
+  f64,
   boolean,    // "bool"
   character,  // "char"
   string,     // "str": NUL-terminated
@@ -29,7 +31,8 @@ enum class ArgumentType {
   bytes,      // "buf"
 };
 std::string_view to_string(ArgumentType type); // as the contract has it, "buf" without its length
-bool is_memory(ArgumentType type);             // strings and bytes, which lie behind an address
+bool is_floating(ArgumentType type);
+bool is_memory(ArgumentType type); // strings and bytes, which lie behind an address
 
 // Where a value is: ARG of the contract, and what it leaves open.
 struct ArgumentSource {
@@ -47,6 +50,7 @@ struct ArgumentSource {
 
 struct ArgumentSpec {
   std::string name;
+  bool by_number = false; // named by its number, "2:str"; its name is then "arg2"
   ArgumentType type = ArgumentType::x64;
   ArgumentSource source;
   std::optional<std::uint32_t> length;    // buf[N]: bytes

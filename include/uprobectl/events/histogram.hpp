@@ -23,6 +23,9 @@ std::vector<HistogramRange> powers_of_two(const Histogram& histogram);
 // bucket, and so within an eighth of it: of negative ones the least. Nothing is measured: 0.
 std::int64_t percentile(const Histogram& histogram, unsigned hundredths);
 
+// The numbers of both together.
+void add(Histogram& to, const Histogram& more);
+
 // What came since; its extremes are the bounds of its buckets, as far as the whole reaches.
 Histogram since(const Histogram& now, const Histogram& before);
 

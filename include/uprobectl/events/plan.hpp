@@ -41,11 +41,19 @@ enum class CodeKind {
 struct CodeFacts {
   CodeKind kind = CodeKind::native;
   std::optional<reading_form> strings; // what a std::string is there; nothing: not known
+  std::uint32_t breakpoint = 0;        // bytes behind the point, where it is put there
 };
 
 struct PlannedArgument {
   ArgumentSpec spec;
   std::size_t reading = 0; // which of the program's readings it is
+  std::string problem;     // of a static probe: why it is not read; mostly empty
+};
+
+// What the records of some points hold.
+struct RecordFormat {
+  std::vector<PlannedArgument> arguments;
+  bool six_registers = false; // instead, those of the first six arguments
 };
 
 // The process that a record tells of because it has come to a probe by a new way
@@ -62,6 +70,8 @@ public:
 
   const std::vector<builtin_settings>& variants() const { return variants_; }
   const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
+  // By point: the arguments of static probes that cannot be read there, and why.
+  std::vector<std::string> problems_of(std::size_t point) const;
 
   // The names in the event are the plan's. corrupt if the record is too short or names a probe that
   // is not in the list, which is the one the plan was made for.
@@ -69,7 +79,7 @@ public:
 
 private:
   std::vector<builtin_settings> variants_;
-  std::vector<std::vector<PlannedArgument>> formats_; // by variant; empty: six registers
+  std::vector<RecordFormat> formats_; // by variant
   std::vector<std::uint32_t> variant_of_;
 };
 

@@ -13,11 +13,14 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
 /* A number, or an address; 0 or a negative errno, with the address that cannot be read. */
 static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
                                    __u64* number) {
-  __u64 value = register_value(regs, reading->base);
+  __u64 value = register_value(regs, reading->base) >> (reading->shift & 63);
+  if (reading->scale > 0) value += register_value(regs, reading->index) * reading->scale;
   for (__u32 step = 0; step < MOST_STEPS; step++) {
     if (step >= reading->steps) break;
     __u64 next = 0;
-    const void* from = (const void*)(value + reading->offsets[step]);
+    value += reading->offsets[step];
+    if (!(settings.pointer_size & 8)) value = (__u32)value; /* where sums wrap around */
+    const void* from = (const void*)value;
     /* All steps but the last one are to pointers. */
     long error = step + 1 < reading->steps
                      ? bpf_probe_read_user(&next, settings.pointer_size & 8 ? 8 : 4, from)

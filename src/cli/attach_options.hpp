@@ -1,0 +1,37 @@
+// The options of attach and usdt attach, which differ in what they probe.
+#pragma once
+
+#include "console.hpp"
+#include "inspection_options.hpp"
+#include "process_options.hpp"
+#include "program_options.hpp"
+
+namespace uprobectl::cli {
+
+struct AttachOptions {
+  std::optional<std::string> duration;
+  std::optional<std::string> max_events;
+  std::optional<std::string> mechanism;
+  std::optional<std::string> buffer;
+  bool keep_going = false;
+  bool dry_run = false;
+  ResolveOptions resolve = {};
+  bool instruction = false;
+  std::vector<std::string> debug_places;
+  std::optional<std::string> command_line;
+  bool forward_exit = false;
+  ProgramOptions program;
+  InspectionOptions inspection;
+  ProcessOptions processes;
+};
+
+// `words`: what stands behind TARGET, and so which options there are.
+void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words);
+
+Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
+                                          ProbeWords words, const Arguments& arguments);
+
+// Runs it and says how the program ends. `forward_exit`: as the command did.
+ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit);
+
+} // namespace uprobectl::cli

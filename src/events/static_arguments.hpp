@@ -1,0 +1,30 @@
+// The arguments of a static probe: where its note says they are -> what the program reads.
+#pragma once
+
+#include "events/registers.hpp"
+
+namespace uprobectl {
+
+// A place of a static probe, and where in the file's numbering the breakpoint is.
+struct StaticPlace {
+  const StaticProbe* probe = nullptr; // null: the point is none
+  VirtualAddress breakpoint;
+};
+
+// What is shown of one: argument N as "argN", typed by its size and sign; where `list` has
+// arguments called by their number ("0:str") these have the type that it says, where it has others
+// the list is all there is. A usage error where the probe has not as many.
+Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const ArgumentList* list);
+
+// Why a probe cannot read it; empty where it can.
+std::string unreadable(const StaticArgument& argument);
+
+// The number that an argument is, `size` bytes wide at most: base, index, steps and size of a
+// reading. The argument is one that can be read.
+Result<reading> static_reading(const StaticPlace& place, const StaticArgument& argument,
+                               std::uint32_t size, bool is_signed);
+
+// What tells two places apart as far as their arguments are concerned.
+std::string reading_key(const StaticPlace& place);
+
+} // namespace uprobectl
