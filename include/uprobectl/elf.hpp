@@ -11,6 +11,8 @@
 #include "uprobectl/base.hpp"
 #include "uprobectl/path.hpp"
 
+#include <functional>
+
 namespace uprobectl::elf {
 
 // e_machine with what else decides how code and words are read.
@@ -124,6 +126,19 @@ struct AddressRange {
   std::uint64_t size = 0; // bytes
 };
 
+// A note (gABI chapter 5, "Note Section"): who wrote it, what it is to them, what it says. A view.
+struct NoteRecord {
+  std::string_view owner; // without its NUL
+  std::uint32_t type = 0;
+  Bytes descriptor;
+};
+// What became of reading them all.
+struct NotesRead {
+  std::size_t broken = 0; // sections and segments that do not end with a whole note, or lie outside
+                          // the file
+  std::uint64_t unread = 0; // bytes beyond the bound
+};
+
 // Where the debug file of an image may be, besides its own folder.
 struct DebugSearch {
   // Named by a person (--debug-dir), searched first: folders, symbol files, ZIPs of symbol files.
@@ -223,6 +238,14 @@ public:
   // Where the section headers say that the PLT's parts are; empty without section headers.
   std::vector<AddressRange> plt_sections() const;
   bool has_section_headers() const;
+  // The first section of this name that has bytes in the file.
+  std::optional<VirtualAddress> section_address(std::string_view name) const;
+
+  // The notes of the SHT_NOTE sections, then of the PT_NOTEs. What shares a byte with one before is
+  // left out, as PT_NOTEs mostly are: no byte is read twice, however many headers name it. corrupt
+  // where section headers are named that are not all in the file. At most this many bytes are read.
+  static constexpr std::uint64_t most_note_bytes = std::uint64_t{4} << 20;
+  Result<NotesRead> visit_notes(const std::function<void(const NoteRecord&)>& visit) const;
   // DT_PLTGOT: what i386 code addresses the GOT from.
   std::optional<VirtualAddress> got() const;
 

@@ -210,10 +210,12 @@ public:
   void resolve_each(std::span<const std::string_view> functions, const ResolveOptions& options,
                     const VisitPlaces& visit) const;
 
-  // The places of the static probes that "PROVIDER:NAME" stands for, in the order of the notes. Both
-  // may be patterns, and NAME may have '-' for "__", as dtrace has it. A text without a colon is an
-  // error that names what it may have meant: a probe of some provider, or a function.
+  // The places of the static probes that "PROVIDER:NAME" stands for, in the order of the notes.
+  // Both may be patterns, and NAME may have '-' for "__", as dtrace has it. A text without a colon
+  // is an error that names what it may have meant: a probe of some provider, or a function.
   Result<std::vector<ProbePoint>> static_probes(std::string_view text) const;
+  // All that the file's notes say, read once. no_code for an archive as a whole.
+  Result<std::shared_ptr<const StaticProbes>> static_notes() const;
 
   // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
   void complete_symbols();

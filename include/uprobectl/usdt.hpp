@@ -33,17 +33,24 @@ struct StaticArgument {
   std::uint64_t constant = 0; // negative ones in two's complement
   // Registers have the names that the file's architecture has for their full width: "rax" (for
   // "%al", "%ah", "%eax"), "eax" in i386 files, "x0" (for "w0"), "sp", "r7". The zero registers of
-  // arm64 are constants.
+  // arm64 are constants; arm has "r0" to "r12", "sp", "lr" and "pc".
   std::string base;        // in_register: that; in_memory: what the address begins with, or empty
   std::uint32_t shift = 0; // in_register: bits that the value lies above the lowest ("%ah": 8)
   std::string index;       // in_memory: added `scale` times; or empty
   std::uint32_t scale = 1; // 1, 2, 4 or 8
+  // Of arm64's "[x0, w1, sxtw 2]" only the lower word of the index counts.
+  enum class IndexPart { whole, low_word, signed_low_word };
+  IndexPart index_part = IndexPart::whole;
   std::int64_t displacement = 0;
-  // in_memory without a base: the address in the file's own numbering, as "sym+4(%rip)" names it;
-  // at run time as far from the probe as it is in the file.
+  // The address that a symbol stands for, in the file's own numbering, as "sym+4(%rip)" names it;
+  // at run time as far from the probe as it is in the file. in_memory: what the address begins with
+  // instead of a base (and of a displacement), an index may be added. constant: the constant is
+  // this address and moves with it. Memory with neither base nor address is where the displacement
+  // says.
   std::optional<VirtualAddress> address;
   std::string problem;
 };
+std::string_view to_string(StaticArgument::Kind kind); // "constant", "register", "memory", ...
 
 // A place where a probe is; one probe may have many.
 struct StaticProbe {

@@ -101,6 +101,16 @@ std::vector<AddressRange> Image::plt_sections() const {
 
 bool Image::has_section_headers() const { return state_->layout.header.section_headers != 0; }
 
+std::optional<VirtualAddress> Image::section_address(std::string_view name) const {
+  const auto section = find_section(state_->layout, name);
+  if (!section) return std::nullopt;
+  return VirtualAddress{section->header.address};
+}
+
+Result<NotesRead> Image::visit_notes(const std::function<void(const NoteRecord&)>& visit) const {
+  return elf::visit_notes(state_->layout, visit);
+}
+
 std::optional<VirtualAddress> Image::got() const {
   const auto dynamic = read_dynamic(state_->layout);
   return dynamic && *dynamic ? (*dynamic)->got : std::nullopt;

@@ -108,6 +108,17 @@ std::optional<Bytes> section_named(const Layout& layout, std::string_view name) 
   return found->bytes;
 }
 
+Result<void> check_section_headers(const Layout& layout) {
+  const FileHeader& header = layout.header;
+  if (header.section_headers == 0 || SectionHeaders(layout).count() > 0) return {};
+  return fail(Error{ErrorKind::corrupt,
+                    fmt::format("section headers at {}, {} of {} bytes, lie outside the file of {} "
+                                "bytes",
+                                hex(header.section_headers), header.section_header_count,
+                                header.section_header_size, layout.bytes.size())}
+                  .hint("the file seems to be truncated"));
+}
+
 std::vector<Note> note_sections(const Layout& layout) {
   const SectionHeaders headers(layout);
   std::vector<Note> notes;

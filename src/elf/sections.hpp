@@ -18,6 +18,9 @@ struct FoundSection {
 std::optional<FoundSection> find_section(const Layout& layout, std::string_view name);
 std::optional<Bytes> section_named(const Layout& layout, std::string_view name); // its bytes
 
+// corrupt where the file header names section headers that are not all in the file.
+Result<void> check_section_headers(const Layout& layout);
+
 // SHT_NOTE sections: where a debug file's notes are, whose program headers still tell where they
 // were in the file it was made from.
 std::vector<Note> note_sections(const Layout& layout);

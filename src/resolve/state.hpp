@@ -14,6 +14,7 @@ struct Target::State {
   std::optional<elf::Image> image; // nothing for an archive as a whole
   DebugSource debug;
   Demangler demangler;
+  std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
   std::optional<Error> foreign; // why none of the processes can run it
 };

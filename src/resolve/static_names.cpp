@@ -1,0 +1,136 @@
+#include "resolve/static_names.hpp"
+
+#include "resolve/quote.hpp"
+#include "uprobectl/spelling.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string full_name(const StaticProbe& probe) {
+  return fmt::format("{}:{}", probe.provider, probe.name);
+}
+
+// "query__start" for "query-start"; empty where there is no '-'.
+std::string without_dashes(std::string_view name) {
+  std::string text;
+  if (!name.contains('-')) return text;
+  for (const char c : name) {
+    if (c == '-')
+      text += "__";
+    else
+      text += c;
+  }
+  return text;
+}
+
+bool is_called(const std::string& name, std::string_view asked) {
+  return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
+}
+
+// Each once, in the order of the notes.
+std::vector<std::string> full_names(const StaticProbes& notes) {
+  std::vector<std::string> names;
+  names.reserve(notes.probes.size());
+  for (const StaticProbe& probe : notes.probes) names.push_back(full_name(probe));
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  return names;
+}
+
+bool is_function(const elf::Image& image, std::string_view name) {
+  if (name.empty() || is_pattern(name)) return false;
+  const auto has_code = [](const elf::Symbol& symbol) {
+    const SymbolKind kind = kind_of(symbol);
+    return symbol.defined && (kind == SymbolKind::function || kind == SymbolKind::ifunc);
+  };
+  const auto exact = find_by_name(image, name);
+  if (exact && std::ranges::any_of(*exact, has_code)) return true;
+  const auto written = find_by_demangled_name(image, name);
+  return written && std::ranges::any_of(*written, has_code);
+}
+
+// Where the text, or what follows its colon, is a function's name.
+std::optional<std::string> function_hint(const Question& question, std::string_view text) {
+  const auto colon = text.find(':');
+  const std::string_view tail =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  for (const std::string_view name : {text, tail})
+    if (is_function(question.image, name))
+      return fmt::format("'{}' is a function, probe it with: uprobectl attach {} {}", name,
+                         shell_word(question.subject()), shell_word(name));
+  return std::nullopt;
+}
+
+std::string list_hint(const Question& question) {
+  return "list its static probes with: uprobectl usdt list " + shell_word(question.subject());
+}
+
+// Notes that were passed over may have been those that are asked for.
+void add_passed_over(const StaticProbes& notes, Error& error) {
+  for (const std::string& warning : notes.warnings) error.hints.push_back(warning);
+}
+
+} // namespace
+
+std::optional<StaticProbeName> StaticProbeName::parse(std::string_view text) {
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  StaticProbeName name;
+  name.provider_ = text.substr(0, colon);
+  name.name_ = text.substr(colon + 1);
+  name.dtrace_name_ = without_dashes(name.name_);
+  return name;
+}
+
+bool StaticProbeName::matches(const StaticProbe& probe) const {
+  if (!is_called(probe.provider, provider_)) return false;
+  return is_called(probe.name, name_) ||
+         (!dtrace_name_.empty() && is_called(probe.name, dtrace_name_));
+}
+
+std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text) {
+  if (is_pattern(text)) return std::nullopt;
+  const std::string dtrace_name = without_dashes(text);
+  const auto name = StaticProbeName::parse(text);
+  for (const StaticProbe& probe : notes.probes)
+    if (name ? name->matches(probe)
+             : probe.name == text || (!dtrace_name.empty() && probe.name == dtrace_name))
+      return full_name(probe);
+  return std::nullopt;
+}
+
+Error no_static_probe(const Question& question, const StaticProbes& notes) {
+  const std::string_view text = question.function.request;
+  Error error{ErrorKind::not_found, {}};
+  if (notes.probes.empty())
+    error.message = question.subject() + ": it has no static probes";
+  else
+    error.message = fmt::format("{}: no static probe {}'{}'", question.subject(),
+                                is_pattern(text) ? "matches " : "", text);
+  if (auto function = function_hint(question, text))
+    error = std::move(error).hint(std::move(*function));
+  add_passed_over(notes, error);
+  if (notes.probes.empty()) return error;
+  const auto near = nearest(without_wildcards(text), full_names(notes));
+  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(question));
+}
+
+Error no_static_name(const Question& question, const StaticProbes& notes) {
+  const std::string_view text = question.function.request;
+  if (notes.probes.empty()) return no_static_probe(question, notes);
+  Error error{ErrorKind::not_found, fmt::format("{}: '{}' is no PROVIDER:NAME of a static probe",
+                                                question.subject(), text)};
+  if (const auto probe = static_probe_called(notes, text))
+    error = std::move(error).hint(fmt::format("there is a static probe '{}'", *probe));
+  if (auto function = function_hint(question, text))
+    error = std::move(error).hint(std::move(*function));
+  return error.hints.empty() ? std::move(error).hint(list_hint(question)) : error;
+}
+
+} // namespace uprobectl

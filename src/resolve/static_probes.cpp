@@ -1,0 +1,46 @@
+// "PROVIDER:NAME" -> the places of static probes.
+#include "resolve/state.hpp"
+#include "resolve/static_names.hpp"
+
+namespace uprobectl {
+
+Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
+  if (state_->static_notes) return state_->static_notes;
+  const std::string subject = to_string(state_->binary->path);
+  if (!state_->image)
+    return fail(
+        Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
+            .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
+  auto notes = read_static_probes(*state_->image);
+  if (!notes) return fail(std::move(notes).error().within(subject));
+  for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
+  state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));
+  return state_->static_notes;
+}
+
+Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) const {
+  const auto notes = static_notes();
+  if (!notes) return fail(notes.error());
+  const FunctionSpec asked{
+      .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
+  const Question question{state_->binary, asked, *state_->image, state_->demangler};
+  const auto name = StaticProbeName::parse(text);
+  if (!name) return fail(no_static_name(question, **notes));
+
+  std::vector<ProbePoint> points;
+  for (const StaticProbe& probe : (*notes)->probes) {
+    if (!name->matches(probe)) continue;
+    auto point = point_at(question, probe.address);
+    if (!point) return fail(std::move(point).error());
+    point->symbol = probe.provider + ":" + probe.name;
+    point->static_probe = {*notes, &probe}; // what all notes say lives as long as one point does
+    if (probe.semaphore_offset) point->semaphore = state_->image->to_file(*probe.semaphore_offset);
+    points.push_back(std::move(*point));
+  }
+  if (points.empty()) return fail(no_static_probe(question, **notes));
+  std::vector<std::string>& warnings = points.front().warnings;
+  warnings.insert(warnings.end(), (*notes)->warnings.begin(), (*notes)->warnings.end());
+  return points;
+}
+
+} // namespace uprobectl

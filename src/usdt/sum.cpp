@@ -1,0 +1,134 @@
+#include "usdt/sum.hpp"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// What GNU as takes in names (manual, "Symbol Names"), letters beyond ASCII included.
+bool is_name_character(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
+         c == '$' || (static_cast<unsigned char>(c) & 0x80) != 0;
+}
+
+std::string_view take_name(std::string_view& text) {
+  std::size_t size = 0;
+  while (size < text.size() && is_name_character(text[size])) ++size;
+  const std::string_view name = text.substr(0, size);
+  text.remove_prefix(size);
+  return name;
+}
+
+std::optional<std::uint64_t> number_of(std::string_view digits) {
+  const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+  if (hexadecimal) digits.remove_prefix(2);
+  std::uint64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+bool add_number(Sum& sum, std::string_view digits, bool negative) {
+  const auto value = number_of(digits);
+  constexpr std::uint64_t lowest = std::uint64_t{1} << 63;
+  if (!value || (negative && *value > lowest)) return false;
+  sum.number += negative ? 0 - *value : *value;
+  return true;
+}
+
+} // namespace
+
+std::optional<Sum> take_sum(std::string_view& text) {
+  Sum sum;
+  for (bool first = true;; first = false) {
+    const bool signed_term = text.starts_with('+') || text.starts_with('-');
+    if (!first && !signed_term) return sum;
+    const bool negative = text.starts_with('-');
+    if (signed_term) text.remove_prefix(1);
+    const std::string_view name = take_name(text);
+    if (name.empty()) return std::nullopt;
+    if (is_digit(name.front())) {
+      if (!add_number(sum, name, negative)) return std::nullopt;
+      continue;
+    }
+    if (negative || !sum.symbol.empty()) return std::nullopt;
+    sum.symbol = name;
+    if (!text.starts_with('@')) continue;
+    text.remove_prefix(1);
+    sum.relocation = take_name(text);
+    if (sum.relocation.empty()) return std::nullopt;
+  }
+}
+
+std::optional<Sum> whole_sum(std::string_view text) {
+  const auto sum = take_sum(text);
+  return text.empty() ? sum : std::nullopt;
+}
+
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  const auto sum = whole_sum(text);
+  if (!sum || !sum->symbol.empty()) return std::nullopt;
+  return sum->number;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t";
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+void leave_unparsed(StaticArgument& argument, std::string problem) {
+  argument.kind = StaticArgument::Kind::unparsed;
+  argument.problem = std::move(problem);
+}
+
+void leave_unparsed(StaticArgument& argument) {
+  leave_unparsed(argument, "the operand is not understood");
+}
+
+std::optional<SymbolAddresses::Place> place_of(const Sum& sum, SymbolAddresses& symbols,
+                                               StaticArgument& argument) {
+  auto place = symbols.find(sum.symbol);
+  if (!place) {
+    leave_unparsed(argument, std::move(place).error());
+    return std::nullopt;
+  }
+  const std::uint64_t address = place->address.value + sum.number;
+  place->address.value = symbols.image().machine().is_64bit ? address : address & 0xffffffff;
+  return *place;
+}
+
+void set_constant(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols) {
+  if (!sum.relocation.empty()) {
+    leave_unparsed(argument, fmt::format("'@{}' is not understood here", sum.relocation));
+    return;
+  }
+  argument.constant = sum.number;
+  if (!sum.symbol.empty()) {
+    const auto place = place_of(sum, symbols, argument);
+    argument.constant = place ? place->address.value : 0;
+    if (!place) return;
+    if (!place->absolute) argument.address = place->address;
+  }
+  argument.kind = StaticArgument::Kind::constant;
+}
+
+void set_memory_at(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols) {
+  std::uint64_t displacement = sum.number;
+  if (!sum.symbol.empty()) {
+    const auto place = place_of(sum, symbols, argument);
+    if (!place) return;
+    displacement = place->absolute ? place->address.value : 0;
+    if (!place->absolute) argument.address = place->address;
+  }
+  argument.displacement = static_cast<std::int64_t>(displacement);
+  argument.kind = StaticArgument::Kind::in_memory;
+}
+
+} // namespace uprobectl

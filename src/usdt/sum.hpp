@@ -1,0 +1,42 @@
+// What an assembler's operand adds up: "-8", "0x10", "counter+4", "-4+counter", "x@GOTOFF".
+#pragma once
+
+#include "uprobectl/usdt.hpp"
+#include "usdt/symbol_addresses.hpp"
+
+namespace uprobectl {
+
+struct Sum {
+  std::uint64_t number = 0;    // of all terms that are numbers, two's complement
+  std::string_view symbol;     // at most one, added; or empty
+  std::string_view relocation; // "GOTOFF" of "x@GOTOFF", or empty
+};
+
+// Takes a sum from the beginning of the text, up to what cannot belong to one; nothing if there is
+// none, a number has more than 64 bits, or a symbol is subtracted or not the only one.
+std::optional<Sum> take_sum(std::string_view& text);
+
+// All of the text as a number or a sum.
+std::optional<std::uint64_t> whole_number(std::string_view text);
+std::optional<Sum> whole_sum(std::string_view text);
+
+std::string_view trimmed(std::string_view text); // without blanks at its ends
+
+// `problem` says what cannot be told of the operand.
+void leave_unparsed(StaticArgument& argument, std::string problem);
+void leave_unparsed(StaticArgument& argument); // it is not understood at all
+
+// Where the symbol of a sum lies, its number added. Leaves the argument unparsed if it is not
+// known.
+std::optional<SymbolAddresses::Place> place_of(const Sum& sum, SymbolAddresses& symbols,
+                                               StaticArgument& argument);
+void set_constant(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols);
+// Memory where the sum says, without a base register.
+void set_memory_at(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols);
+
+// The operands of an architecture; `text` is what follows the '@'.
+void parse_x86_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
+void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
+void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
+
+} // namespace uprobectl

@@ -1,0 +1,38 @@
+// Where the symbols lie that operands name: variables, mostly, so it is not the room symbols that
+// is asked, which knows code.
+#pragma once
+
+#include "uprobectl/elf.hpp"
+
+#include <unordered_map>
+
+namespace uprobectl {
+
+class SymbolAddresses {
+public:
+  explicit SymbolAddresses(const elf::Image& image) : image_(image) {}
+
+  struct Place {
+    VirtualAddress address;
+    bool absolute = false; // a plain number, the same wherever the file is loaded
+  };
+  // The error says why there is none, in words for StaticArgument::problem.
+  std::expected<Place, std::string> find(std::string_view name);
+
+  const elf::Image& image() const { return image_; }
+
+private:
+  struct Known {
+    Place place;
+    bool several = false;       // at different addresses
+    bool thread_local_ = false; // the address is an offset in each thread's block
+  };
+  void add(const elf::Symbol& symbol);
+  void read_tables();
+
+  const elf::Image& image_;
+  bool read_ = false;
+  std::unordered_map<std::string_view, Known> known_; // of .symtab and the debug tables
+};
+
+} // namespace uprobectl
