@@ -68,6 +68,8 @@ public:
     for (const ArgumentList& list : inspection_.arguments) {
       if (!list.function && ++general > 1)
         return fail(ErrorKind::usage, "--args without a function is given twice");
+      if (!list.function)
+        if (auto checked = check_numbers(list); !checked) return checked;
       if (std::ranges::none_of(points_, [&](const auto& point) { return is_for(list, point); }))
         return fail(Error{ErrorKind::usage,
                           "--args: " + quoted(*list.function) + " is none of the probed functions"}
@@ -75,6 +77,19 @@ public:
     }
     if (inspection_.conditions.size() > MOST_CONDITIONS)
       return fail(ErrorKind::usage, "more than " + std::to_string(MOST_CONDITIONS) + " conditions");
+    return {};
+  }
+
+  // Of several static probes not every one has every argument, but one must.
+  Result<void> check_numbers(const ArgumentList& list) const {
+    std::size_t most = 0;
+    for (const ProbePoint& point : points_) {
+      if (!point.static_probe) return {};
+      most = std::max(most, point.static_probe->arguments.size());
+    }
+    for (const ArgumentSpec& spec : list.arguments)
+      if (spec.by_number && spec.source.number >= most)
+        return fail(ErrorKind::usage, "--args: none of the static probes has an " + spec.name);
     return {};
   }
 
@@ -216,7 +231,8 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
 std::vector<std::string> InspectionPlan::problems_of(std::size_t point) const {
   std::vector<std::string> problems;
   for (const PlannedArgument& each : formats_[variant_of_[point]].arguments)
-    if (!each.problem.empty()) problems.push_back(each.spec.name + " (" + each.problem + ")");
+    if (!each.problem.empty())
+      problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");
   return problems;
 }
 

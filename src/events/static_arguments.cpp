@@ -76,8 +76,11 @@ Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const A
   if (list == nullptr) return specs;
   for (const ArgumentSpec& spec : list->arguments) {
     if (spec.source.kind == ArgumentSource::Kind::argument &&
-        spec.source.number >= probe.arguments.size())
+        spec.source.number >= probe.arguments.size()) {
+      if (spec.by_number && !list->function) continue; // what is said of all others may have
       return fail(has_fewer(probe, spec.source.number));
+    }
+    if (spec.by_number && probe.arguments[spec.source.number].is_float) continue; // it has a type
     if (spec.by_number)
       specs[spec.source.number] = spec;
     else
@@ -114,6 +117,19 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
     made.offsets[0] = static_cast<std::int64_t>(argument.address->value - place.breakpoint.value);
   }
   return made;
+}
+
+std::vector<std::optional<reading>> readings_of(const StaticPlace& place,
+                                                std::uint32_t pointer_size) {
+  std::vector<std::optional<reading>> readings;
+  for (const StaticArgument& argument : place.probe->arguments) {
+    std::optional<reading>& made = readings.emplace_back();
+    if (!unreadable(argument).empty()) continue;
+    if (auto read = static_reading(place, argument, argument.size.value_or(pointer_size),
+                                   argument.is_signed))
+      made = *read;
+  }
+  return readings;
 }
 
 std::string reading_key(const StaticPlace& place) {

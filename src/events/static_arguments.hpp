@@ -13,7 +13,8 @@ struct StaticPlace {
 
 // What is shown of one: argument N as "argN", typed by its size and sign; where `list` has
 // arguments called by their number ("0:str") these have the type that it says, where it has others
-// the list is all there is. A usage error where the probe has not as many.
+// the list is all there is. A usage error where the probe has not as many, but for numbers in a
+// list for all probes.
 Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const ArgumentList* list);
 
 // Why a probe cannot read it; empty where it can.
@@ -23,6 +24,10 @@ std::string unreadable(const StaticArgument& argument);
 // reading. The argument is one that can be read.
 Result<reading> static_reading(const StaticPlace& place, const StaticArgument& argument,
                                std::uint32_t size, bool is_signed);
+
+// All arguments of a place; nothing for those that cannot be read.
+std::vector<std::optional<reading>> readings_of(const StaticPlace& place,
+                                                std::uint32_t pointer_size);
 
 // What tells two places apart as far as their arguments are concerned.
 std::string reading_key(const StaticPlace& place);

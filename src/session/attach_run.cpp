@@ -121,6 +121,7 @@ private:
     if (processes.is_everybody()) warn_if_everybody(points, survey_points(points, {}), reporter_);
     if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
     warn_of_replaced(points, reporter_);
+    for (const std::string& caution : payload_.cautions()) reporter_.warning(caution);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (auto started = payload_.start(); !started) return fail(std::move(started).error());

@@ -70,6 +70,17 @@ public:
     return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site));
   }
 
+  std::vector<std::string> cautions() const override {
+    std::vector<std::string> cautions;
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      for (const std::string& problem : plan_.problems_of(i)) {
+        std::string caution = display_name(points_[i]) + ": " + problem;
+        if (std::ranges::find(cautions, caution) == cautions.end())
+          cautions.push_back(std::move(caution));
+      }
+    return cautions;
+  }
+
   Result<void> start() override {
     if (request_.counts || request_.histograms) sums_.emplace(request_, *program_, points_);
     return program_->arm(true);

@@ -61,6 +61,9 @@ public:
   virtual LoadedProgram program(const PlannedSite& site) const = 0;
   virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
 
+  // After load(): what a person should know of what the probes will show.
+  virtual std::vector<std::string> cautions() const { return {}; }
+
   virtual Result<void> start() = 0; // the last probe is in place
   virtual Result<void> stop() = 0;  // before the first one is taken away
 

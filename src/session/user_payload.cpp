@@ -1,5 +1,6 @@
 #include "session/printk.hpp"
 #include "session/user_programs.hpp"
+#include "session/user_static_probes.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -23,20 +24,27 @@ public:
   std::vector<Question> questions() const override { return programs_.questions(); }
   std::size_t others() const override { return programs_.others(); }
   Result<void> prepare(const KernelFeatures& features) override {
+    features_ = features;
     return programs_.prepare(features);
   }
   std::optional<ProgramKind> kind() const override { return programs_.kind(); }
 
-  Result<void> load(Mechanism mechanism, std::span<const ProbePoint> /*points*/) override {
+  Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
     if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
       return fail(std::move(loaded).error());
-    return streams_ ? Result<void>() : open_maps();
+    if (!streams_)
+      if (auto opened = open_maps(); !opened) return opened;
+    return static_probes_.load(spec_table_, points, request_.cookie,
+                               hands_over_cookie(mechanism, features_));
   }
+  std::vector<std::string> cautions() const override { return static_probes_.cautions(); }
 
   LoadedProgram program(const PlannedSite& site) const override {
     return programs_.program(site.program);
   }
-  std::uint64_t cookie(const PlannedSite& /*site*/) const override { return request_.cookie; }
+  std::uint64_t cookie(const PlannedSite& site) const override {
+    return static_probes_.cookie(site.point).value_or(request_.cookie);
+  }
 
   Result<void> start() override {
     counting_ = RunCounting::start();
@@ -86,6 +94,9 @@ private:
   UserPrograms programs_;
   const UserProgramRequest& request_;
   const Reporter& reporter_;
+  KernelFeatures features_;
+  std::vector<UserMap> spec_table_;    // that of usdt.bpf.h, if the program has one
+  UserStaticProbes static_probes_;     // goes before the table
   std::vector<UserMap> maps_;          // that are read or shown
   std::optional<UserMap> lost_;        // where the program counts what it could not send
   std::uint64_t told_lost_before_ = 0; // a pinned one may have run before
@@ -134,6 +145,16 @@ std::optional<UserMap> find_lost(const std::vector<UserMap>& maps) {
   return copy ? std::optional(std::move(*copy)) : std::nullopt;
 }
 
+// A descriptor of its own for libbpf's table of static probes.
+std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
+  std::vector<UserMap> found;
+  const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
+  if (table == maps.end()) return found;
+  auto copy = describe_map(UniqueFd{::fcntl(table->fd.get(), F_DUPFD_CLOEXEC, 0)});
+  if (copy) found.push_back(std::move(*copy));
+  return found;
+}
+
 std::uint64_t UserPayload::told_lost() const {
   if (!lost_) return 0;
   const auto table = read_table(*lost_, 1);
@@ -150,6 +171,7 @@ std::uint64_t UserPayload::told_lost() const {
 Result<void> UserPayload::open_maps() {
   auto known = programs_.maps();
   if (known) lost_ = find_lost(*known);
+  if (known) spec_table_ = find_spec_table(*known);
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;
       }))

@@ -20,6 +20,8 @@ const ObjectProgram* find_program(const BpfObject& object, std::string_view name
   return found == object.programs().end() ? nullptr : &*found;
 }
 
+bool is_static(const ObjectProgram& program) { return program.section.starts_with("usdt"); }
+
 bool is_session(const ObjectProgram& program) {
   return program.kind == SectionKind::uprobe_session;
 }
@@ -36,6 +38,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
   programs.chosen_ = {request.program->path};
   programs.questions_ = {{.target = request.target,
                           .functions = request.functions,
+                          .static_probes = request.static_probes,
                           .on_entry = request.inspection.on_entry,
                           .on_return = request.inspection.on_return}};
   return programs;
@@ -75,8 +78,14 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
         Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
             "name one with --program-name: " + names_of(object_->programs())));
   const ObjectProgram& program = *candidates.front();
+  if (is_static(program) && !request.static_probes)
+    return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
+                                                    path(), program.name, program.section)}
+                    .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
+                          "PROVIDER:NAME"));
   Question question{.target = request.target,
                     .functions = request.functions,
+                    .static_probes = request.static_probes,
                     .on_entry = request.inspection.on_entry,
                     .on_return = request.inspection.on_return};
   if (request_->direction_by_section || is_session(program)) {
@@ -94,9 +103,6 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
     return {};
   }
   auto place = place_of_section(program);
-  if (program.section.starts_with("usdt"))
-    return fail(ErrorKind::unsupported, fmt::format("{}: program '{}' is for a static probe ({})",
-                                                    path(), program.name, program.section));
   if (!place)
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
@@ -105,6 +111,7 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
                     .hint("or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
   questions_.push_back({.target = std::move(place->target),
                         .functions = {std::move(place->function)},
+                        .static_probes = is_static(program),
                         .program = chosen_.size(),
                         .on_entry = !program.on_return,
                         .on_return = program.on_return});
