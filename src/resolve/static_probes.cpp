@@ -12,6 +12,12 @@ Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
         Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
             .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
   auto notes = read_static_probes(*state_->image);
+  // Operands of a stripped file may name variables that only its debug data knows.
+  if (notes && notes->symbols_missing) {
+    const std::size_t known = state_->image->debug_symbols().size();
+    state_->debug.complete(*state_->image);
+    if (state_->image->debug_symbols().size() > known) notes = read_static_probes(*state_->image);
+  }
   if (!notes) return fail(std::move(notes).error().within(subject));
   for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
   state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));

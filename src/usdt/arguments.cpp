@@ -96,6 +96,10 @@ std::string_view to_string(StaticArgument::Kind kind) {
   return {};
 }
 
+bool can_parse_static_arguments(const elf::Machine& machine) {
+  return parser_for(machine) != nullptr;
+}
+
 std::vector<StaticArgument> parse_static_arguments(std::string_view text,
                                                    SymbolAddresses& symbols) {
   std::vector<StaticArgument> arguments;
