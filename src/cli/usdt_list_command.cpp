@@ -8,8 +8,8 @@ namespace {
 
 struct StaticListRequest {
   std::string target;
-  std::string probes = "*:*"; // PROVIDER:NAME, with patterns
-  bool all = true;            // none was asked for
+  std::string probes = "*:*";       // PROVIDER:NAME, with patterns
+  std::optional<std::string> typed; // nothing: all
   TargetOptions options;
 };
 
@@ -21,7 +21,7 @@ Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
     return fail(parser.usage_error("'" + words[2] + "': one PROVIDER[:NAME] is listed at a time"));
   StaticListRequest request{.target = std::move(words[0]), .options = {}};
   if (words.size() < 2) return request;
-  request.all = false;
+  request.typed = words[1];
   request.probes = std::move(words[1]);
   if (!request.probes.contains(':')) request.probes += ":*";
   return request;
@@ -43,7 +43,7 @@ public:
     }
     console_.report(target);
     console_.warn((*notes)->warnings);
-    if (request_.all && (*notes)->probes.empty()) {
+    if (!request_.typed && (*notes)->probes.empty()) {
       if (!targets_.several)
         console_.warn({to_string(target.shown()) + ": it has no static probes"});
       return;
@@ -53,7 +53,9 @@ public:
       failed_ = true;
       console_.fail(points.error(), request_.target, request_.probes);
     } else if (!points) {
-      if (!lacking_) lacking_ = points.error();
+      // A single word may have meant a probe or a function instead of a provider.
+      if (!lacking_)
+        lacking_ = request_.typed ? target.static_probes(*request_.typed).error() : points.error();
     } else {
       for (const ProbePoint& point : *points) {
         listed_ = true;
@@ -66,15 +68,15 @@ public:
   // What nothing was found for fails once.
   void finish() {
     if (listed_ || failed_) return;
-    if (request_.all) {
+    if (!request_.typed) {
       if (targets_.several) console_.warn({request_.target + ": no file has static probes"});
       return;
     }
     if (!lacking_) return;
     if (targets_.several)
       lacking_ = Error{ErrorKind::not_found,
-                       request_.target + ": no file has a static probe '" + request_.probes + "'"};
-    console_.fail(*lacking_, request_.target, request_.probes);
+                       request_.target + ": no file has a static probe '" + *request_.typed + "'"};
+    console_.fail(*lacking_, request_.target, request_.typed);
   }
 
 private:

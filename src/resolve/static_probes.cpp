@@ -2,6 +2,8 @@
 #include "resolve/state.hpp"
 #include "resolve/static_names.hpp"
 
+#include <algorithm>
+
 namespace uprobectl {
 
 Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
@@ -33,9 +35,11 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
   const auto name = StaticProbeName::parse(text);
   if (!name) return fail(no_static_name(question, **notes));
 
+  const auto is_meant = [&](const StaticProbe& probe) { return name->matches(probe); };
   std::vector<ProbePoint> points;
+  points.reserve(static_cast<std::size_t>(std::ranges::count_if((*notes)->probes, is_meant)));
   for (const StaticProbe& probe : (*notes)->probes) {
-    if (!name->matches(probe)) continue;
+    if (!is_meant(probe)) continue;
     auto point = point_at(question, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;
