@@ -66,6 +66,10 @@ struct SymbolRecord {
   std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
   std::span<const elf::Symbol> folded = {};             // further names on the same line
 };
+struct StaticProbeRecord {
+  const ProbePoint* point = nullptr; // with its static_probe
+  std::string_view target;           // shown where several targets are listed
+};
 struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
@@ -133,10 +137,18 @@ struct SummaryRecord {
   std::size_t probes_silent = 0;
   bool detached_cleanly = false;
 };
-// What has moved since a match was recorded. Values are numbers ("0x…") or build ids, as the change
-// asks for.
+// What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
+// ids or arguments, as the change asks for.
 struct DriftRecord {
-  enum class Change { gone, added, function_moved, archive_moved, build_id };
+  enum class Change {
+    gone,
+    added,
+    function_moved,
+    archive_moved,
+    semaphore_moved, // of a static probe; "none" where it has none
+    arguments,       // of a static probe
+    build_id
+  };
   Change change = Change::gone;
   std::string target;
   std::optional<std::string> request; // nothing for build_id, which is the whole image's
@@ -158,6 +170,7 @@ class Sink {
 public:
   virtual ~Sink() = default;
   virtual void match(const ProbePoint& point) = 0;
+  virtual void static_probe(const StaticProbeRecord& record) = 0; // `usdt`
   virtual void symbol(const SymbolRecord& record) = 0;
   virtual void library(const LibraryRecord& record) = 0;
   virtual void drift(const DriftRecord& record) = 0;
@@ -176,7 +189,7 @@ public:
   virtual void error(const ErrorRecord& record) = 0;
 };
 
-// A `match` record read back from JSON: what of it can be compared.
+// A `match` or `usdt` record read back from JSON: what of it can be compared.
 struct RecordedMatch {
   std::string target;
   std::string request;
@@ -184,14 +197,22 @@ struct RecordedMatch {
   std::optional<std::string> file;     // nothing, as is offset, for a library that was recorded
   std::optional<std::uint64_t> offset; // with --extracted
   std::uint64_t image_offset = 0;
-  std::optional<std::string> symbol;
+  std::optional<std::string> symbol; // "PROVIDER:NAME" of a static probe
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
   std::optional<std::string> build_id;
+
+  struct Static {
+    std::optional<std::uint64_t> semaphore_offset;
+    std::optional<std::uint64_t> semaphore_address;
+    std::string raw_arguments;
+  };
+  std::optional<Static> static_probe;
 };
 
-// One line of JSON Lines: a match, or nothing for a record of another type. corrupt where the line
-// is no JSON object or a match lacks what is needed; keys that are not known are passed over.
+// One line of JSON Lines: a match or a static probe, or nothing for a record of another type.
+// corrupt where the line is no JSON object or a match lacks what is needed; keys that are not known
+// are passed over.
 Result<std::optional<RecordedMatch>> read_match_record(std::string_view line);
 
 struct TextStyle {

@@ -69,12 +69,16 @@ struct StaticProbe {
 struct StaticProbes {
   std::vector<StaticProbe> probes; // in the order of the notes
   std::size_t malformed = 0;       // notes that were passed over
+  bool symbols_missing = false;    // operands name symbols that the image does not have
   std::vector<std::string> warnings;
 };
 
 // Those of an image; none is no error. corrupt only where the section headers or notes cannot be
 // read at all.
 Result<StaticProbes> read_static_probes(const elf::Image& image);
+
+// Whether the operands of this machine's code are understood; else all are unparsed.
+bool can_parse_static_arguments(const elf::Machine& machine);
 
 // The operands of one note. `image` is asked for symbols that they name.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, const elf::Image& image);

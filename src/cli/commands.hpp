@@ -12,13 +12,14 @@ namespace uprobectl::cli {
 ExitCode run_resolve(std::span<const std::string_view> arguments);
 ExitCode run_list_symbols(std::span<const std::string_view> arguments);
 ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_usdt_list(std::span<const std::string_view> arguments);
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
 ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
 
 struct Command {
-  std::string_view name;
+  std::string_view name; // one word, or two: "usdt list"
   std::string_view usage;
   std::string_view summary;
   ExitCode (*run)(std::span<const std::string_view> arguments);

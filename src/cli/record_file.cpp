@@ -20,7 +20,7 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
   });
   if (!done) return fail(std::move(done).error());
   if (matches.empty())
-    return fail(Error{ErrorKind::not_found, path + ": holds no match records"}.hint(
+    return fail(Error{ErrorKind::not_found, path + ": holds no match or usdt records"}.hint(
         "record some with: uprobectl resolve --json TARGET FUNCTION… > " + path));
   return matches;
 }
@@ -32,7 +32,12 @@ Result<void> write_matches(const std::string& path, std::span<const ProbePoint> 
   if (!file) return fail(system_error(errno, "cannot write " + draft));
   OutputBuffer out(file.get());
   const auto sink = make_json_sink(out);
-  for (const ProbePoint& point : points) sink->match(point);
+  for (const ProbePoint& point : points) {
+    if (point.static_probe)
+      sink->static_probe({.point = &point, .target = {}});
+    else
+      sink->match(point);
+  }
   out.flush();
   std::optional<Error> failure = out.error();
   if (!failure && ::rename(draft.c_str(), path.c_str()) != 0)

@@ -12,8 +12,10 @@ namespace {
 
 using Change = DriftRecord::Change;
 
-constexpr std::array all_changes = {Change::gone, Change::added, Change::function_moved,
-                                    Change::archive_moved, Change::build_id};
+constexpr std::array all_changes = {
+    Change::gone,          Change::added,           Change::function_moved,
+    Change::archive_moved, Change::semaphore_moved, Change::arguments,
+    Change::build_id};
 
 Result<std::vector<Change>> parse_changes(const std::optional<std::string>& list) {
   // A rebuild always has another build id: by default only what moves a probe fails.
@@ -29,7 +31,7 @@ Result<std::vector<Change>> parse_changes(const std::optional<std::string>& list
       return uprobectl::fail(ErrorKind::usage,
                              "'" + std::string(name) +
                                  "' is no change for --fail-on: gone, new, function_moved, "
-                                 "archive_moved, build_id");
+                                 "archive_moved, semaphore_moved, arguments, build_id");
     changes.push_back(*change);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }

@@ -12,6 +12,10 @@ std::string_view to_string(DriftRecord::Change change) {
     return "function_moved";
   case DriftRecord::Change::archive_moved:
     return "archive_moved";
+  case DriftRecord::Change::semaphore_moved:
+    return "semaphore_moved";
+  case DriftRecord::Change::arguments:
+    return "arguments";
   case DriftRecord::Change::build_id:
     return "build_id";
   }

@@ -27,6 +27,7 @@ public:
     out_.append("\n");
   }
 
+  void static_probe(const StaticProbeRecord&) override {}
   void symbol(const SymbolRecord&) override {}
   void library(const LibraryRecord&) override {}
   void drift(const DriftRecord&) override {}

@@ -22,6 +22,31 @@ std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::S
   return value;
 }
 
+// A `usdt` record: that of a match that has no symbol but a probe.
+Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& object,
+                                                   std::string target, std::string request,
+                                                   std::optional<std::uint64_t> offset,
+                                                   std::uint64_t image_offset) {
+  const auto provider = text_at(object, "provider");
+  const auto name = text_at(object, "name");
+  const auto arguments = text_at(object, "raw_arguments");
+  if (!provider || !name || !arguments)
+    return fail(ErrorKind::corrupt, "a static probe without provider, name or raw_arguments");
+  RecordedMatch match{.target = std::move(target),
+                      .request = std::move(request),
+                      .entry = text_at(object, "entry"),
+                      .file = text_at(object, "file"),
+                      .offset = offset,
+                      .image_offset = image_offset,
+                      .symbol = *provider + ":" + *name,
+                      .version = std::nullopt,
+                      .build_id = text_at(object, "build_id")};
+  match.static_probe = {.semaphore_offset = number_at(object, "semaphore_offset"),
+                        .semaphore_address = number_at(object, "semaphore_address"),
+                        .raw_arguments = *arguments};
+  return match;
+}
+
 } // namespace
 
 Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
@@ -33,7 +58,7 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   const llvm::json::Object* object = parsed->getAsObject();
   const auto type = object != nullptr ? object->getString("type") : std::nullopt;
   if (!type) return fail(ErrorKind::corrupt, "a record without a type");
-  if (*type != "match") return std::nullopt;
+  if (*type != "match" && *type != "usdt") return std::nullopt;
 
   const auto target = text_at(*object, "target");
   const auto request = text_at(*object, "request");
@@ -44,6 +69,7 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   const bool inflated = written != nullptr && written->getAsNull();
   if (!target || !request || (!offset && !inflated) || !image_offset)
     return fail(ErrorKind::corrupt, "a match without its target, request, offset or image_offset");
+  if (*type == "usdt") return static_record(*object, *target, *request, offset, *image_offset);
   return RecordedMatch{.target = *target,
                        .request = *request,
                        .entry = text_at(*object, "entry"),

@@ -27,6 +27,8 @@ public:
     out_ += type;
     out_ += '"';
   }
+  // Goes on with an object of which a key has been written; ends with whoever began it.
+  explicit JsonRecord(std::string& out) : out_(out) {}
   void end() { out_ += "}\n"; }
 
   // A field whose value the caller appends to the text that this gives.

@@ -2,6 +2,7 @@
 #include "output/frame.hpp"
 #include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
+#include "output/static_argument.hpp"
 #include "uprobectl/output.hpp"
 
 namespace uprobectl {
@@ -54,6 +55,28 @@ public:
     record.field("build_id", point.binary->build_id);
     record.field("aliases", point.aliases);
     record.field("instruction", point.instruction);
+    finish(record);
+  }
+
+  void static_probe(const StaticProbeRecord& listed) override {
+    const ProbePoint& point = *listed.point;
+    const StaticProbe& probe = *point.static_probe;
+    JsonRecord record(line_, "usdt");
+    record.field("target", point.binary->target);
+    record.field("request", point.request);
+    record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
+    record.field("entry", point.binary->path.entry);
+    record.field("offset", point.offset);
+    record.field("image_offset", point.image_offset);
+    record.field("address", point.address);
+    record.field("provider", probe.provider);
+    record.field("name", probe.name);
+    record.field("semaphore_offset", point.semaphore);
+    record.field("semaphore_address", probe.semaphore);
+    record.field("raw_arguments", probe.raw_arguments);
+    append_json_static_arguments(record.open("arguments"), probe.arguments);
+    record.field("machine", elf::to_string(point.binary->machine));
+    record.field("build_id", point.binary->build_id);
     finish(record);
   }
 

@@ -4,6 +4,8 @@
 #include "output/escape.hpp"
 #include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
+#include "output/static_argument.hpp"
+#include "output/static_groups.hpp"
 #include "output/text_table.hpp"
 #include "output/wall_clock.hpp"
 
@@ -77,6 +79,28 @@ public:
       columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
     if (style_.aliases && point.aliases) aliases = joined_names(*point.aliases);
     if (style_.aliases) columns.add("ALIASES", aliases);
+    header(columns.names());
+    table_.row(columns.cells());
+  }
+
+  void static_probe(const StaticProbeRecord& listed) override {
+    if (style_.aligned) {
+      static_probes_.add(listed, style_.verbose);
+      return;
+    }
+    const ProbePoint& point = *listed.point;
+    const StaticProbe& probe = *point.static_probe;
+    const std::string offset = hex(shown_offset(point));
+    const std::string semaphore = shown_semaphore(point);
+    const std::string arguments = marked_arguments(point);
+    std::string parsed;
+    Columns<6> columns;
+    columns.add("OFFSET", offset);
+    columns.add("SEMAPHORE", semaphore);
+    columns.add("PROVIDER:NAME", *point.symbol);
+    columns.add("ARGUMENTS", arguments);
+    if (!listed.target.empty()) columns.add("TARGET", listed.target);
+    if (style_.verbose) columns.add("PARSED", parsed = parsed_arguments(probe.arguments));
     header(columns.names());
     table_.row(columns.cells());
   }
@@ -330,6 +354,7 @@ private:
   OutputBuffer& out_;
   TextStyle style_;
   TextTable table_;
+  StaticProbeGroups static_probes_{out_};
   WallClock clock_{0, 0};
   bool header_written_ = false;
   std::uint64_t interval_end_ = 0; // of the counts before

@@ -2,6 +2,8 @@
 #include "resolve/state.hpp"
 #include "resolve/static_names.hpp"
 
+#include <algorithm>
+
 namespace uprobectl {
 
 Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
@@ -12,6 +14,12 @@ Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
         Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
             .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
   auto notes = read_static_probes(*state_->image);
+  // Operands of a stripped file may name variables that only its debug data knows.
+  if (notes && notes->symbols_missing) {
+    const std::size_t known = state_->image->debug_symbols().size();
+    state_->debug.complete(*state_->image);
+    if (state_->image->debug_symbols().size() > known) notes = read_static_probes(*state_->image);
+  }
   if (!notes) return fail(std::move(notes).error().within(subject));
   for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
   state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));
@@ -27,9 +35,11 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
   const auto name = StaticProbeName::parse(text);
   if (!name) return fail(no_static_name(question, **notes));
 
+  const auto is_meant = [&](const StaticProbe& probe) { return name->matches(probe); };
   std::vector<ProbePoint> points;
+  points.reserve(static_cast<std::size_t>(std::ranges::count_if((*notes)->probes, is_meant)));
   for (const StaticProbe& probe : (*notes)->probes) {
-    if (!name->matches(probe)) continue;
+    if (!is_meant(probe)) continue;
     auto point = point_at(question, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;

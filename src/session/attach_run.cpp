@@ -70,7 +70,7 @@ public:
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.dry_run) {
-      for (const ProbePoint& point : resolved_.points) sink_.match(point);
+      for (const ProbePoint& point : resolved_.points) show_point(point);
       return AttachOutcome{.some_failed = !resolved_.failures.empty()};
     }
     auto processes = ProcessChoice::start(request_, std::move(*running), reporter_);
@@ -96,6 +96,13 @@ private:
     std::size_t asked = 0;
     for (const Question& question : questions) asked += question.functions.size();
     return judge_failures(asked, request_, resolved_, sink_, reporter_);
+  }
+
+  void show_point(const ProbePoint& point) const {
+    if (point.static_probe)
+      sink_.static_probe({.point = &point, .target = {}});
+    else
+      sink_.match(point);
   }
 
   // Until they are armed.

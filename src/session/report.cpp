@@ -169,8 +169,10 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     reporter.warning(
         fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));
   sink.summary(summary);
-  reporter.status(
-      fmt::format("{}, {} of {} probes hit", what_came(end, summary), summary.probes_hit, probes));
+  const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
+  reporter.status(fmt::format("{}, {} of {} probes hit{}", what_came(end, summary),
+                              summary.probes_hit, probes,
+                              unknown > 0 ? fmt::format(", of {} it is not known", unknown) : ""));
 }
 
 } // namespace uprobectl

@@ -2,7 +2,7 @@
 
 #include "usdt/sum.hpp"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 
@@ -96,10 +96,16 @@ std::string_view to_string(StaticArgument::Kind kind) {
   return {};
 }
 
+bool can_parse_static_arguments(const elf::Machine& machine) {
+  return parser_for(machine) != nullptr;
+}
+
 std::vector<StaticArgument> parse_static_arguments(std::string_view text,
                                                    SymbolAddresses& symbols) {
   std::vector<StaticArgument> arguments;
   if (text == ":") return arguments; // what dtrace writes for none
+  const auto marks = static_cast<std::size_t>(std::ranges::count(text, '@')); // one a size
+  arguments.reserve(std::min(marks, most_operands));
   while (true) {
     const std::string_view rest = trimmed(text);
     const std::string_view operand = take_operand(text);

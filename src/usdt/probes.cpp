@@ -46,7 +46,7 @@ std::optional<Descriptor> read_descriptor(Bytes bytes, const elf::Machine& machi
 
 // Notes that are passed over for one reason.
 struct PassedOver {
-  std::string_view reason; // "is", "are" left out: "their …"
+  std::string_view reason;
   std::size_t count = 0;
   std::string first = {}; // an example
 };
@@ -86,6 +86,7 @@ public:
           fmt::format("{} bytes of notes beyond the first {} MiB are not read, static probes may "
                       "be missing",
                       read.unread, elf::Image::most_note_bytes >> 20));
+    result_.symbols_missing = symbols_.has_missed();
     return std::move(result_);
   }
 
@@ -135,10 +136,10 @@ private:
   std::optional<VirtualAddress> base_;
   SymbolAddresses symbols_;
   StaticProbes result_;
-  PassedOver other_type_{"they are of a type that is not known"};
-  PassedOver malformed_{"they do not hold what such a note holds"};
+  PassedOver other_type_{"of a type that is not known"};
+  PassedOver malformed_{"without the three words and three texts that such a note has"};
   PassedOver placeless_{
-      "no code of the file is where they say, as the linker may have left it out"};
+      "no code of the file is at the place given, the linker may have left it out"};
 };
 
 } // namespace

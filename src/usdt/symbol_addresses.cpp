@@ -47,6 +47,7 @@ std::expected<SymbolAddresses::Place, std::string> SymbolAddresses::find(std::st
   }
   read_tables();
   const auto known = known_.find(name);
+  missed_ = missed_ || known == known_.end();
   if (known == known_.end())
     return std::unexpected(imported ? fmt::format("'{}' lies in another file", name)
                                     : fmt::format("the file has no symbol '{}'", name));

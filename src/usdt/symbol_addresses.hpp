@@ -20,6 +20,7 @@ public:
   std::expected<Place, std::string> find(std::string_view name);
 
   const elf::Image& image() const { return image_; }
+  bool has_missed() const { return missed_; } // a name that no table has was asked for
 
 private:
   struct Known {
@@ -32,6 +33,7 @@ private:
 
   const elf::Image& image_;
   bool read_ = false;
+  bool missed_ = false;
   std::unordered_map<std::string_view, Known> known_; // of .symtab and the debug tables
 };
 

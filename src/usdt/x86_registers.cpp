@@ -57,15 +57,19 @@ std::optional<X86Register> numbered_register(std::string_view name) {
 } // namespace
 
 std::optional<X86Register> x86_register(std::string_view name, bool is_i386) {
-  if (name.empty()) return std::nullopt;
+  if (name.size() < 2) return std::nullopt;
   for (const Parts& parts : named_parts) {
-    const std::string whole(is_i386 ? parts.bits32 : parts.bits64);
-    if (name == parts.bits64 && !is_i386) return X86Register{whole, 64, 0};
-    if (name == parts.bits32) return X86Register{whole, 32, 0};
-    if (name == parts.bits16) return X86Register{whole, 16, 0};
+    // Every part has this letter: "rax", "eax", "ax", "al", "ah".
+    if (name.find(parts.bits32[1]) == std::string_view::npos) continue;
+    const auto part = [&](std::uint32_t bits, std::uint32_t shift) {
+      return X86Register{std::string(is_i386 ? parts.bits32 : parts.bits64), bits, shift};
+    };
+    if (name == parts.bits64 && !is_i386) return part(64, 0);
+    if (name == parts.bits32) return part(32, 0);
+    if (name == parts.bits16) return part(16, 0);
     // The low bytes of those without a high one need a REX prefix.
-    if (name == parts.low8 && !(is_i386 && parts.high8.empty())) return X86Register{whole, 8, 0};
-    if (name == parts.high8) return X86Register{whole, 8, 8};
+    if (name == parts.low8 && !(is_i386 && parts.high8.empty())) return part(8, 0);
+    if (name == parts.high8) return part(8, 8);
   }
   return is_i386 ? std::nullopt : numbered_register(name);
 }

@@ -15,6 +15,49 @@ bool same_name(const RecordedMatch& then, const ProbePoint& now) {
 
 std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
+// Which of the points now each recorded one has become; now.size() where none. Of several places
+// with one name the first that is left: both lists are in order of offset. The places of a static
+// probe, of which code that is taken away leaves the others, are paired with themselves first.
+std::vector<std::size_t> pairs_of(std::span<const RecordedMatch> then,
+                                  std::span<const ProbePoint> now, Pairing pairing) {
+  std::vector<std::size_t> pairs(then.size(), now.size());
+  std::vector<bool> paired(now.size(), false);
+  const auto pair = [&](std::size_t old, bool same_place) {
+    for (std::size_t i = 0; i < now.size() && pairs[old] == now.size(); ++i) {
+      if (paired[i] || !same_name(then[old], now[i]) || !are_paired(then[old], now[i], pairing))
+        continue;
+      if (same_place && then[old].image_offset != now[i].image_offset.value) continue;
+      pairs[old] = i;
+      paired[i] = true;
+    }
+  };
+  for (std::size_t old = 0; old < then.size(); ++old)
+    if (then[old].static_probe) pair(old, true);
+  for (std::size_t old = 0; old < then.size(); ++old) pair(old, false);
+  return pairs;
+}
+
+// What else differs of a static probe: a semaphore that went along with its archive entry has moved
+// as its place has, which is told of that.
+void compare_static(const RecordedMatch& old, const ProbePoint& point, DriftRecord drift,
+                    std::vector<DriftRecord>& drifts) {
+  if (!old.static_probe || !point.static_probe) return;
+  const StaticProbe& probe = *point.static_probe;
+  const auto address = old.static_probe->semaphore_address;
+  const auto found = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
+  if (address != found) {
+    drift.change = Change::semaphore_moved;
+    drift.recorded = address ? hex(*address) : "none";
+    drift.found = found ? hex(*found) : "none";
+    drifts.push_back(drift);
+  }
+  if (old.static_probe->raw_arguments == probe.raw_arguments) return;
+  drift.change = Change::arguments;
+  drift.recorded = old.static_probe->raw_arguments;
+  drift.found = probe.raw_arguments;
+  drifts.push_back(std::move(drift));
+}
+
 } // namespace
 
 bool are_paired(const RecordedMatch& then, const ProbePoint& now, Pairing pairing) {
@@ -26,25 +69,23 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                                          std::span<const ProbePoint> now, const std::string& target,
                                          Pairing pairing) {
   std::vector<DriftRecord> drifts;
+  const std::vector<std::size_t> pairs = pairs_of(then, now, pairing);
   std::vector<bool> paired(now.size(), false);
-  for (const RecordedMatch& old : then) {
+  for (std::size_t i = 0; i < then.size(); ++i) {
+    const RecordedMatch& old = then[i];
     DriftRecord drift{.change = Change::gone,
                       .target = target,
                       .request = old.request,
                       .symbol = old.symbol,
                       .recorded = hex(old.offset.value_or(old.image_offset)),
                       .found = std::nullopt};
-    // Of several places with one name the first that is left: both lists are in order of offset.
-    std::size_t at = 0;
-    while (at < now.size() &&
-           (paired[at] || !are_paired(old, now[at], pairing) || !same_name(old, now[at])))
-      ++at;
-    if (at == now.size()) {
+    if (pairs[i] == now.size()) {
       drifts.push_back(std::move(drift));
       continue;
     }
-    paired[at] = true;
-    const ProbePoint& point = now[at];
+    paired[pairs[i]] = true;
+    const ProbePoint& point = now[pairs[i]];
+    compare_static(old, point, drift, drifts);
     const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
     if (point.image_offset.value == old.image_offset && same_place) continue;
     drift.change = point.image_offset.value == old.image_offset ? Change::archive_moved

@@ -61,8 +61,11 @@ public:
     const ResolveOptions how = options_of(then, unsafe_);
     const Result<Target>* one = targets->several ? nullptr : &open(place, *targets, where);
     if (one != nullptr && !*one) return;
-    auto now =
-        one == nullptr ? ask_several(*targets, request, where, how) : ask_one(**one, request, how);
+    auto now = then.front().static_probe
+                   ? (one == nullptr ? ask_several_static(*targets, request, where)
+                                     : (*one)->static_probes(request))
+               : one == nullptr ? ask_several(*targets, request, where, how)
+                                : ask_one(**one, request, how);
     if (!now && !means_gone(now.error())) {
       report(place, request, now.error());
       return;
@@ -116,6 +119,26 @@ private:
     return std::move(answer.points);
   }
 
+  // Files without the probe are no failure where another has it.
+  Result<std::vector<ProbePoint>> ask_several_static(const Targets& targets,
+                                                     const std::string& request,
+                                                     const TargetOptions& where) {
+    std::vector<ProbePoint> points;
+    std::optional<Error> lacking;
+    auto visited = visit_all(targets, where, [&](const Target& target) {
+      auto found = target.static_probes(request);
+      if (found)
+        std::ranges::move(*found, std::back_inserter(points));
+      else if (!lacking)
+        lacking = std::move(found).error();
+    });
+    if (!visited) return fail(std::move(visited).error());
+    for (const std::string& warning : visited->warnings)
+      if (said_.insert(warning).second) reporter_.warning(warning);
+    if (points.empty() && lacking) return fail(std::move(*lacking));
+    return points;
+  }
+
   void report(const std::string& place, std::optional<std::string> request, const Error& error) {
     ++outcome_.failures;
     reporter_.error(error);
@@ -167,7 +190,8 @@ VerifyOutcome verify_matches(const VerifyRequest& request, Sink& sink, const Rep
   for (std::size_t begin = 0; begin < all.size();) {
     std::size_t end = begin + 1;
     while (end < all.size() && all[end].target == all[begin].target &&
-           all[end].request == all[begin].request)
+           all[end].request == all[begin].request &&
+           all[end].static_probe.has_value() == all[begin].static_probe.has_value())
       ++end;
     verifier.verify(place_of(all[begin], request.target),
                     std::span(all).subspan(begin, end - begin));

@@ -1,0 +1,147 @@
+#include "commands.hpp"
+#include "console.hpp"
+#include "target_options.hpp"
+
+namespace uprobectl::cli {
+
+namespace {
+
+struct StaticListRequest {
+  std::string target;
+  std::string probes = "*:*";       // PROVIDER:NAME, with patterns
+  std::optional<std::string> typed; // nothing: all
+  TargetOptions options;
+};
+
+Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
+                                                   const Arguments& arguments) {
+  auto words = arguments.words();
+  if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
+  if (words.size() > 2)
+    return fail(parser.usage_error("'" + words[2] + "': one PROVIDER[:NAME] is listed at a time"));
+  StaticListRequest request{.target = std::move(words[0]), .options = {}};
+  if (words.size() < 2) return request;
+  request.typed = words[1];
+  request.probes = std::move(words[1]);
+  if (!request.probes.contains(':')) request.probes += ":*";
+  return request;
+}
+
+// The static probes of the files of a TARGET, one file after the other.
+class StaticListing {
+public:
+  StaticListing(const StaticListRequest& request, const Targets& targets, Console& console)
+      : request_(request), targets_(targets), console_(console) {}
+
+  void add(const Target& target) {
+    const std::string file = targets_.several ? to_string(target.shown()) : std::string();
+    const auto notes = target.static_notes();
+    if (!notes) {
+      failed_ = true;
+      console_.fail(notes.error(), request_.target);
+      return;
+    }
+    console_.report(target);
+    console_.warn((*notes)->warnings);
+    if (!request_.typed && (*notes)->probes.empty()) {
+      if (!targets_.several)
+        console_.warn({to_string(target.shown()) + ": it has no static probes"});
+      return;
+    }
+    const auto points = target.static_probes(request_.probes);
+    if (!points && points.error().kind != ErrorKind::not_found) {
+      failed_ = true;
+      console_.fail(points.error(), request_.target, request_.probes);
+    } else if (!points) {
+      // A single word may have meant a probe or a function instead of a provider.
+      if (!lacking_)
+        lacking_ = request_.typed ? target.static_probes(*request_.typed).error() : points.error();
+    } else {
+      for (const ProbePoint& point : *points) {
+        listed_ = true;
+        console_.warn(point.warnings);
+        console_.sink().static_probe({.point = &point, .target = file});
+      }
+    }
+  }
+
+  // What nothing was found for fails once.
+  void finish() {
+    if (listed_ || failed_) return;
+    if (!request_.typed) {
+      if (targets_.several) console_.warn({request_.target + ": no file has static probes"});
+      return;
+    }
+    if (!lacking_) return;
+    if (targets_.several)
+      lacking_ = Error{ErrorKind::not_found,
+                       request_.target + ": no file has a static probe '" + *request_.typed + "'"};
+    console_.fail(*lacking_, request_.target, request_.typed);
+  }
+
+private:
+  const StaticListRequest& request_;
+  const Targets& targets_;
+  Console& console_;
+  std::optional<Error> lacking_; // of the first file that lacks what was asked for
+  bool listed_ = false;
+  bool failed_ = false;
+};
+
+void list_static(const StaticListRequest& request, Console& console) {
+  const auto targets = find_targets(request.target, request.options);
+  if (!targets) {
+    console.fail(targets.error(), request.target);
+    return;
+  }
+  StaticListing listing(request, *targets, console);
+  const auto visited = visit_all(*targets, request.options, [&](const Target& target) {
+    console.warn(target.warnings());
+    if (target.foreign()) console.warn({target.foreign()->message});
+    listing.add(target);
+  });
+  if (!visited) {
+    console.fail(visited.error(), request.target);
+    return;
+  }
+  console.warn(visited->warnings);
+  listing.finish();
+}
+
+} // namespace
+
+ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
+  OptionParser parser(
+      {.command = "usdt list",
+       .usage = "usdt list [options] TARGET [PROVIDER[:NAME]]",
+       .description =
+           "Prints OFFSET SEMAPHORE PROVIDER:NAME ARGUMENTS of every place of every static probe.\n"
+           "On a terminal the places of a probe stand together. SEMAPHORE is the offset of the "
+           "counter that\nturns the probe on, or '-'. ARGUMENTS are the operands of the note; '?' "
+           "before one: it is not\nunderstood; '!': a BPF program cannot read it.\n"
+           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the name of a library or "
+           "program.\n"
+           "PROVIDER, NAME: may be patterns; '-' in NAME also stands for '__'.",
+       .examples =
+           "  uprobectl usdt list /usr/lib/jvm/default-java/lib/server/libjvm.so 'hotspot:gc*'\n"
+           "  uprobectl usdt list -p 4711 '*'\n"});
+  CommonOptions options;
+  add_common_options(parser, options);
+  TargetWords where;
+  add_target_options(parser, where);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return parsed.error();
+  auto request = make_static_list_request(parser, *parsed);
+  if (!request) return finish_with(request.error(), options);
+  auto target_options = make_target_options(parser, std::move(where));
+  if (!target_options) return finish_with(target_options.error(), options);
+  if (const auto checked = check_target(parser, request->target, *target_options); !checked)
+    return finish_with(checked.error(), options);
+  request->options = std::move(*target_options);
+  const auto console = Console::open(options);
+  if (!console) return finish_with(console.error(), options);
+  list_static(*request, **console);
+  return (*console)->finish();
+}
+
+} // namespace uprobectl::cli
