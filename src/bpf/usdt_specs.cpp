@@ -101,6 +101,9 @@ UsdtSpecs::~UsdtSpecs() = default;
 bool UsdtSpecs::can_tell(const reading& argument) const {
   if (argument.steps > 1 || argument.shift % 8 != 0) return false;
   if (argument.steps == 1 && argument.base == NO_REGISTER) return false;
+  const bool constant = argument.steps == 0 && argument.base == NO_REGISTER;
+  if (!constant && argument.addend != 0) return false;
+  if (argument.scale > 0 && argument.index_size != 8) return false;
   const UsdtLayout& layout = state_->layout;
   return argument.scale == 0 || (layout.in_indexed_memory && layout.index && layout.scale);
 }

@@ -98,24 +98,33 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
   // No more than there is: what lies behind it is something else.
   made.size = std::min(size, argument.size.value_or(size));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;
-  made.index = NO_REGISTER;
   const auto base = register_named(argument.base);
   const auto index = register_named(argument.index);
   if (!base) return fail(base.error());
   if (!index) return fail(index.error());
   made.base = *base;
   made.shift = argument.shift;
+  const bool in_memory = argument.kind == StaticArgument::Kind::in_memory;
+  std::int64_t distance = in_memory ? argument.displacement : 0;
   if (argument.kind == StaticArgument::Kind::constant)
-    made.addend = static_cast<std::int64_t>(argument.constant);
-  if (argument.kind != StaticArgument::Kind::in_memory) return made;
-  made.index = *index;
-  made.scale = argument.index.empty() ? 0 : argument.scale;
-  made.steps = 1;
-  made.offsets[0] = argument.displacement;
+    distance = static_cast<std::int64_t>(argument.constant);
   if (argument.address) { // as far from the breakpoint as in the file, wherever that is loaded
     made.base = instruction_pointer();
-    made.offsets[0] = static_cast<std::int64_t>(argument.address->value - place.breakpoint.value);
+    distance = static_cast<std::int64_t>(argument.address->value - place.breakpoint.value);
   }
+  if (!in_memory) {
+    made.addend = distance;
+    return made;
+  }
+  if (!argument.index.empty()) {
+    using Part = StaticArgument::IndexPart;
+    made.index = *index;
+    made.scale = argument.scale;
+    made.index_size = argument.index_part == Part::whole ? 8 : 4;
+    made.index_is_signed = argument.index_part == Part::signed_low_word ? 1 : 0;
+  }
+  made.steps = 1;
+  made.offsets[0] = distance;
   return made;
 }
 

@@ -3,6 +3,7 @@
 #include "resolve/choose.hpp"
 #include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
+#include "resolve/static_names.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -79,6 +80,7 @@ Error no_function(const Question& question, std::string_view what) {
     return std::move(error).hint("it is there as: " + joined(shown));
   }
   if (!question.options.suggest) return error;
+  if (auto hint = static_probe_hint(question)) return std::move(error).hint(std::move(*hint));
   const auto near = nearest_names(question.image, without_wildcards(name));
   if (near.empty() && has_no_functions(question.image))
     return std::move(error).hint(

@@ -143,7 +143,7 @@ private:
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
-    reporter_.status(start_line(request_, points, payload_.others()));
+    reporter_.status(start_line(request_, probe_totals(points), payload_.others()));
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 

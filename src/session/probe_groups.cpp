@@ -23,6 +23,16 @@ std::vector<std::size_t> probe_groups(std::span<const ProbePoint> points) {
   return groups;
 }
 
+ProbeTotals probe_totals(std::span<const ProbePoint> points) {
+  const std::vector<std::size_t> groups = probe_groups(points);
+  ProbeTotals totals;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    totals.probes += is_first(groups, i) ? 1 : 0;
+    totals.static_places += points[i].static_probe ? 1 : 0;
+  }
+  return totals;
+}
+
 std::vector<std::optional<std::uint64_t>>
 hits_by_probe(const std::vector<std::size_t>& groups,
               std::span<const std::optional<std::uint64_t>> hits) {

@@ -17,6 +17,12 @@ inline bool is_first(const std::vector<std::size_t>& groups, std::size_t point) 
   return groups[point] == point;
 }
 
+struct ProbeTotals {
+  std::size_t probes = 0;
+  std::size_t static_places = 0; // of static probes
+};
+ProbeTotals probe_totals(std::span<const ProbePoint> points);
+
 // Of all places together, at the first one of each; nothing where one is not known.
 std::vector<std::optional<std::uint64_t>>
 hits_by_probe(const std::vector<std::size_t>& groups,

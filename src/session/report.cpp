@@ -1,7 +1,6 @@
 #include "session/report.hpp"
 
 #include "session/counted.hpp"
-#include "session/probe_groups.hpp"
 #include "session/silence.hpp"
 
 #include <algorithm>

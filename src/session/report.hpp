@@ -1,6 +1,7 @@
 // What is said at the start and at the end of a run.
 #pragma once
 
+#include "session/probe_groups.hpp"
 #include "session/pump.hpp"
 #include "uprobectl/process.hpp"
 
@@ -8,8 +9,7 @@ namespace uprobectl {
 
 // "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
 // `others`: programs that run elsewhere than at probes.
-std::string start_line(const AttachRequest& request, std::span<const ProbePoint> points,
-                       std::size_t others);
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals, std::size_t others);
 
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);

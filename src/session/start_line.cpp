@@ -1,5 +1,4 @@
 #include "session/counted.hpp"
-#include "session/probe_groups.hpp"
 #include "session/report.hpp"
 
 #include <fmt/format.h>
@@ -62,24 +61,17 @@ std::string format_duration(std::chrono::nanoseconds duration) {
 namespace {
 
 // "3 functions", "1 static probe at 4 places"
-std::string probes_of(std::span<const ProbePoint> points) {
-  const std::vector<std::size_t> groups = probe_groups(points);
-  std::size_t probes = 0;
-  std::size_t static_places = 0;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    probes += is_first(groups, i) ? 1 : 0;
-    static_places += points[i].static_probe ? 1 : 0;
-  }
-  if (static_places == 0) return counted(probes, "function", "functions");
-  return counted(probes, "static probe", "static probes") + " at " +
-         counted(static_places, "place", "places");
+std::string probes_of(const ProbeTotals& totals) {
+  if (totals.static_places == 0) return counted(totals.probes, "function", "functions");
+  return counted(totals.probes, "static probe", "static probes") + " at " +
+         counted(totals.static_places, "place", "places");
 }
 
 } // namespace
 
-std::string start_line(const AttachRequest& request, std::span<const ProbePoint> points,
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
                        std::size_t others) {
-  std::string what = probes_of(points);
+  std::string what = probes_of(totals);
   if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
   const std::string where = processes_of(request);
   if (request.duration)

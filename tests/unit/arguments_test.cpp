@@ -62,10 +62,20 @@ TEST_CASE("buffers have a length, a number or an argument's") {
   CHECK(error_of("a:u32[4]") == "'u32[4]': only buf has a length");
 }
 
+TEST_CASE("an argument can be called by its number") {
+  const auto list = parse_arguments("2:str,next:s32");
+  REQUIRE(list);
+  CHECK((list->arguments[0].by_number && list->arguments[0].name == "arg2"));
+  CHECK(list->arguments[0].source.number == 2);
+  CHECK((!list->arguments[1].by_number && list->arguments[1].source.number == 3));
+}
+
 TEST_CASE("what is wrong with an argument is named") {
   CHECK(error_of("") == "'': the type is missing, as in fd:s32");
   CHECK(error_of("fd") == "'fd': the type is missing, as in fd:s32");
-  CHECK(error_of("2:s32") == "'2' is no name of an argument");
+  CHECK(error_of("2x:s32") == "'2x' is no name of an argument");
+  CHECK(error_of("64:s32") == "'64' is no name of an argument");
+  CHECK(error_of("2:s32@arg1") == "'2:s32@arg1' says twice which argument it is");
   CHECK(error_of("fd:int") == "'int' is no type");
   CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' is no place of a value");
   CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': the offset is no number");

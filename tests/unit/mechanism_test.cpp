@@ -54,6 +54,18 @@ TEST_CASE("a multi filter that means threads is used only without pids") {
   CHECK(insisted.error().kind == ErrorKind::unsupported);
 }
 
+TEST_CASE("a semaphore needs a kernel that counts it up, which all with multi do") {
+  const MechanismNeeds needs{.semaphores = true};
+  CHECK(choose_mechanism(std::nullopt, linux_6_12, needs) == Mechanism::multi);
+  const auto old = choose_mechanism(std::nullopt, linux_5_4(), needs);
+  REQUIRE_FALSE(old);
+  CHECK(old.error().message ==
+        "the static probe has a semaphore, which this kernel does not count up");
+  KernelFeatures newer = linux_5_4();
+  newer.semaphores = true;
+  CHECK(choose_mechanism(std::nullopt, newer, needs) == Mechanism::perf_ioctl);
+}
+
 TEST_CASE("a mechanism that is asked for is taken or refused with the reason") {
   CHECK(choose_mechanism(Mechanism::perf, linux_6_12, {}) == Mechanism::perf);
   const auto missing = choose_mechanism(Mechanism::multi, linux_6_1(), {});

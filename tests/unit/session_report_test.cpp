@@ -22,17 +22,18 @@ TEST_CASE("the start line says what, where, how long and how to end it") {
   AttachRequest request;
   request.duration = 10s;
   request.pids = {1, 2};
-  CHECK(start_line(request, 3, 0) ==
+  CHECK(start_line(request, {.probes = 3}, 0) ==
         "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)");
   request.pids = {1};
-  CHECK(start_line(request, 1, 0) ==
+  CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 1 process for 10s (ctrl-c ends earlier, -d forever)");
   request.pids = {};
   request.duration.reset();
-  CHECK(start_line(request, 1, 0) == "probing 1 function in all processes until ctrl-c");
+  CHECK(start_line(request, {.probes = 1}, 0) ==
+        "probing 1 function in all processes until ctrl-c");
   request.command = {"make", "-j"};
   request.pids = {1};
-  CHECK(start_line(request, 1, 0) == "probing 1 function in 'make' until it ends");
+  CHECK(start_line(request, {.probes = 1}, 0) == "probing 1 function in 'make' until it ends");
 }
 
 namespace {

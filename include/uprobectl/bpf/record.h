@@ -64,8 +64,10 @@ struct reading {
   record_u32 bytes_at;    /* where in the record they go */
   record_u32 length_from; /* 1 + the reading that has the number of bytes; 0: the capacity */
   record_u32 shift;
-  record_u32 index; /* a register, or NO_REGISTER; with scale 0 none is added */
-  record_u32 scale;
+  record_u32 index;      /* a register */
+  record_u32 scale;      /* 0: no index is added */
+  record_u32 index_size; /* bytes of the register that count: 4 or 8 */
+  record_u32 index_is_signed;
 };
 
 /* What a reading came to. */
@@ -195,7 +197,7 @@ struct histogram_counts {
 
 #ifdef __cplusplus
 static_assert(sizeof(probe_record) == 64);
-static_assert(sizeof(reading) == 72);
-static_assert(sizeof(condition) == 96);
+static_assert(sizeof(reading) == 80);
+static_assert(sizeof(condition) == 104);
 } // namespace uprobectl
 #endif

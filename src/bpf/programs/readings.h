@@ -14,7 +14,10 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
 static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
                                    __u64* number) {
   __u64 value = register_value(regs, reading->base) >> (reading->shift & 63);
-  if (reading->scale > 0) value += register_value(regs, reading->index) * reading->scale;
+  if (reading->scale > 0)
+    value += extend(register_value(regs, reading->index), reading->index_size,
+                    reading->index_is_signed) *
+             reading->scale;
   for (__u32 step = 0; step < MOST_STEPS; step++) {
     if (step >= reading->steps) break;
     __u64 next = 0;

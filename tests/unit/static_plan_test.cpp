@@ -1,0 +1,215 @@
+#include "session/probe_groups.hpp"
+#include "uprobectl/events/histogram.hpp"
+#include "uprobectl/events/plan.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+using namespace uprobectl;
+
+namespace {
+
+using Kind = StaticArgument::Kind;
+
+// Registers by the number that the program knows them by, on any machine.
+std::string register_at(std::size_t number) { return std::string(register_names()[number]); }
+
+StaticArgument in_register(std::size_t number, std::uint32_t size, bool is_signed) {
+  return {.raw = "register",
+          .kind = Kind::in_register,
+          .size = size,
+          .is_signed = is_signed,
+          .base = register_at(number)};
+}
+
+StaticArgument in_memory(std::size_t number, std::int64_t displacement) {
+  return {.raw = "memory",
+          .kind = Kind::in_memory,
+          .size = 8,
+          .base = register_at(number),
+          .displacement = displacement};
+}
+
+ProbePoint place(std::vector<StaticArgument> arguments, std::uint64_t address = 0x1000,
+                 std::string raw = "…") {
+  ProbePoint point;
+  auto binary = std::make_shared<ProbedBinary>();
+  binary->file = nullptr;
+  point.binary = binary;
+  point.request = point.symbol.emplace("shop:order");
+  point.address.value = address;
+  auto probe = std::make_shared<StaticProbe>();
+  probe->provider = "shop";
+  probe->name = "order";
+  probe->raw_arguments = std::move(raw);
+  probe->arguments = std::move(arguments);
+  probe->address = point.address;
+  point.static_probe = std::move(probe);
+  return point;
+}
+
+Result<InspectionPlan> plan_of(const Inspection& inspection, std::span<const ProbePoint> points) {
+  return InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+}
+
+Inspection asking_for(const char* list) {
+  Inspection inspection;
+  inspection.arguments.push_back(*parse_arguments(list));
+  return inspection;
+}
+
+std::string error_of(const Inspection& inspection, std::vector<ProbePoint> points) {
+  const auto plan = plan_of(inspection, points);
+  return plan ? "no error" : plan.error().message;
+}
+
+} // namespace
+
+TEST_CASE("an argument of a static probe is read where its note says, and no wider") {
+  StaticArgument high = in_register(2, 1, false);
+  high.shift = 8;
+  StaticArgument constant{.raw = "$-7", .kind = Kind::constant, .size = 4, .is_signed = true};
+  constant.constant = static_cast<std::uint64_t>(-7);
+  StaticArgument row = in_memory(3, 16);
+  row.index = register_at(5);
+  row.scale = 4;
+  row.index_part = StaticArgument::IndexPart::signed_low_word;
+  const std::vector<ProbePoint> points = {
+      place({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  const builtin_settings& settings = plan->variants().front();
+  REQUIRE(settings.reading_count == 5);
+  const reading* const made = settings.readings;
+  CHECK((made[0].base == 4 && made[0].size == 4 && made[0].is_signed == 1 && made[0].steps == 0));
+  CHECK((made[1].base == 2 && made[1].shift == 8 && made[1].size == 1));
+  CHECK((made[2].base == NO_REGISTER && made[2].addend == -7 && made[2].steps == 0));
+  CHECK((made[3].base == 6 && made[3].steps == 1 && made[3].offsets[0] == -24));
+  CHECK(made[3].scale == 0);
+  CHECK((made[4].index == 5 && made[4].scale == 4 && made[4].index_size == 4));
+  CHECK((made[4].index_is_signed == 1 && made[4].offsets[0] == 16));
+}
+
+TEST_CASE("what a symbol names is as far from the probe as in the file") {
+  StaticArgument variable{.raw = "last(%rip)", .kind = Kind::in_memory, .size = 4};
+  variable.address = VirtualAddress{0x4010};
+  StaticArgument address{.raw = "$last", .kind = Kind::constant, .size = 8};
+  address.address = VirtualAddress{0x0ff0};
+  const std::vector<ProbePoint> points = {place({variable, address}, 0x1000),
+                                          place({variable, address}, 0x2000)};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  REQUIRE(plan->variants().size() == 2); // the same text, and yet other distances
+  CHECK(plan->variants()[0].readings[0].offsets[0] == 0x3010);
+  CHECK(plan->variants()[0].readings[1].addend == -0x10);
+  CHECK(plan->variants()[1].readings[0].offsets[0] == 0x2010);
+  const std::uint32_t base = plan->variants()[0].readings[0].base;
+  CHECK((register_at(base) == "rip" || register_at(base) == "pc"));
+}
+
+TEST_CASE("places whose arguments are at the same places share a program") {
+  const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
+                                          place({in_register(1, 8, false)}, 0x2000, "8@a"),
+                                          place({in_register(2, 8, false)}, 0x3000, "8@b")};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 0, 1});
+}
+
+TEST_CASE("a number in --args gives an argument another type and leaves the others") {
+  const std::vector<ProbePoint> points = {
+      place({in_register(1, 4, true), in_register(2, 8, false)})};
+  const auto plan = plan_of(asking_for("1:str"), points);
+  REQUIRE(plan);
+  const builtin_settings& settings = plan->variants().front();
+  CHECK(settings.reading_count == 2);
+  CHECK((settings.readings[0].form == READ_INTEGER && settings.readings[0].size == 4));
+  CHECK((settings.readings[1].form == READ_STRING && settings.readings[1].base == 2));
+  CHECK(error_of(asking_for("2:str"), points) == "--args: none of the static probes has an arg2");
+  CHECK(error_of(asking_for("shop:order=2:str"), points) ==
+        "shop:order: it has 2 arguments here, and no arg2");
+  CHECK(error_of(asking_for("name:str@arg2"), points) ==
+        "shop:order: it has 2 arguments here, and no arg2");
+}
+
+TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
+  const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
+                                          place({}, 0x2000, "")};
+  const auto plan = plan_of(asking_for("0:str"), points);
+  REQUIRE(plan);
+  CHECK(plan->variants()[1].reading_count == 0);
+}
+
+TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
+  const std::vector<ProbePoint> points = {place({in_register(1, 4, true), in_memory(2, 8)})};
+  const auto plan = plan_of(asking_for("price:u32@arg1+12"), points);
+  REQUIRE(plan);
+  const builtin_settings& settings = plan->variants().front();
+  REQUIRE(settings.reading_count == 1);
+  const reading& made = settings.readings[0];
+  CHECK((made.steps == 2 && made.offsets[0] == 8 && made.offsets[1] == 12 && made.size == 4));
+}
+
+TEST_CASE("an argument out of reach is an error of its own, the others are shown") {
+  StaticArgument vector{.raw = "8f@%xmm0", .kind = Kind::out_of_reach, .size = 8};
+  vector.problem = "a vector register";
+  const std::vector<ProbePoint> points = {place({vector, in_register(1, 8, true)})};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  const builtin_settings& settings = plan->variants().front();
+  REQUIRE(settings.reading_count == 1);
+  CHECK(plan->problems_of(0) ==
+        std::vector<std::string>{"arg0 cannot be read (8f@%xmm0: a vector register)"});
+
+  std::vector<std::byte> record(settings.record_size);
+  const reading_result read{.status = 0, .value = 42};
+  std::memcpy(record.data() + sizeof(probe_record), &read, sizeof(read));
+  const auto event = plan->decode(record, points);
+  REQUIRE(event);
+  CHECK(event->kind == EventKind::static_probe);
+  REQUIRE(event->typed->size() == 2);
+  CHECK(event->typed->at(0).error == "8f@%xmm0: a vector register");
+  CHECK(event->typed->at(1).number == 42);
+  CHECK(event->typed->at(1).type == ArgumentType::s64);
+
+  Inspection condition;
+  condition.conditions.push_back(*parse_condition("arg0==1"));
+  CHECK(error_of(condition, points) ==
+        "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register");
+}
+
+TEST_CASE("a static probe without arguments shows none, and returns nothing") {
+  const std::vector<ProbePoint> points = {place({}, 0x1000, "")};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  const std::vector<std::byte> record(plan->variants().front().record_size);
+  const auto event = plan->decode(record, points);
+  REQUIRE(event);
+  REQUIRE(event->typed);
+  CHECK(event->typed->empty());
+  Inspection returns;
+  returns.conditions.push_back(*parse_condition("ret<0"));
+  CHECK(error_of(returns, points) == "shop:order: --if 'ret<0': a static probe returns nothing");
+}
+
+TEST_CASE("numbers of two histograms are one") {
+  Histogram sum;
+  add(sum, {});
+  CHECK(sum.count == 0);
+  add(sum, {.count = 2, .total = 5, .min = 2, .max = 3, .buckets = {0, 0, 1, 1}});
+  add(sum, {.count = 1, .negative = 1, .total = 7, .min = -7, .max = -7, .buckets = {0, 0, 0, 0}});
+  CHECK((sum.count == 3 && sum.negative == 1 && sum.total == 12));
+  CHECK((sum.min == -7 && sum.max == 3));
+  CHECK(sum.buckets == std::vector<std::uint64_t>{0, 0, 1, 1});
+}
+
+TEST_CASE("hits of the places of a static probe are those of the probe") {
+  const std::vector<std::size_t> groups = {0, 1, 1, 3, 1};
+  const std::vector<std::optional<std::uint64_t>> hits = {5, 0, 7, std::nullopt, 2};
+  const auto sums = hits_by_probe(groups, hits);
+  CHECK(sums[0] == 5);
+  CHECK(sums[1] == 9);
+  CHECK_FALSE(sums[3]);
+  const std::vector<std::optional<std::uint64_t>> unknown = {5, 0, std::nullopt, 1, 2};
+  CHECK_FALSE(hits_by_probe(groups, unknown)[1]);
+}
