@@ -53,7 +53,20 @@ StaticPlace place_of(const ProbePoint& point, const CodeFacts& facts) {
           .breakpoint = VirtualAddress{point.address.value + facts.breakpoint}};
 }
 
+// As dtrace writes "query__start": "query-start".
+std::string with_underscores(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    if (c == '-')
+      text += "__";
+    else
+      text += c;
+  return text;
+}
+
 bool is_for(const ArgumentList& list, const ProbePoint& point) {
+  if (list.function && point.static_probe && with_underscores(*list.function) == point.symbol)
+    return true;
   return !list.function || *list.function == point.request || *list.function == point.symbol ||
          *list.function == point.demangled || *list.function == display_name(point);
 }

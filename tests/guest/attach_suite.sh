@@ -30,6 +30,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/latency_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/usdt_scenarios.sh
+. "$folder/usdt_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
 # shellcheck source=tests/guest/cookbook_scenarios.sh
@@ -86,6 +88,7 @@ if [ -z "${CPU_FEATURES:-}" ]; then
   matrix_scenarios
   inspection_scenarios
   sum_scenarios
+  usdt_scenarios
   docs_scenarios
   # One kernel of each architecture is enough, and the machine itself.
   if kernel_has_multi; then cookbook_scenarios; fi

@@ -137,12 +137,15 @@ let_it_call() { # NAME PID
 
 # Becomes the program under test after telling its process id.
 become_attach() {
-  # shellcheck disable=SC2016 # expanded by the inner shell
-  exec sh -c 'echo $$ >attach.pid; exec "$@"' sh "$UPROBECTL" attach "$@"
+  # shellcheck disable=SC2016,SC2086 # expanded by the inner shell; two words, some of them
+  exec sh -c 'echo $$ >attach.pid; exec "$@"' sh "$UPROBECTL" $attach_command "$@"
 }
 
 # In the background: stdout in `out`, stderr in `err`, the exit status at the end in `status`.
-start_attach() {
+start_attach() { start_attach_as attach "$@"; }
+start_attach_as() { # 'attach' or 'usdt attach'
+  attach_command=$1
+  shift
   rm -f attach.pid status out err
   (
     (become_attach "$@") >out 2>err

@@ -21,9 +21,9 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "values", "frames", "throws", "ways", "as-user", "apk-host", "bpf-census",
-            "greet.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
-            "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "refused.bpf.o", "session.bpf.o")
+FIXTURES = ("workload", "crowd", "values", "frames", "throws", "ways", "probes", "as-user", "apk-host", "bpf-census",
+            "greet.apk", "probes.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
+            "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "orders.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Made only where their compiler is.
 OPTIONAL_FIXTURES = ("goroutines",)
 # Seconds for one suite: an idle machine needs a quarter of it.

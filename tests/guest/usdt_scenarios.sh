@@ -1,0 +1,293 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
+# Static probes: fixtures/workload/probe_sites.h says what they pass.
+
+usdt_scenarios() {
+  for mechanism in perf perf-ioctl tracefs multi; do
+    scenario "usdt $mechanism: all places of all probes, each with its own arguments" \
+      sees_all_places "$mechanism"
+    scenario "usdt $mechanism: in an archive" sees_places_in_archive "$mechanism"
+    scenario "usdt $mechanism: semaphores are counted up, and back to zero" \
+      counts_semaphores "$mechanism"
+  done
+  scenario 'usdt: semaphores go back to zero even if uprobectl is killed' gives_semaphores_back
+  scenario 'usdt: a perf buffer, arguments by copies of the program' sees_all_places perf-ioctl --buffer perf
+  scenario 'usdt: types, conditions and names of arguments' types_arguments
+  scenario 'usdt: places are counted and measured as one probe' sums_places
+  scenario 'usdt: one place that is refused keeps all from being attached' places_all_or_none
+  scenario 'usdt: with --keep-going a refused probe is left out with all its places' leaves_probe_out
+  scenario 'usdt: a silent probe is told once, whatever its places' tells_silence_once
+  scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table perf
+  scenario 'usdt: the same by multi' fills_spec_table multi
+  scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
+  scenario 'usdt: a pinned program, again and again' fills_pinned_table
+  scenario 'usdt: a program for static probes is not attached to functions' refuses_function
+}
+
+start_probes() { # ARGUMENT…
+  start_program target "$FIXTURES/probes" --wait --hold "$@"
+}
+
+start_usdt() { start_attach_as 'usdt attach' "$@"; }
+
+# What each call passes at order__start, at its five places.
+expected_orders() { # CALLS
+  number=0
+  while [ "$number" -lt "$1" ]; do
+    number=$((number + 1))
+    echo "-$number $((1000 + number)) \"tea\""
+    echo '-7 "18446744073709551614" "coffee"'
+    echo "$((2 * number)) $((3 * number)) \"cake\""
+    case $((number % 3)) in
+      0) echo '-11 11 "red"' ;;
+      1) echo '-22 22 "green"' ;;
+      2) echo '-33 33 "blue"' ;;
+    esac
+    echo "$((4 * number)) $((5 * number)) \"juice\""
+  done
+}
+
+expect_orders() { # CALLS
+  expected_orders "$1" >expected
+  values_of shop:order__start >actual
+  expect_same_lines 'orders' expected actual
+}
+
+# After CALLS calls with all probes in place.
+expect_everything() { # CALLS
+  expect_orders "$1"
+  values_of shop:guarded >actual
+  number=0
+  while [ "$number" -lt "$1" ]; do
+    number=$((number + 1))
+    printf '%s\n-%s\n' "$number" "$number"
+  done >expected
+  expect_same_lines 'guarded' expected actual
+  values_of shop:weigh | sed 's/ null.*//' >actual
+  number=0
+  while [ "$number" -lt "$1" ]; do
+    number=$((number + 1))
+    echo "$number.5"
+  done >expected
+  expect_same_lines 'weights in memory' expected actual
+  expect_match 'a weight in a register' 'vector register' "$(values_of shop:weigh | head -n 1)"
+  values_of shop:parts | head -n 1 >actual
+  case $(uname -m) in # of 0xfedcba9876548180 + 1
+    x86_64) echo '129 -127 -32383 1985249665 "-81985529216466559"' ;;
+    *) echo '1985249665 "-81985529216466559" 0' ;;
+  esac >expected
+  expect_same_lines 'parts of a register' expected actual
+  expect_equal 'done' "$1" "$(count_records event symbol=shop:order__done)"
+  expect_equal 'arguments of a probe without any' "$1" \
+    "$(records event symbol=shop:order__done | grep -c '"arguments": *\[\]')"
+  expect_equal 'kinds' "$(count_records event)" "$(count_records event kind=usdt)"
+  expect_equal 'probes hit' 5 "$(records summary | field probes_hit)"
+  expect_equal 'probes silent' 0 "$(records summary | field probes_silent)"
+  expect_equal 'lost' 0 "$(records summary | field lost)"
+}
+
+sees_all_places() { # MECHANISM OPTION…
+  needs "$1"
+  how=$1
+  shift
+  start_probes --calls 4
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$how" "$@" \
+    --args 'shop:order-start=2:str' "$FIXTURES/probes" 'shop:*'
+  file_says err 'warning: shop:weigh: arg1 cannot be read .*vector register' || fail "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_everything 4
+}
+
+start_probes_host() { # CALLS
+  start_program target "$FIXTURES/apk-host" "$FIXTURES/probes.apk!/$library/libprobes.so" \
+    shop_serve "$1" --wait --hold
+}
+
+sees_places_in_archive() { # MECHANISM
+  needs "$1"
+  start_probes_host 3
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" --args 'shop:order__start=2:str' \
+    "$FIXTURES/probes.apk!/$library/libprobes.so" 'shop:*'
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_everything 3
+  expect_equal 'entry' "$library/libprobes.so" "$(records event | field entry | sort -u)"
+}
+
+counts_semaphores() { # MECHANISM
+  needs "$1"
+  start_probes --calls 6
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" "$FIXTURES/probes" shop:guarded
+  let_it_call target "$started_pid"
+  stop_attach
+  # One for each place.
+  expect_equal 'semaphore while attached' 'semaphore 2' "$(sed -n '/^semaphore/{p;q}' target)"
+  expect_equal 'events' 12 "$(count_records event symbol=shop:guarded)"
+  expect_semaphore_free
+}
+
+# It tells its semaphore once more when it ends.
+expect_semaphore_free() {
+  kill -USR1 "$started_pid"
+  wait_until 30 says_twice || fail 'it does not end'
+  expect_equal 'semaphore afterwards' 'semaphore 0' "$(sed -n '/^semaphore/p' target | tail -n 1)"
+}
+says_twice() { [ "$(grep -c '^semaphore' target)" -eq 2 ]; }
+
+gives_semaphores_back() {
+  start_probes --calls 1
+  start_usdt -j -d 120 -p "$started_pid" "$FIXTURES/probes" shop:guarded
+  let_it_call target "$started_pid"
+  expect_equal 'semaphore while attached' 'semaphore 2' "$(sed -n '/^semaphore/p' target)"
+  kill -KILL "$(cat attach.pid)"
+  wait_until 60 test -s status || fail 'it lives on'
+  wait_until 30 no_uprobectl || fail 'something of it is left'
+  expect_semaphore_free
+}
+no_uprobectl() { ! [ -e "/proc/$(cat attach.pid)" ]; }
+
+types_arguments() {
+  start_probes --calls 3
+  start_usdt -j -d 120 -p "$started_pid" --args 'id:s32,name:str@arg2,first:char@arg2+0' \
+    --if 'arg1==11' --if 'id<0' "$FIXTURES/probes" shop:order-start
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'arguments' '-11 "red" "r"' "$(values_of shop:order__start)"
+  expect_equal 'names' 'id name first' \
+    "$(records event | grep -o '"name": *"[a-z]*"' | field name | tr '\n' ' ' | sed 's/ $//')"
+}
+
+sums_places() {
+  start_probes --calls 10
+  start_usdt -j -d 120 -p "$started_pid" --count --per-process --expect 50 \
+    "$FIXTURES/probes" shop:order-start shop:guarded
+  let_it_call target "$started_pid"
+  kill -TERM "$(cat attach.pid)"
+  attach_ends_with 1 # guarded has 20
+  expect_equal 'counts' 2 "$(count_records count)"
+  expect_equal 'orders' 50 "$(records count symbol=shop:order__start | field count)"
+  expect_equal 'guarded' 20 "$(records count symbol=shop:guarded | field count)"
+  file_says err 'shop:guarded: 20 hits where 50 are expected' || fail "$(cat err)"
+  start_probes --calls 10
+  start_usdt -j -d 120 -p "$started_pid" --histogram --measure arg0 "$FIXTURES/probes" shop:order-start
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'histograms' 1 "$(count_records histogram)"
+  expect_match 'measured' '"unit": *"value", *"count": *50,' "$(records histogram)"
+  expect_equal 'least' -33 "$(records histogram | field min)"
+  expect_equal 'most' 40 "$(records histogram | field max)"
+}
+
+# A probe without a semaphore where a static one wants it: the kernel refuses the second.
+occupy_guarded() {
+  place=$("$UPROBECTL" usdt list "$FIXTURES/probes" shop:guarded | tail -n 1 | cut -f 1)
+  (exec "$UPROBECTL" attach -q -d 120 -p "$started_pid" "$FIXTURES/probes" "offset:$place") >other.out 2>other.err &
+  occupier=$!
+  echo "$occupier" >>"$scratch/pids"
+  wait_until 30 occupied || fail "the place is not occupied: $(cat other.err)"
+}
+occupied() { "$UPROBECTL" list-probes 2>/dev/null | grep -q "$place"; }
+leave_guarded() {
+  kill -TERM "$occupier"
+  wait_until 30 occupier_is_gone
+}
+occupier_is_gone() { ! kill -0 "$occupier" 2>/dev/null; }
+
+places_all_or_none() {
+  start_probes --calls 2
+  occupy_guarded
+  start_refused usdt -j -d 120 -p "$started_pid" "$FIXTURES/probes" 'shop:*'
+  file_says err 'shop:guarded: the kernel refuses a probe at this offset' || fail "$(cat err)"
+  leave_guarded
+  let_it_call target "$started_pid"
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_equal 'semaphore' 'semaphore 0' "$(sed -n '/^semaphore/p' target)"
+}
+start_refused() { # usdt ARGUMENT…
+  shift
+  "$UPROBECTL" usdt attach "$@" >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  ! file_says out '"attached"' || fail 'it says it has attached'
+}
+
+leaves_probe_out() {
+  start_probes --calls 2
+  occupy_guarded
+  start_usdt -j -d 120 --keep-going -p "$started_pid" --args 'shop:order__start=2:str' \
+    "$FIXTURES/probes" 'shop:*'
+  leave_guarded
+  let_it_call target "$started_pid"
+  kill -TERM "$(cat attach.pid)"
+  attach_ends_with 1
+  expect_orders 2
+  expect_equal 'guarded' 0 "$(count_records event symbol=shop:guarded)"
+  expect_equal 'its places' 0 "$(count_records probe symbol=shop:guarded)"
+}
+
+tells_silence_once() {
+  start_probes --calls 1
+  start_usdt -j -d 1s -p "$started_pid" "$FIXTURES/probes" 'shop:order*'
+  attach_ends_with 0
+  expect_equal 'lines' 2 "$(grep -c 'never hit' err)"
+  expect_equal 'records' 6 "$(count_records probe)"
+  expect_equal 'silent' 2 "$(records summary | field probes_silent)"
+}
+
+# id, price, name and error of each record; what lies behind an index only newer usdt.bpf.h can say.
+orders_told() {
+  records event | sed -n 's/.*"record": *{"id":\([^,]*\),"price":\([^,]*\),"name":"\([^"]*\)","cookie":\([^,]*\),"count":\([^,]*\),"first_error":\([^,}]*\).*/\1 \2 \3 \4 \5 \6/p'
+}
+expect_orders_told() { # COOKIE
+  cat >expected <<END
+-1 1001 tea $1 3 0
+-7 -2 coffee $1 3 0
+2 3 cake $1 3 0
+0 0  $1 3 -22
+4 5 juice $1 3 0
+END
+  orders_told >actual
+  expect_same_lines 'orders told' expected actual
+}
+
+fills_spec_table() { # MECHANISM
+  needs "$1"
+  start_probes --calls 1
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" --object "$FIXTURES/orders.bpf.o" \
+    --program-name tell_order --record order --cookie 77 "$FIXTURES/probes" shop:order-start
+  file_says err 'arg0 cannot be read .*usdt.bpf.h of this program' || fail "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_orders_told 77
+}
+
+attaches_static_sections() {
+  ln -s "$FIXTURES/probes.apk" .
+  start_probes_host 1
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/orders.bpf.o" \
+    --program-name tell_in_archive --record order
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_orders_told 0
+}
+
+fills_pinned_table() { with_pins fills_pinned_table_there; }
+fills_pinned_table_there() {
+  load "$FIXTURES/orders.bpf.o" --pin pins/o || fail "load: $(cat err)"
+  for run in 1 2; do
+    start_probes --calls 1
+    start_usdt -j -d 120 -p "$started_pid" --program pins/o/tell_order --record order \
+      --cookie "$run" "$FIXTURES/probes" shop:order-start
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_orders_told "$run"
+  done
+  load --unpin pins/o || fail "unpin: $(cat err)"
+}
+
+refuses_function() {
+  start_probes
+  attach_fails_with 1 -p "$started_pid" --object "$FIXTURES/orders.bpf.o" \
+    --program-name tell_order "$FIXTURES/probes" shop_serve
+  file_says err 'usdt attach --object' || fail "$(cat err)"
+}
