@@ -22,6 +22,7 @@ usdt_scenarios() {
   scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
   scenario 'usdt: a pinned program, again and again' fills_pinned_table
   scenario 'usdt: a program for static probes is not attached to functions' refuses_function
+  scenario "usdt: a real program, python3.11, tells what its script does" sees_python
 }
 
 start_probes() { # ARGUMENT…
@@ -290,4 +291,42 @@ refuses_function() {
   attach_fails_with 1 -p "$started_pid" --object "$FIXTURES/orders.bpf.o" \
     --program-name tell_order "$FIXTURES/probes" shop_serve
   file_says err 'usdt attach --object' || fail "$(cat err)"
+}
+
+# Returns fire for every function, entries where an exception is thrown into one (CPython 3.11).
+sees_python() {
+  python=/usr/bin/python3.11
+  [ -x "$python" ] || skip 'no python3.11 on this machine'
+  "$UPROBECTL" usdt list "$python" 2>/dev/null | grep -q 'python:function__return' ||
+    skip 'python3.11 on this machine has no static probes'
+  cat >script.py <<'END'
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+def bake(count): return count + 1
+def sell(count): return bake(count)
+def customers():
+    while True:
+        try: yield 1
+        except ValueError: pass
+queue = customers()
+next(queue)
+print("ready", flush=True)
+signal.sigwait({signal.SIGUSR1})
+for count in range(3): sell(count)
+for count in range(2): queue.throw(ValueError())
+print("done", flush=True)
+signal.sigwait({signal.SIGUSR1})
+END
+  start_program target "$python" script.py
+  start_usdt -j -d 120 -p "$started_pid" --args file:str@arg0,function:str@arg1,line:s32@arg2 \
+    "$python" 'python:function-*'
+  let_it_call target "$started_pid"
+  stop_attach
+  values_of python:function__return | sed -n 's,^"[^"]*/script.py" ,,p' >actual
+  for _ in 1 2 3; do printf '"bake" 3\n"sell" 4\n'; done >expected
+  printf '"customers" 7\n"customers" 7\n' >>expected
+  expect_same_lines 'returns' expected actual
+  values_of python:function__entry | sed -n 's,^"[^"]*/script.py" ,,p' >actual
+  printf '"customers" 7\n"customers" 7\n' >expected
+  expect_same_lines 'entries' expected actual
 }
