@@ -71,7 +71,7 @@ STATIC_OBJECTS = [
     Object("openjdk-17-jre-headless", "arm64", JVM),
     Object("openjdk-17-jre-headless", "armhf", JVM),
     Object("libvirt0", "amd64", "usr/lib/*/libvirt.so.0"),
-    Object("libvirt-daemon-driver-qemu", "amd64", "usr/lib/*/libvirt/connection-driver/*_qemu.so"),
+    Object("libvirt-daemon-driver-qemu", "amd64", "usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so"),
     Object("libvirt0", "i386", "usr/lib/*/libvirt.so.0"),
     Object("libruby3.1", "amd64", RUBY),
     Object("libruby3.1", "arm64", RUBY),
