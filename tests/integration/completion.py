@@ -173,7 +173,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 OFFERS = [
-    ("uprobectl ", {"resolve", "list-symbols", "attach", "load", "list-probes", "doctor"}),
+    ("uprobectl ", {"resolve", "list-symbols", "attach", "usdt", "load", "list-probes", "doctor"}),
     ("uprobectl doctor --", {"--help", "--version", "--json", "--output", "--quiet", "--verbose",
                              "--header", "--color"}),
     ("uprobectl resolve --emit ", {"bpftrace", "tracefs", "perf", "libbpf"}),
