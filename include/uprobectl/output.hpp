@@ -155,6 +155,7 @@ struct DriftRecord {
   std::optional<std::string> symbol;
   std::optional<std::string> recorded; // nothing for added
   std::optional<std::string> found;    // nothing for gone
+  bool further = false; // something else of the record that the drift before is about
 };
 std::string_view to_string(DriftRecord::Change change); // "added" reads `new` in the contract
 

@@ -15,6 +15,7 @@ struct VerifyRequest {
 
 struct VerifyOutcome {
   std::vector<DriftRecord::Change> changes; // each that was found, as often as it was
+  std::size_t changed = 0;                  // recorded matches that something differs of
   std::vector<ProbePoint> points;           // what the requests give now, in recorded order
   std::size_t failures = 0;                 // requests that could not be asked (reported)
 };

@@ -89,11 +89,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
                return std::ranges::find(*changes, change) != changes->end();
              });
   }
-  const auto kept =
-      request.recorded.size() -
-      static_cast<std::size_t>(std::ranges::count_if(outcome.changes, [](Change change) {
-        return change != Change::build_id && change != Change::added;
-      }));
+  const std::size_t kept = request.recorded.size() - outcome.changed;
   console.reporter().status(std::to_string(kept) + " of " +
                             std::to_string(request.recorded.size()) + " matches are unchanged");
   const ExitCode code = console.finish();

@@ -63,6 +63,16 @@ std::vector<std::string> other_versions(const Question& question) {
   return names;
 }
 
+// A name that is no function's but that of a static probe.
+std::optional<std::string> static_probe_hint(const Question& question) {
+  const auto notes = read_static_probes(question.image);
+  if (!notes) return std::nullopt;
+  const auto probe = static_probe_called(*notes, question.function.name);
+  if (!probe) return std::nullopt;
+  return fmt::format("'{}' is a static probe, probe it with: uprobectl usdt attach {} {}", *probe,
+                     shell_word(question.subject()), shell_word(*probe));
+}
+
 } // namespace
 
 Error no_function(const Question& question, std::string_view what) {

@@ -3,6 +3,7 @@
 #include "resolve/static_names.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -45,6 +46,11 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
     point->symbol = probe.provider + ":" + probe.name;
     point->static_probe = {*notes, &probe}; // what all notes say lives as long as one point does
     if (probe.semaphore_offset) point->semaphore = state_->image->to_file(*probe.semaphore_offset);
+    if (probe.semaphore && !probe.semaphore_offset)
+      point->warnings.push_back(
+          fmt::format("{}: the semaphore of '{}' at {:#x} has no byte in the file, so the kernel "
+                      "cannot count it up, and the program may pass the probe by",
+                      question.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));
   }
   if (points.empty()) return fail(no_static_probe(question, **notes));

@@ -1,6 +1,8 @@
 #include "verify/compare.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 namespace uprobectl {
 
@@ -37,25 +39,35 @@ std::vector<std::size_t> pairs_of(std::span<const RecordedMatch> then,
   return pairs;
 }
 
-// What else differs of a static probe: a semaphore that went along with its archive entry has moved
-// as its place has, which is told of that.
-void compare_static(const RecordedMatch& old, const ProbePoint& point, DriftRecord drift,
-                    std::vector<DriftRecord>& drifts) {
-  if (!old.static_probe || !point.static_probe) return;
+// What differs of a place, and of a static probe's semaphore and arguments. A semaphore is compared
+// by its address: that it went along with its archive entry the place tells.
+std::vector<DriftRecord> differences(const RecordedMatch& old, const ProbePoint& point,
+                                     const DriftRecord& about) {
+  std::vector<DriftRecord> drifts;
+  const auto add = [&](Change change, std::string recorded, std::string found) {
+    DriftRecord drift = about;
+    drift.change = change;
+    drift.recorded = std::move(recorded);
+    drift.found = std::move(found);
+    drift.further = !drifts.empty();
+    drifts.push_back(std::move(drift));
+  };
+  const bool same_image_place = point.image_offset.value == old.image_offset;
+  const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
+  if (!same_image_place || !same_place)
+    add(same_image_place ? Change::archive_moved : Change::function_moved,
+        hex(old.offset.value_or(old.image_offset)), hex(shown_offset(point)));
+  if (!old.static_probe || !point.static_probe) return drifts;
   const StaticProbe& probe = *point.static_probe;
-  const auto address = old.static_probe->semaphore_address;
-  const auto found = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
-  if (address != found) {
-    drift.change = Change::semaphore_moved;
-    drift.recorded = address ? hex(*address) : "none";
-    drift.found = found ? hex(*found) : "none";
-    drifts.push_back(drift);
-  }
-  if (old.static_probe->raw_arguments == probe.raw_arguments) return;
-  drift.change = Change::arguments;
-  drift.recorded = old.static_probe->raw_arguments;
-  drift.found = probe.raw_arguments;
-  drifts.push_back(std::move(drift));
+  const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
+  const auto shown = [](const std::optional<std::uint64_t>& address) {
+    return address ? hex(*address) : "none";
+  };
+  if (old.static_probe->semaphore_address != semaphore)
+    add(Change::semaphore_moved, shown(old.static_probe->semaphore_address), shown(semaphore));
+  if (old.static_probe->raw_arguments != probe.raw_arguments)
+    add(Change::arguments, old.static_probe->raw_arguments, probe.raw_arguments);
+  return drifts;
 }
 
 } // namespace
@@ -85,13 +97,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
     }
     paired[pairs[i]] = true;
     const ProbePoint& point = now[pairs[i]];
-    compare_static(old, point, drift, drifts);
-    const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
-    if (point.image_offset.value == old.image_offset && same_place) continue;
-    drift.change = point.image_offset.value == old.image_offset ? Change::archive_moved
-                                                                : Change::function_moved;
-    drift.found = hex(shown_offset(point));
-    drifts.push_back(std::move(drift));
+    std::ranges::move(differences(old, point, drift), std::back_inserter(drifts));
   }
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (paired[i]) continue;

@@ -167,6 +167,9 @@ private:
   void tell(const DriftRecord& drift) {
     sink_.drift(drift);
     outcome_.changes.push_back(drift.change);
+    const bool of_a_match =
+        drift.change != DriftRecord::Change::build_id && drift.change != DriftRecord::Change::added;
+    if (of_a_match && !drift.further) ++outcome_.changed;
   }
 
   Sink& sink_;

@@ -21,6 +21,10 @@ LIBC = "lib/*/libc.so.6"
 DEBUG_LIBRARY = "usr/lib/*/debug/libstdc++.so.6"
 JVM = "usr/lib/jvm/*/lib/server/libjvm.so"
 
+POSTGRES = "usr/lib/postgresql/15/bin/postgres"
+PYTHON = "usr/bin/python3.11"
+RUBY = "usr/lib/*/libruby-3.1.so.3.1"
+
 OBJECTS = [
     Object("libc6", "amd64", LIBC, bounded=True, every_name=True),
     Object("libc6", "arm64", LIBC, bounded=True, every_name=True),
@@ -45,4 +49,32 @@ OBJECTS = [
     Object("openjdk-17-jre-headless", "arm64", JVM),
     Object("openjdk-17-jre-headless", "armhf", JVM),
     Object("mariadb-server-core", "amd64", "usr/sbin/mariadbd"),
+]
+
+# Those whose static probes are compared: C++ and Java's runtimes, interpreters, a database with
+# semaphores and arguments in variables, libraries; operands of four architectures, others' as text.
+STATIC_OBJECTS = [
+    Object("libstdc++6", "amd64", "usr/lib/*/libstdc++.so.6", bounded=True),
+    Object("python3.11-minimal", "amd64", PYTHON, bounded=True),
+    Object("python3.11-minimal", "arm64", PYTHON, bounded=True),
+    Object("python3.11-minimal", "armhf", PYTHON, bounded=True),
+    Object("python3.11-minimal", "i386", PYTHON),
+    Object("python3.11-minimal", "s390x", PYTHON),
+    Object("python3.11-minimal", "ppc64el", PYTHON),
+    Object("libstdc++6", "riscv64", "usr/lib/*/libstdc++.so.6", release="trixie"),
+    Object("postgresql-15", "amd64", POSTGRES, bounded=True),
+    Object("postgresql-15", "arm64", POSTGRES),
+    Object("postgresql-15", "armhf", POSTGRES),
+    Object("postgresql-15", "i386", POSTGRES),
+    Object("postgresql-15", "s390x", POSTGRES),
+    Object("openjdk-17-jre-headless", "amd64", JVM),
+    Object("openjdk-17-jre-headless", "arm64", JVM),
+    Object("openjdk-17-jre-headless", "armhf", JVM),
+    Object("libvirt0", "amd64", "usr/lib/*/libvirt.so.0"),
+    Object("libvirt-daemon-driver-qemu", "amd64", "usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so"),
+    Object("libvirt0", "i386", "usr/lib/*/libvirt.so.0"),
+    Object("libruby3.1", "amd64", RUBY),
+    Object("libruby3.1", "arm64", RUBY),
+    Object("php8.2-cli", "amd64", "usr/bin/php8.2"),
+    Object("php8.2-cli", "arm64", "usr/bin/php8.2"),
 ]

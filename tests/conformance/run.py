@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Conformance over real objects: every defined function's name, version, size, kind and offset as
 uprobectl gives them, against GNU readelf and an independent reading of the program headers; in
-archives against Python's zipfile too. Prints TAP and, as comments, what deliberately differs.
+archives against Python's zipfile too; every static probe's places, semaphores and arguments. Prints TAP and, as comments, what deliberately differs.
 
 Usage: run.py UPROBECTL [--bounded] [--cache DIR] [WORD…]
   --bounded  only small packages of few architectures, as CI runs it
@@ -16,12 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from android import LIBRARY_PACKAGES, AndroidLibraries
-from compare import list_problems, resolve_problems
+from compare import list_problems, records, resolve_problems
 from debian import Packages, Unavailable
 from expectation import EXCEPTIONS, LABELS, Expectation
-from objects import OBJECTS
+from objects import OBJECTS, STATIC_OBJECTS
 from readelf_rows import rows_of
 from segments import Segments
+from static_probes import arguments_left, expected_probes, static_problems
 from tap import Tap
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -33,6 +34,7 @@ class Suite:
         self.tap = Tap()
         self.program = program
         self.counts = Counter()
+        self.left = Counter()  # arguments, by object and what is said of them
 
     def check(self, title, elf, target, every=False, base=0, few=FEW):
         """Two cases: the list, and names asked for. elf has the ELF bytes that target names."""
@@ -56,9 +58,28 @@ class Suite:
         print(f"# {self.counts[LABELS]:8}  {LABELS}")
 
 
-def debian_cases(suite, options):
+    def check_static(self, title, elf, target):
+        """One case: the static probes."""
+        try:
+            expected = expected_probes(elf, Segments(elf.read_bytes()))
+        except Exception as error:
+            self.tap.fail(f"{title}: readelf's notes are understood", repr(error))
+            return
+        problems = [] if expected else ["readelf has no static probes"]
+        listed = records(self.program, "usdt", "list", "--json", target)
+        self.tap.check(f"{title}: {len(expected)} static probes listed as readelf has them",
+                       problems + static_problems(listed, expected))
+        self.left += arguments_left(title, listed)
+
+    def print_arguments(self):
+        print("# arguments of static probes that are not understood or out of a program's reach:")
+        for (title, text), count in sorted(self.left.items()):
+            print(f"# {count:8}  {title}: {text}")
+
+
+def files_of(suite, options, objects):
     packages = Packages(options.cache)
-    for wanted in OBJECTS:
+    for wanted in objects:
         if options.bounded and not wanted.bounded or not all(w in wanted.title for w in options.words):
             continue
         try:
@@ -66,7 +87,14 @@ def debian_cases(suite, options):
         except Unavailable as error:
             suite.tap.skip(wanted.title, f"cannot be had: {error}")
             continue
+        yield wanted, file
+
+
+def debian_cases(suite, options):
+    for wanted, file in files_of(suite, options, OBJECTS):
         suite.check(wanted.title, file, str(file), wanted.every_name)
+    for wanted, file in files_of(suite, options, STATIC_OBJECTS):
+        suite.check_static(wanted.title, file, str(file))
 
 
 def android_cases(suite, options):
@@ -97,6 +125,7 @@ def main():
         debian_cases(suite, options)
         android_cases(suite, options)
         suite.print_exceptions()
+        suite.print_arguments()
     suite.tap.done()
     sys.exit(1 if suite.tap.failed else 0)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 PT_LOAD, PF_X = 1, 1
 SHF_EXECINSTR = 4
+SHT_NOBITS = 8
 EM_ARM, EM_AARCH64, EM_RISCV = 40, 183, 243
 
 
@@ -23,6 +24,7 @@ class Segments:
             raise ValueError("no ELF file")
         wide = data[4] == 2
         order = "<" if data[5] == 1 else ">"
+        self.word_mask = (1 << (64 if wide else 32)) - 1
         self.machine, = struct.unpack_from(order + "H", data, 18)
         # e_phoff, then e_phentsize and e_phnum.
         table, = struct.unpack_from(order + ("Q" if wide else "I"), data, 32 if wide else 28)
@@ -38,6 +40,7 @@ class Segments:
                 self.loads.append(Load(address, offset, size, bool(flags & PF_X)))
 
         self.code_sections = self._read_sections(data, order, wide)
+        self.section_addresses = self._read_section_addresses(data, order, wide)
 
     @staticmethod
     def _read_sections(data, order, wide):
@@ -48,9 +51,30 @@ class Segments:
         return [bool(struct.unpack_from(flags, data, table + size * i + 8)[0] & SHF_EXECINSTR)
                 for i in range(count)]
 
+    @staticmethod
+    def _read_section_addresses(data, order, wide):
+        """By name: the sh_addr of its first section with bytes in the file."""
+        table, = struct.unpack_from(order + ("Q" if wide else "I"), data, 40 if wide else 32)
+        size, count, names = struct.unpack_from(order + "HHH", data, 58 if wide else 46)
+        layout = order + ("IIQQQ" if wide else "IIIII")  # sh_name sh_type sh_flags sh_addr sh_offset
+        headers = [struct.unpack_from(layout, data, table + size * i) for i in range(count)]
+        addresses = {}
+        for name, kind, _, address, _ in headers:
+            if count and kind != SHT_NOBITS:
+                begin = headers[names][4] + name
+                addresses.setdefault(data[begin:data.index(b"\0", begin)].decode(), address)
+        return addresses
+
     def is_data_section(self, text):
         """The section as readelf writes it: an index, or a word for what is no section."""
         return text.isdigit() and int(text) < len(self.code_sections) and not self.code_sections[int(text)]
+
+    def offset(self, address):
+        """Where the file has the byte at the address; None where it has none."""
+        for load in self.loads:
+            if load.address <= address < load.address + load.file_size:
+                return address - load.address + load.offset
+        return None
 
     def executable_offset(self, address):
         """Where the kernel would have to write a breakpoint; None where the file has no code."""

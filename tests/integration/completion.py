@@ -73,6 +73,13 @@ CASES = [
      ["attach", "a-file", "work", "--", "a-command"]),
     ("the arguments of the command behind --", "uprobectl attach a-file work -- ls a-fi",
      ["attach", "a-file", "work", "--", "ls", "a-file"]),
+    ("a command of two words", "uprobectl usdt li", ["usdt", "list"]),
+    ("an option of a command of two words", "uprobectl usdt list --extr",
+     ["usdt", "list", "--extracted"]),
+    ("a static probe", "uprobectl usdt list ./static.so other",
+     ["usdt", "list", "./static.so", "other:start"]),
+    ("the end of a static probe's name", "uprobectl usdt list ./static.so shop:it",
+     ["usdt", "list", "./static.so", "shop:item__sold"]),
     ("an object", "uprobectl load some", ["load", "some.bpf.o"]),
     ("nothing for a command without arguments", "uprobectl doctor a-fi", ["doctor", "a-fi"]),
 ]
@@ -135,7 +142,7 @@ def make_folder(folder, fixtures, uprobectl):
     command.chmod(0o755)
     work = folder / "work"
     work.mkdir()
-    for name in ("greet.apk", "versions.so", "plt.so"):
+    for name in ("greet.apk", "static.so", "versions.so", "plt.so"):
         shutil.copy(fixtures / name, work)
     for name in ("a-file", "with blank:colon", "some.bpf.o"):
         (work / name).write_text("")
@@ -166,7 +173,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 OFFERS = [
-    ("uprobectl ", {"resolve", "list-symbols", "attach", "load", "list-probes", "doctor"}),
+    ("uprobectl ", {"resolve", "list-symbols", "attach", "usdt", "load", "list-probes", "doctor"}),
     ("uprobectl doctor --", {"--help", "--version", "--json", "--output", "--quiet", "--verbose",
                              "--header", "--color"}),
     ("uprobectl resolve --emit ", {"bpftrace", "tracefs", "perf", "libbpf"}),

@@ -39,7 +39,7 @@ def output_of(*command):
 
 def help_options(uprobectl, command):
     """The lines `  -o, --output FILE   text` between `options:` and the next empty line."""
-    words = [uprobectl, *([command] if command else []), "--help"]
+    words = [uprobectl, *command.split(), "--help"]
     block = output_of(*words).split("options:\n")[1].split("\n\n")[0]
     options = []
     for line in block.splitlines():
@@ -55,11 +55,11 @@ def values_of(uprobectl, command, option):
     """The words that the program itself names when it is given one that is none."""
     name = max(option.names, key=len)
     words = {"load": ["--pin", "/nowhere"], "attach": ["--dry-run", "target", "function"],
-             "list-symbols": ["target"]}.get(command, ["target", "function"])
+             "list-symbols": ["target"], "usdt list": ["target"]}.get(command, ["target", "function"])
     if name == "--fail-on":
         words = ["--verify", "record"]
     with tempfile.TemporaryDirectory() as empty:
-        result = subprocess.run([uprobectl, command or "resolve", *words, name, "no-such-value"],
+        result = subprocess.run([uprobectl, *(command or "resolve").split(), *words, name, "no-such-value"],
                                 cwd=empty, capture_output=True, text=True)
     said = re.search(rf"'no-such-value' is no [^,]*{name}(?:, it is|:) (.*)", result.stderr)
     return frozenset(re.split(r", | or ", said[1])) if said else frozenset()
@@ -68,7 +68,7 @@ def values_of(uprobectl, command, option):
 def program_options(uprobectl):
     """{command: {names: (Option, placeholder, help)}}"""
     top = output_of(uprobectl, "--help")
-    commands = re.findall(r"^  uprobectl ([a-z-]+)", top.split("commands:")[1].split("\n\n")[0], re.M)
+    commands = re.findall(r"^  uprobectl ((?:usdt )?[a-z-]+)", top.split("commands:")[1].split("\n\n")[0], re.M)
     known = {}
     for command in [EVERYWHERE, *commands]:
         known[command] = {}
@@ -206,6 +206,11 @@ def missing_commands(known, where, listed):
         yield f"share/{where} has a command {command}, the program does not know it: take it away"
 
 
+def without_groups(listed):
+    """The lines, without the first words of commands that have two."""
+    return [line for line in listed.splitlines() if line != "usdt"]
+
+
 def main():
     uprobectl, share = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     tap = Tap()
@@ -216,7 +221,7 @@ def main():
               list(differences(known, MAN, man_options(page))))
     synopsis = page.split(".Sh SYNOPSIS")[1].split(".Sh ")[0]
     tap.check("the man page's synopsis has every command",
-              list(missing_commands(known, MAN, re.findall(r"^\.Cm (\S+)", synopsis, re.M))))
+              list(missing_commands(known, MAN, re.findall(r"^\.Cm ((?:usdt )?\S+)", synopsis, re.M))))
     if shutil.which("mandoc"):
         said = subprocess.run(["mandoc", "-Tlint", "-Wwarning", share / MAN],
                               capture_output=True, text=True).stdout
@@ -226,9 +231,10 @@ def main():
 
     tap.check("the bash completion has every option of every command, and no other",
               list(differences(known, BASH, bash_options(share, known))))
-    listed = output_of("bash", "--norc", "-c", 'source "$0"; echo $_uprobectl_commands', share / BASH)
+    listed = output_of("bash", "--norc", "-c", 'source "$0"; printf "%s\n" $_uprobectl_commands; '
+                       'printf "usdt %s\n" $_uprobectl_usdt_commands', share / BASH)
     tap.check("the bash completion has every command",
-              list(missing_commands(known, BASH, listed.split())))
+              list(missing_commands(known, BASH, without_groups(listed))))
 
     if not shutil.which("zsh"):
         for what in ("option of every command, and no other", "command"):
@@ -237,10 +243,10 @@ def main():
         tap.check("the zsh completion has every option of every command, and no other",
                   list(differences(known, ZSH, zsh_options(share, known))))
         stubs = ("_arguments() { }; source $1; _describe() { print -rl -- $commands }; "
-                 "_uprobectl_commands")
+                 "_uprobectl_commands; commands=(); print -rl usdt\\ ${(f)^\"$(_uprobectl_usdt_commands)\"}")
         listed = output_of("zsh", "-f", "-c", stubs, "zsh", share / ZSH)
         tap.check("the zsh completion has every command", list(missing_commands(
-            known, ZSH, [line.partition(":")[0] for line in listed.splitlines()])))
+            known, ZSH, without_groups("\n".join(line.partition(":")[0] for line in listed.splitlines())))))
     tap.done()
 
 

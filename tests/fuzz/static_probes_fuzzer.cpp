@@ -1,0 +1,21 @@
+// Notes of static probes in any ELF image. What is found lies in the file's code.
+#include "uprobectl/usdt.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  const auto image = elf::Image::parse(bytes);
+  if (!image) return 0;
+  const auto found = read_static_probes(*image);
+  if (!found) return 0;
+  if (found->malformed != 0 && found->warnings.empty()) std::abort();
+  for (const StaticProbe& probe : found->probes) {
+    if (probe.name.empty() || probe.offset.value >= size) std::abort();
+    if (probe.semaphore_offset && (!probe.semaphore || probe.semaphore_offset->value >= size))
+      std::abort();
+  }
+  return 0;
+}
