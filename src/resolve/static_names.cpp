@@ -87,19 +87,6 @@ std::optional<StaticProbeName> StaticProbeName::parse(std::string_view text) {
   return name;
 }
 
-std::optional<std::string> static_probe_hint(const Question& question) {
-  const std::string_view asked = question.function.name;
-  if (asked.empty() || is_pattern(asked)) return std::nullopt;
-  const auto notes = read_static_probes(question.image);
-  if (!notes) return std::nullopt;
-  const auto full = StaticProbeName::parse(asked);
-  for (const StaticProbe& probe : notes->probes)
-    if (probe.name == asked || (full && full->matches(probe)))
-      return fmt::format("it is a static probe, attach to it with: uprobectl usdt attach {} {}",
-                         shell_word(question.subject()), shell_word(full_name(probe)));
-  return std::nullopt;
-}
-
 bool StaticProbeName::matches(const StaticProbe& probe) const {
   if (!is_called(probe.provider, provider_)) return false;
   return is_called(probe.name, name_) ||

@@ -19,10 +19,6 @@ private:
   std::string dtrace_name_; // of "query-start", as dtrace writes it, "query__start"; else empty
 };
 
-// Where a static probe has the name of a function that is not there, how to attach to it; with or
-// without the provider.
-std::optional<std::string> static_probe_hint(const Question& question);
-
 // Why no probe of the image is called so: `text` is what was asked for.
 Error no_static_probe(const Question& question, const StaticProbes& notes);
 // The text has no colon.

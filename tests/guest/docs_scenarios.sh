@@ -7,6 +7,25 @@ docs_scenarios() {
   for page in builtin-program compiled-program pinned-program; do
     scenario "docs: the commands of $page.md do what it says" runs_page "$page"
   done
+  scenario 'docs: the commands of usdt.md that attach do what it says' runs_usdt_page
+}
+
+# Those that only list are the business of tests/integration/docs_usdt.py.
+runs_usdt_page() {
+  mkdir bin
+  ln -s "$UPROBECTL" bin/uprobectl
+  PATH=$scratch/bin:$PATH
+  cp "$FIXTURES/probes" "$FIXTURES/probes.apk" .
+  take_page_apart "${DOCS:-$folder/../../docs}/usdt.md"
+  attached=0
+  for command in [0-9]*.command; do
+    grep -q 'usdt attach' "$command" || continue
+    attached=$((attached + 1))
+    number=${command%.command}
+    sed -i "s|lib/x86_64|$library|g" "$number.command" "$number.lines"
+    run_command_of_page "$number"
+  done
+  [ "$attached" -ge 6 ] || fail "only $attached commands attach"
 }
 
 # Commands as 1.command, 2.command …, what is to come out as 1.lines ….
