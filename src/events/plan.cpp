@@ -48,10 +48,6 @@ std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
   return planned;
 }
 
-StaticPlace place_of(const ProbePoint& point, const CodeFacts& facts) {
-  return {.probe = point.static_probe.get(),
-          .breakpoint = VirtualAddress{point.address.value + facts.breakpoint}};
-}
 
 // As dtrace writes "query__start": "query-start".
 std::string with_underscores(std::string_view name) {
@@ -217,7 +213,7 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t list = planner.list_for(points[i]);
     const bool at_start = points[i].symbol_offset == 0;
-    const StaticPlace place = place_of(points[i], facts[i]);
+    const StaticPlace place{.probe = points[i].static_probe.get(), .address = points[i].address};
     const auto [variant, is_new] = known.emplace(
         std::tuple(list, facts[i].kind, facts[i].strings, at_start, reading_key(place)),
         static_cast<std::uint32_t>(plan.variants_.size()));

@@ -108,9 +108,9 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
   std::int64_t distance = in_memory ? argument.displacement : 0;
   if (argument.kind == StaticArgument::Kind::constant)
     distance = static_cast<std::int64_t>(argument.constant);
-  if (argument.address) { // as far from the breakpoint as in the file, wherever that is loaded
+  if (argument.address) { // as far from the probe as in the file, wherever that is loaded
     made.base = instruction_pointer();
-    distance = static_cast<std::int64_t>(argument.address->value - place.breakpoint.value);
+    distance = static_cast<std::int64_t>(argument.address->value - place.address.value);
   }
   if (!in_memory) {
     made.addend = distance;
@@ -146,7 +146,7 @@ std::string reading_key(const StaticPlace& place) {
   std::string key = "usdt " + place.probe->raw_arguments;
   for (const StaticArgument& argument : place.probe->arguments)
     if (argument.address)
-      key += fmt::format(" {}", argument.address->value - place.breakpoint.value);
+      key += fmt::format(" {}", argument.address->value - place.address.value);
   return key;
 }
 

@@ -34,7 +34,7 @@ Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint
   for (std::size_t i = 0; i < points.size(); ++i) {
     const ProbePoint& point = points[i];
     if (!point.static_probe) continue;
-    const StaticPlace place{.probe = point.static_probe.get(), .breakpoint = point.address};
+    const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
     const auto [entry, is_new] = known.try_emplace(reading_key(place));
     if (is_new) {
       const std::uint32_t pointer_size = point.binary->machine.is_64bit ? 8 : 4;

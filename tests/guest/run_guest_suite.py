@@ -25,7 +25,7 @@ FIXTURES = ("workload", "crowd", "values", "frames", "throws", "ways", "probes",
             "greet.apk", "probes.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
             "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "orders.bpf.o", "refused.bpf.o", "session.bpf.o")
 # Made only where their compiler is.
-OPTIONAL_FIXTURES = ("goroutines",)
+OPTIONAL_FIXTURES = ("goroutines", "probes-32")
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1100
 

@@ -22,6 +22,13 @@ usdt_scenarios() {
   scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
   scenario 'usdt: a pinned program, again and again' fills_pinned_table
   scenario 'usdt: a program for static probes is not attached to functions' refuses_function
+  if [ "$(uname -m)" = x86_64 ]; then
+    for mechanism in perf multi; do
+      scenario "usdt $mechanism: a probe of nop, nop5 leaves the stack of a leaf function alone" \
+        spares_red_zone "$mechanism"
+    done
+    scenario 'usdt: a 32-bit program' sees_places_of_32_bits
+  fi
   scenario "usdt: a real program, python3.11, tells what its script does" sees_python
 }
 
@@ -98,6 +105,32 @@ sees_all_places() { # MECHANISM OPTION…
   let_it_call target "$started_pid"
   stop_attach
   expect_everything 4
+}
+
+# Linux 6.18 makes a call of the second nop after some hits.
+spares_red_zone() { # MECHANISM
+  needs "$1"
+  start_probes --calls 50
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" --args 0:x64 "$FIXTURES/probes" shelf:leaf
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'what the function kept on its stack' 'leaf 1122334455667788' "$(grep '^leaf' target)"
+  expect_equal 'hits' 50 "$(count_records event symbol=shelf:leaf)"
+  expect_equal 'the same, seen by the probe' '"0x1122334455667788"' "$(values_of shelf:leaf | sort -u)"
+}
+
+sees_places_of_32_bits() {
+  [ -x "$FIXTURES/probes-32" ] || skip 'no 32-bit program was built'
+  start_program target "$FIXTURES/probes-32"
+  start_usdt -j -d 120 -p "$started_pid" --args 'shop:order-start=2:str' "$FIXTURES/probes-32" 'shop:*'
+  let_it_call target "$started_pid"
+  stop_attach
+  expected_orders 3 | sed 's/"18446744073709551614"/4294967294/' >expected
+  values_of shop:order__start >actual
+  expect_same_lines 'orders' expected actual
+  expect_equal 'parts of a register' '129 -127 -32383 1985249665 1985249665' \
+    "$(values_of shop:parts | head -n 1)"
+  expect_equal 'guarded' '1 -1 2 -2 3 -3' "$(values_of shop:guarded | tr '\n' ' ' | sed 's/ $//')"
 }
 
 start_probes_host() { # CALLS

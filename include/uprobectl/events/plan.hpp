@@ -41,7 +41,6 @@ enum class CodeKind {
 struct CodeFacts {
   CodeKind kind = CodeKind::native;
   std::optional<reading_form> strings; // what a std::string is there; nothing: not known
-  std::uint32_t breakpoint = 0;        // bytes behind the point, where it is put there
 };
 
 struct PlannedArgument {
