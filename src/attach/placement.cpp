@@ -1,7 +1,10 @@
 #include "attach/placement.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <system_error>
+#include <thread>
 
 namespace uprobectl {
 
@@ -108,8 +111,32 @@ std::size_t Attachment::parts() const {
   return placed_ ? std::max(placed_->links.size(), placed_->perf_events.size()) : 0;
 }
 
+namespace {
+
+// Closing a uprobe_multi link waits for a grace period, and those that wait at the same time wait
+// for the same one. Perf events are no better for it: the kernel closes one at a time.
+void close_together(std::vector<UniqueFd>& links) {
+  constexpr std::size_t most_threads = 32;
+  std::atomic<std::size_t> next = 0;
+  const auto close_some = [&] {
+    for (std::size_t i = next++; i < links.size(); i = next++) links[i].reset();
+  };
+  std::vector<std::jthread> others;
+  try {
+    while (others.size() + 1 < std::min(links.size(), most_threads))
+      others.emplace_back(close_some);
+  } catch (const std::system_error&) { // no more of them
+  }
+  close_some();
+  others.clear(); // joins them
+  links.clear();
+}
+
+} // namespace
+
 void Attachment::detach(const std::function<void(std::size_t done)>& progress) {
   if (!placed_) return;
+  if (placed_->perf_events.empty() && placed_->links.size() > 1) close_together(placed_->links);
   std::size_t done = 0;
   // Together with its link, if it has one: the time goes by where the second of the two is closed.
   while (!placed_->links.empty() || !placed_->perf_events.empty()) {
