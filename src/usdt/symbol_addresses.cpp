@@ -20,7 +20,7 @@ std::string thread_local_problem(std::string_view name) {
 void SymbolAddresses::add(const elf::Symbol& symbol) {
   if (!can_be_named(symbol)) return;
   const Known fresh{.place = {symbol.address, symbol.absolute},
-                    .thread_local_ = symbol.type == elf::SymbolType::tls};
+                    .in_each_thread = symbol.type == elf::SymbolType::tls};
   const auto [at, is_new] = known_.try_emplace(symbol.name, fresh);
   if (!is_new && at->second.place.address != symbol.address) at->second.several = true;
 }
@@ -51,7 +51,7 @@ std::expected<SymbolAddresses::Place, std::string> SymbolAddresses::find(std::st
   if (known == known_.end())
     return std::unexpected(imported ? fmt::format("'{}' lies in another file", name)
                                     : fmt::format("the file has no symbol '{}'", name));
-  if (known->second.thread_local_) return std::unexpected(thread_local_problem(name));
+  if (known->second.in_each_thread) return std::unexpected(thread_local_problem(name));
   if (known->second.several)
     return std::unexpected(fmt::format("the file has several symbols '{}'", name));
   return known->second.place;

@@ -25,8 +25,8 @@ public:
 private:
   struct Known {
     Place place;
-    bool several = false;       // at different addresses
-    bool thread_local_ = false; // the address is an offset in each thread's block
+    bool several = false;        // at different addresses
+    bool in_each_thread = false; // the address is an offset in each thread's block
   };
   void add(const elf::Symbol& symbol);
   void read_tables();

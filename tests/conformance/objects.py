@@ -76,5 +76,4 @@ STATIC_OBJECTS = [
     Object("libruby3.1", "amd64", RUBY),
     Object("libruby3.1", "arm64", RUBY),
     Object("php8.2-cli", "amd64", "usr/bin/php8.2"),
-    Object("php8.2-cli", "arm64", "usr/bin/php8.2"),
 ]
