@@ -63,7 +63,7 @@ struct StaticProbe {
   // The 16-bit counter that the program looks at before it makes ready the arguments; a probe
   // counts it up while it is attached.
   std::optional<VirtualAddress> semaphore;
-  std::optional<ImageOffset> semaphore_offset; // nothing where it has no bytes in the file
+  std::optional<ImageOffset> semaphore_offset; // nothing where no page of the file is mapped there
 };
 
 struct StaticProbes {

@@ -48,7 +48,7 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
     if (probe.semaphore_offset) point->semaphore = state_->image->to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
       point->warnings.push_back(
-          fmt::format("{}: the semaphore of '{}' at {:#x} has no byte in the file, so the kernel "
+          fmt::format("{}: the semaphore of '{}' at {:#x} is in no page of the file, so the kernel "
                       "cannot count it up, and the program may pass the probe by",
                       question.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));

@@ -103,8 +103,9 @@ private:
     for (const ProbePoint& point : *points)
       if (point.static_probe->semaphore && !point.semaphore)
         return fail(ErrorKind::unsupported,
-                    display_name(point) + ": its semaphore has no bytes in the file, so the kernel "
-                                          "cannot count it up");
+                    display_name(point) +
+                        ": its semaphore is in no page of the file, so the kernel "
+                        "cannot count it up");
     return points;
   }
 

@@ -108,6 +108,20 @@ private:
     return image_.machine().is_64bit ? now : now & 0xffffffff;
   }
 
+  // The kernel counts up what is mapped writable from an offset of the file. The rest of a
+  // segment's last page is mapped with it, and there .bss begins.
+  std::optional<ImageOffset> counter_offset(VirtualAddress address) const {
+    constexpr std::uint64_t smallest_page = 4096;
+    for (const elf::Segment& segment : image_.segments()) {
+      const std::uint64_t within = address.value - segment.address.value;
+      if (!segment.writable || within >= segment.memory_size) continue;
+      const std::uint64_t end = segment.offset.value + segment.file_size;
+      const std::uint64_t rest = (smallest_page - end % smallest_page) % smallest_page;
+      if (within < segment.file_size + rest) return ImageOffset{segment.offset.value + within};
+    }
+    return std::nullopt;
+  }
+
   void add(const Descriptor& note) {
     StaticProbe probe;
     probe.address = {moved(note.location, note.base)};
@@ -123,7 +137,7 @@ private:
     probe.offset = *offset;
     if (note.semaphore != 0) {
       probe.semaphore = {moved(note.semaphore, note.base)};
-      probe.semaphore_offset = image_.to_image(*probe.semaphore);
+      probe.semaphore_offset = counter_offset(*probe.semaphore);
     }
     probe.provider = note.provider;
     probe.name = note.name;

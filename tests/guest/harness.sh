@@ -11,6 +11,7 @@
 work=$(mktemp -d)
 test_number=0
 failed_tests=0
+attach_command=attach
 uprobe_events=/sys/kernel/tracing/uprobe_events
 
 # --- TAP -----------------------------------------------------------------------------------------

@@ -38,7 +38,8 @@ def check_file(tap, program, file):
         return
     expected = expected_probes(file, Segments(file.read_bytes()))
     records = listed(program, file)
-    problems = [] if len(expected) == PLACES else [f"readelf has {len(expected)} places"]
+    in_shop = [probe for probe in expected if "shop" in repr(probe)]
+    problems = [] if len(in_shop) == PLACES else [f"readelf has {len(in_shop)} places"]
     tap.check(f"{file.name}: listed as readelf has them", problems + static_problems(records, expected))
     tap.check(f"{file.name}: the operands are understood", operand_problems(records))
 

@@ -61,7 +61,7 @@ private:
 };
 
 // Code at address 0x11000 and offset 0x1000, data at 0x23000 and offset 0x2000, 0x100 bytes each,
-// and 0x100 bytes of .bss behind the data.
+// and 0x1100 bytes of .bss behind the data.
 std::string image_with(const Shape& shape, const std::string& notes) {
   std::string hex;
   for (const char byte : notes) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
@@ -75,7 +75,7 @@ std::string image_with(const Shape& shape, const std::string& notes) {
 FileHeader: {{ Class: {}, Data: {}, Type: ET_DYN, Machine: {} }}
 ProgramHeaders:
   - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x11000, Offset: 0x1000, FileSize: 0x100, MemSize: 0x100 }}
-  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_W ], VAddr: 0x23000, Offset: 0x2000, FileSize: 0x100, MemSize: 0x200 }}
+  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_W ], VAddr: 0x23000, Offset: 0x2000, FileSize: 0x100, MemSize: 0x1200 }}
 Sections:
   - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x11000, Offset: 0x1000, Size: 0x100 }}
 {}  - {{ Name: .data, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_WRITE ], Address: 0x23000, Offset: 0x2000, Size: 0x100 }}
@@ -156,13 +156,18 @@ TEST_CASE("without a section .stapsdt.base addresses are taken as they are") {
   CHECK(read(shape, notes.bytes).probes.at(0).address.value == 0x11010);
 }
 
-TEST_CASE("a semaphore in .bss has an address but no offset") {
+TEST_CASE("a semaphore in .bss has an offset as far as the file's last page is mapped") {
   const Shape shape;
   NoteWriter notes(shape);
-  notes.add({.location = 0x11010, .semaphore = 0x23110, .texts = texts("p", "n")});
+  notes.add({.location = 0x11010, .semaphore = 0x23110, .texts = texts("p", "same page")});
+  notes.add({.location = 0x11010, .semaphore = 0x23ffe, .texts = texts("p", "its end")});
+  notes.add({.location = 0x11010, .semaphore = 0x24000, .texts = texts("p", "next page")});
   const auto probes = read(shape, notes.bytes).probes;
-  CHECK(probes.at(0).semaphore->value == 0x23110);
-  CHECK_FALSE(probes.at(0).semaphore_offset);
+  REQUIRE(probes.size() == 3);
+  CHECK(probes[0].semaphore_offset->value == 0x2110);
+  CHECK(probes[1].semaphore_offset->value == 0x2ffe);
+  CHECK(probes[2].semaphore->value == 0x24000);
+  CHECK_FALSE(probes[2].semaphore_offset);
 }
 
 TEST_CASE("the owner makes a note one of a static probe, not the section's name") {
