@@ -19,6 +19,7 @@ usdt_scenarios() {
   scenario 'usdt: a silent probe is told once, whatever its places' tells_silence_once
   scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table perf
   scenario 'usdt: the same by multi' fills_spec_table multi
+  scenario 'usdt: a sleepable program' fills_spec_table_of_sleepable
   scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
   scenario 'usdt: a pinned program, again and again' fills_pinned_table
   scenario 'usdt: a program for static probes is not attached to functions' refuses_function
@@ -284,11 +285,13 @@ END
   expect_same_lines 'orders told' expected actual
 }
 
-fills_spec_table() { # MECHANISM
+fills_spec_table_of_sleepable() { fills_spec_table auto tell_patiently; }
+
+fills_spec_table() { # MECHANISM [PROGRAM]
   needs "$1"
   start_probes --calls 1
   start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" --object "$FIXTURES/orders.bpf.o" \
-    --program-name tell_order --record order --cookie 77 "$FIXTURES/probes" shop:order-start
+    --program-name "${2:-tell_order}" --record order --cookie 77 "$FIXTURES/probes" shop:order-start
   file_says err 'arg0 cannot be read .*usdt.bpf.h of this program' || fail "$(cat err)"
   let_it_call target "$started_pid"
   stop_attach
