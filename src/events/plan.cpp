@@ -48,7 +48,6 @@ std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
   return planned;
 }
 
-
 // As dtrace writes "query__start": "query-start".
 std::string with_underscores(std::string_view name) {
   std::string text;

@@ -145,8 +145,7 @@ std::string reading_key(const StaticPlace& place) {
   if (place.probe == nullptr) return {};
   std::string key = "usdt " + place.probe->raw_arguments;
   for (const StaticArgument& argument : place.probe->arguments)
-    if (argument.address)
-      key += fmt::format(" {}", argument.address->value - place.address.value);
+    if (argument.address) key += fmt::format(" {}", argument.address->value - place.address.value);
   return key;
 }
 

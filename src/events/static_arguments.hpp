@@ -5,10 +5,10 @@
 
 namespace uprobectl {
 
-// A place of a static probe. Its breakpoint is on the instruction that the note names, although newer
-// programs have "nop, nop5" there and kernels (Linux 6.18) turn the second into a call: that writes
-// its return address below the stack pointer, where leaf functions keep what is theirs (System V
-// AMD64 ABI 3.2.2, the red zone).
+// A place of a static probe. Its breakpoint is on the instruction that the note names, although
+// newer programs have "nop, nop5" there and kernels (Linux 6.18) turn the second into a call: that
+// writes its return address below the stack pointer, where leaf functions keep what is theirs
+// (System V AMD64 ABI 3.2.2, the red zone).
 struct StaticPlace {
   const StaticProbe* probe = nullptr; // null: the point is none
   VirtualAddress address;             // in the file's own numbering
