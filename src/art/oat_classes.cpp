@@ -22,7 +22,7 @@ struct OatClass {
 
 std::optional<OatClass> read_class(const OatClasses& classes, std::uint32_t index,
                                    std::uint32_t methods) {
-  const Bytes data = classes.header.data.first(classes.header.executable);
+  const Bytes data = classes.header.data;
   const auto offset = read_at<std::uint32_t>(data, classes.offsets + std::uint64_t{index} * 4);
   const auto status = offset ? read_at<std::uint16_t>(data, *offset) : std::nullopt;
   const auto type =

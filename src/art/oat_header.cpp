@@ -51,13 +51,13 @@ bool are_values(Bytes bytes) {
 // What lies between executable_offset and the size of the store is offsets of trampolines, and
 // what has been added and taken away over the years: so the store is found by what it is. Empty
 // where there is none, as in the secondary files of a boot image.
-Bytes find_values(Bytes data, std::uint64_t executable_field, std::uint32_t end) {
+Bytes find_values(Bytes data, std::uint64_t executable_field) {
   constexpr std::uint64_t most_words = 14;
   for (std::uint64_t i = 1; i <= most_words; ++i) {
     const std::uint64_t at = executable_field + i * 4;
     const auto size = read_at<std::uint32_t>(data, at);
-    if (!size || *size > end) return {};
-    const auto values = slice(data.first(end), at + 4, *size);
+    if (!size) return {};
+    const auto values = slice(data, at + 4, *size);
     if (*size != 0 && values && are_values(*values)) return *values;
   }
   return {};
@@ -116,13 +116,13 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   if (field == std::ranges::end(executable_at))
     return wrong("its header does not say where its code begins");
   header.executable = static_cast<std::uint32_t>(executable);
-  if (header.executable > data->size()) return wrong("its data is cut off");
-  header.values = find_values(*data, *field, header.executable);
+  header.data = data->first(std::min<std::uint64_t>(executable, data->size()));
+  header.values = find_values(header.data, *field);
   header.dex_count = *dex_count;
   header.records = *records;
   const std::uint64_t least_record = 6 * sizeof(std::uint32_t);
-  if (*records >= header.executable ||
-      std::uint64_t{*dex_count} * least_record > header.executable - *records)
+  if (*records >= header.data.size() ||
+      std::uint64_t{*dex_count} * least_record > header.data.size() - *records)
     return wrong("its DEX files are not where its header says");
   return header;
 }

@@ -6,12 +6,12 @@
 namespace uprobectl::art {
 
 struct OatHeader {
-  Bytes data;             // from oatdata on, to the end of its segment in the file
+  Bytes data;             // from oatdata on, to the code or to the end of the segment
   VirtualAddress address; // of oatdata: what every offset in it counts from
   std::uint32_t version = 0;
   std::uint32_t dex_count = 0;
   std::uint32_t records = 0;    // where the records of the DEX files begin
-  std::uint32_t executable = 0; // where the code begins; everything else is before
+  std::uint32_t executable = 0; // where the code begins
   Bytes values;                 // the key-value store
 };
 

@@ -59,7 +59,7 @@ std::optional<OatRecord> read_record(const OatHeader& header, const RecordLayout
   fields.word(); // lookup_table_offset: here, or in the VDEX file
   fields.take(std::uint64_t{layout.last_words} * sizeof(std::uint32_t));
   if (!fields.whole() || record.dex_offset % 4 != 0) return std::nullopt;
-  if (record.class_offsets % 4 != 0 || record.class_offsets >= header.executable)
+  if (record.class_offsets % 4 != 0 || record.class_offsets >= header.data.size())
     return std::nullopt;
   return record;
 }
@@ -91,7 +91,7 @@ std::vector<RecordLayout> record_layouts(std::uint32_t version) {
 
 std::optional<std::vector<OatRecord>> read_records(const OatHeader& header,
                                                    const RecordLayout& layout) {
-  Fields fields(header.data.first(header.executable), header.records);
+  Fields fields(header.data, header.records);
   std::vector<OatRecord> records;
   for (std::uint32_t i = 0; i < header.dex_count; ++i) {
     auto record = read_record(header, layout, fields);

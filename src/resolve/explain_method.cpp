@@ -76,11 +76,11 @@ Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
   const auto missing =
       std::ranges::count_if(files, [](const art::OatDex& dex) { return !dex.source; });
   Error error{ErrorKind::not_found,
-              fmt::format("{}: the DEX file of {}{} is not found, so the methods have no names",
+              fmt::format("{}: the DEX file of {} {} not found, so the methods have no names",
                           subject, first->location,
-                          missing > 1 ? fmt::format(", one of {},", missing) : "")};
+                          missing > 1 ? fmt::format("and {} more are", missing - 1) : "is")};
   if (!first->tried.empty())
-    error = std::move(error).hint("looked for it as: " +
+    error = std::move(error).hint("looked for it at: " +
                                   joined({first->tried.begin(), first->tried.end()}));
   return std::move(error).hint("name it with --dex FILE, or with --root DIR the folder that the "
                                "system image was unpacked into");
