@@ -41,7 +41,9 @@ constexpr std::uint64_t executable_at[] = {28, 32, 36};
 // Whether the bytes can be a key-value store: text with NULs in it, a key first.
 bool are_values(Bytes bytes) {
   const std::string_view text = as_text(bytes);
-  const auto is_key_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == '_'; };
+  const auto is_key_letter = [](char c) { // "dex2oat-cmdline"
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
   if (text.size() < 4 || text.back() != '\0' || !is_key_letter(text.front())) return false;
   const auto key = text.substr(0, text.find('\0'));
   return std::ranges::all_of(key, is_key_letter) &&
