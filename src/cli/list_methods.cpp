@@ -23,18 +23,26 @@ bool is_wanted(std::string_view signature, std::span<const std::string> patterns
          });
 }
 
-std::vector<ListedMethod> wanted_methods(const MethodListing& listing,
-                                         std::vector<std::string>& unmatched) {
+// Visits those that the filter lets through in groups: of one address where the order is that of
+// offsets, so that the names of a few are held at a time, else all at once.
+void for_each_group(const MethodListing& listing, std::vector<std::string>& unmatched,
+                    const std::function<void(std::vector<ListedMethod>&)>& visit) {
   const SymbolFilter& filter = listing.filter.symbols;
-  std::vector<ListedMethod> methods;
+  std::vector<ListedMethod> group;
   for (const art::Method& method : listing.oat.compiled()) {
+    const bool continues = group.empty() || listing.filter.order != ListOrder::offset ||
+                           group.front().method->code == method.code;
+    if (!continues) {
+      visit(group);
+      group.clear();
+    }
     const std::uint64_t size = listing.oat.code_size(method);
     if (size < filter.min_size) continue;
     std::string text = to_string(listing.oat.signature(method));
     if (is_wanted(text, filter.patterns, unmatched))
-      methods.push_back({&method, size, std::move(text)});
+      group.push_back({&method, size, std::move(text)});
   }
-  return methods;
+  visit(group);
 }
 
 // Folded lines keep together what lies at one address.
@@ -92,21 +100,25 @@ bool asks_for_methods_alone(const SymbolFilter& filter) {
 
 std::size_t for_each_method(const MethodListing& listing, std::vector<std::string>& unmatched,
                             const std::function<void(const SymbolRecord&)>& visit) {
-  auto methods = wanted_methods(listing, unmatched);
-  sort(methods, listing.filter);
+  std::size_t count = 0;
   std::vector<elf::Symbol> folded;
-  for (const Line& line : lines_of(methods, listing.filter)) {
-    const ListedMethod& own = line.front();
-    SymbolRecord record{&listing.image, listing.target, listing.real_path,
-                        method_symbol(listing.oat, *own.method, own.signature)};
-    folded.clear();
-    for (const ListedMethod& other : line.subspan(1))
-      folded.push_back(method_symbol(listing.oat, *other.method, other.signature));
-    record.folded = folded;
-    if (listing.filter.fold || listing.filter.aliases) record.aliases = others_at(listing.oat, own);
-    visit(record);
-  }
-  return methods.size();
+  for_each_group(listing, unmatched, [&](std::vector<ListedMethod>& methods) {
+    sort(methods, listing.filter);
+    count += methods.size();
+    for (const Line& line : lines_of(methods, listing.filter)) {
+      const ListedMethod& own = line.front();
+      SymbolRecord record{&listing.image, listing.target, listing.real_path,
+                          method_symbol(listing.oat, *own.method, own.signature)};
+      folded.clear();
+      for (const ListedMethod& other : line.subspan(1))
+        folded.push_back(method_symbol(listing.oat, *other.method, other.signature));
+      record.folded = folded;
+      if (listing.filter.fold || listing.filter.aliases)
+        record.aliases = others_at(listing.oat, own);
+      visit(record);
+    }
+  });
+  return count;
 }
 
 } // namespace uprobectl::cli
