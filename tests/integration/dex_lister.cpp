@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   }
   oat->for_each_class([&](art::Class defined, std::string_view) {
     for (const art::Method& method : oat->methods_of(defined))
-      std::printf("%#x %s\n", method.access, to_string(oat->signature(method)).c_str());
+      std::printf("0x%x %s\n", method.access, to_string(oat->signature(method)).c_str());
     return true;
   });
   return 0;
