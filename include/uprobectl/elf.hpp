@@ -42,8 +42,9 @@ struct Segment {
 
 enum class Binding : std::uint8_t { local, global, weak };
 enum class SymbolType : std::uint8_t { none, object, function, ifunc, section, file, tls, other };
-// plt: found by following PLT entries, not read from a table.
-enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, plt };
+// plt: found by following PLT entries, not read from a table. oat: a compiled Java method
+// (art.hpp).
+enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, oat, plt };
 
 // A symbol's version: f@NAME (hidden) or f@@NAME (the default).
 struct SymbolVersion {

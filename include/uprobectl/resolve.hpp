@@ -2,6 +2,7 @@
 // FUNCTION forms are those of the command line contract (docs/names.md).
 #pragma once
 
+#include "uprobectl/art.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbols.hpp"
 #include "uprobectl/usdt.hpp"
@@ -137,6 +138,8 @@ struct TargetOptions {
   // --extracted: an entry that is compressed is inflated (elf::largest_inflated) and answered for
   // as the file that a device makes of it. Nothing here can be probed then.
   bool extracted = false;
+  // --dex, --root: where the DEX files of OAT files may be, whose methods they name.
+  art::DexSearch dex;
 };
 
 // What offset there is to show: that in the file, else that in the library as it is installed.
@@ -217,6 +220,11 @@ public:
   // All that the file's notes say, read once. no_code for an archive as a whole.
   Result<std::shared_ptr<const StaticProbes>> static_notes() const;
 
+  // The Java methods of an OAT file, or why they cannot be read; null for every other file.
+  const Result<art::OatFile>* java_methods() const;
+  // Why methods of the OAT file have no names: a DEX file is not found. Nothing where all are.
+  std::optional<Error> missing_dex() const;
+
   // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
   void complete_symbols();
   // What the questions so far have brought in.
@@ -242,6 +250,13 @@ struct Visited {
 // opened: of a single file its own.
 Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
                           const std::function<void(Target&)>& visit);
+
+// Against a method's whole signature, without its return type, and without its parameters. "[]" is
+// part of an array's type.
+bool matches_method(std::string_view pattern, std::string_view signature);
+// A compiled method as a symbol of the table oat, called by its signature, which must outlive it.
+elf::Symbol method_symbol(const art::OatFile& oat, const art::Method& method,
+                          std::string_view signature);
 
 // What several files have to say to one FUNCTION.
 struct SharedAnswer {

@@ -12,7 +12,7 @@
 #include <functional>
 namespace uprobectl {
 
-enum class SymbolKind { function, ifunc, label, object, import, plt };
+enum class SymbolKind { function, ifunc, label, object, import, plt, method };
 std::string_view to_string(SymbolKind kind);
 std::string_view to_string(elf::Binding binding);
 std::string_view to_string(elf::Table table);

@@ -8,8 +8,9 @@ namespace uprobectl::cli {
 
 namespace {
 
-constexpr std::array all_kinds = {SymbolKind::function, SymbolKind::ifunc,  SymbolKind::label,
-                                  SymbolKind::plt,      SymbolKind::import, SymbolKind::object};
+constexpr std::array all_kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label,
+                                  SymbolKind::method,   SymbolKind::plt,   SymbolKind::import,
+                                  SymbolKind::object};
 
 Result<std::vector<SymbolKind>> parse_kinds(const OptionParser& parser,
                                             const std::vector<std::string>& lists) {
@@ -23,8 +24,8 @@ Result<std::vector<SymbolKind>> parse_kinds(const OptionParser& parser,
           std::ranges::find(all_kinds, name, [](SymbolKind k) { return to_string(k); });
       if (kind == all_kinds.end())
         return fail(parser.usage_error("'" + std::string(name) +
-                                       "' is no --kind, it is function, ifunc, label, plt, import "
-                                       "or object"));
+                                       "' is no --kind, it is function, ifunc, label, method, plt, "
+                                       "import or object"));
       kinds.push_back(*kind);
       if (comma == rest.size()) break;
       rest.remove_prefix(comma + 1);
@@ -56,7 +57,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 void add_list_options(OptionParser& parser, ListOptions& options) {
   parser.flag("--imports", options.imports, "functions of other files that this one uses");
   parser.texts("--kind", options.kinds, "KIND[,KIND]",
-               "function, ifunc, label (the default are these), plt, import, object");
+               "function, ifunc, label, method (the default are these), plt, import, object");
   parser.text("--sort", options.sort, "ORDER", "by offset (default), name, or size, largest first");
   parser.text("--min-size", options.min_size, "N", "only symbols of at least N bytes");
   parser.flag("--fold", options.fold, "one line per offset, its names joined by ' = '");

@@ -1,6 +1,7 @@
 #include "listing.hpp"
 
 #include "list_lines.hpp"
+#include "list_methods.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -42,6 +43,7 @@ public:
     added_ = true;
     const elf::Image& image = *target.image();
     const std::string subject = targets_.several ? to_string(target.shown()) : request_.target;
+    if (add_methods(target, subject) && asks_for_methods_alone(filter_.symbols)) return;
     const auto symbols = list_symbols(image, filter_.symbols);
     if (!symbols) {
       console_.fail(Error(symbols.error()).within(subject), request_.target);
@@ -73,6 +75,34 @@ public:
   }
 
 private:
+  // Those of an OAT file. False where it has none to name, which is said if it is one.
+  bool add_methods(const Target& target, const std::string& subject) {
+    const auto* const methods = target.java_methods();
+    if (methods == nullptr || !asks_for_methods(filter_.symbols)) return false;
+    if (!*methods) {
+      console_.warn({Error(methods->error()).within(subject).message + ": its symbols are listed"});
+      return false;
+    }
+    if (const auto missing = target.missing_dex()) {
+      console_.warn({missing->message});
+      for (const std::string& hint : missing->hints) console_.reporter().detail(hint);
+    }
+    const art::OatFile& oat = **methods;
+    if (std::ranges::none_of(oat.dex_files(),
+                             [](const auto& dex) { return dex.source.has_value(); }))
+      return false;
+    const auto real_path = target.file()->real_path();
+    if (!real_path) return false; // which is said when the symbols are listed
+    const auto count = for_each_method(
+        {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
+         *real_path, filter_},
+        unmatched_, [&](const SymbolRecord& record) { console_.sink().symbol(record); });
+    if (count == 0 && oat.compiled().empty())
+      console_.warn({subject + ": nothing is compiled in this file (compiler filter '" +
+                     std::string(oat.value("compiler-filter")) + "')"});
+    return true;
+  }
+
   // Whether a pattern has a share in what all patterns together have listed.
   bool has_matches(const std::string& pattern, const elf::Image& image,
                    const SymbolList& listed) const {
@@ -157,7 +187,9 @@ void list(const ListRequest& request, Console& console) {
   const auto visited = visit_all(*targets, request.options, [&](Target& target) {
     console.warn(target.warnings());
     if (target.foreign()) console.warn({target.foreign()->message});
-    target.complete_symbols();
+    if (!asks_for_methods_alone(request.filter.symbols) || target.java_methods() == nullptr ||
+        !*target.java_methods() || target.missing_dex())
+      target.complete_symbols();
     console.report(target);
     if (target.image() != nullptr)
       listing.add(target);

@@ -112,18 +112,20 @@ private:
 } // namespace
 
 ExitCode run_resolve(std::span<const std::string_view> arguments) {
-  OptionParser parser({.command = "resolve",
-                       .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD",
-                       .description =
-                           "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
-                           "uprobes need.\n"
-                           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
-                           "name of a library or program.\n"
-                           "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
-                           "vaddr:0x…, offset:0x…,\nfile-offset:0x…",
-                       .examples = "  uprobectl resolve libc.so.6 malloc\n"
-                                   "  uprobectl resolve --json libc.so.6 'mem*' free\n"
-                                   "  uprobectl resolve --instruction libc.so.6 malloc\n"});
+  OptionParser parser(
+      {.command = "resolve",
+       .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD",
+       .description =
+           "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
+           "uprobes need.\n"
+           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
+           "name of a library or program.\n"
+           "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
+           "vaddr:0x…, offset:0x…,\nfile-offset:0x…, com.foo.Bar.baz or com.foo.Bar.baz(int) "
+           "of an OAT file",
+       .examples = "  uprobectl resolve libc.so.6 malloc\n"
+                   "  uprobectl resolve --json libc.so.6 'mem*' free\n"
+                   "  uprobectl resolve --instruction libc.so.6 malloc\n"});
   CommonOptions options;
   add_common_options(parser, options);
   TargetWords where;

@@ -13,12 +13,17 @@ void add_target_options(OptionParser& parser, TargetWords& words) {
                "maps; repeatable");
   parser.text("--app", words.app, "PKG",
               "TARGET among the files of this Android package, * is all of them");
+  parser.texts("--dex", words.dex_files, "FILE",
+               "DEX, VDEX, jar or APK that an OAT file was compiled from; repeatable");
+  parser.text("--root", words.root, "DIR",
+              "a system image unpacked here, where an OAT file's jars and APKs are");
 }
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words) {
   TargetOptions options;
   options.debug_places = std::move(words.debug_places);
   options.extracted = words.extracted;
+  options.dex = {.files = std::move(words.dex_files), .root = std::move(words.root)};
   auto pids = parse_pids(words.pid_lists);
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   options.pids = std::move(*pids);

@@ -11,9 +11,11 @@ struct TargetWords {
   std::optional<std::string> app;
   std::vector<std::string> debug_places;
   bool extracted = false;
+  std::vector<std::string> dex_files;
+  std::optional<std::string> root;
 };
 
-// --debug-dir, -p, --app and --extracted.
+// --debug-dir, -p, --app, --extracted, --dex and --root.
 void add_target_options(OptionParser& parser, TargetWords& words);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words);

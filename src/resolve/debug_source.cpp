@@ -2,6 +2,7 @@
 
 #include "resolve/aliases.hpp"
 #include "resolve/boundary.hpp"
+#include "resolve/methods.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -65,8 +66,10 @@ void DebugSource::complete(elf::Image& image) {
   }
 }
 
-Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
-                                       DebugSource& source) {
+namespace {
+
+Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf::Image& image,
+                                                  DebugSource& source) {
   if (is_about_all_symbols(question)) source.complete(image);
   auto points = ask(question);
   while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
@@ -84,6 +87,22 @@ Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& ima
     error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
                                   "symbol file, or the folder of it, with --debug-dir");
   return fail(std::move(error));
+}
+
+} // namespace
+
+Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
+                                       DebugSource& source) {
+  if (question.methods == nullptr || question.function.form != FunctionSpec::Form::name)
+    return answer_by_symbols(question, image, source);
+  auto methods = resolve_method(question);
+  if (methods) add_instructions(question, *methods);
+  if (methods || !may_have_symbol(methods.error())) return methods;
+  auto symbols = answer_by_symbols(question, image, source);
+  if (!symbols) return methods; // which knows better why
+  if (std::string why = why_no_methods(question); !why.empty())
+    symbols->front().warnings.push_back(std::move(why));
+  return symbols;
 }
 
 } // namespace uprobectl

@@ -1,4 +1,5 @@
 #include "resolve/boundary.hpp"
+#include "resolve/methods.hpp"
 
 #include <fmt/format.h>
 
@@ -35,13 +36,23 @@ Result<ProbePoint> point_of_number(const Question& question) {
   return point_at(question, ImageOffset{function.number - begin});
 }
 
+// The symbol that covers the place, by which it is then named. text: what a Java method is called.
+std::optional<SymbolAt> name_by_number(const Question& question, ProbePoint& point,
+                                       std::string& text) {
+  if (const auto method = name_as_method(question, point, text))
+    return SymbolAt{*method, point.symbol_offset};
+  const auto covering = symbol_at(question.image, point.address);
+  if (covering) name_point(question, point, covering->symbol, covering->offset);
+  return covering;
+}
+
 } // namespace
 
 Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
   auto point = point_of_number(question);
   if (!point) return fail(std::move(point).error());
-  if (const auto covering = symbol_at(question.image, point->address)) {
-    name_point(question, *point, covering->symbol, covering->offset);
+  std::string method;
+  if (const auto covering = name_by_number(question, *point, method)) {
     point->table.reset(); // the place comes from the number, not from a table
     auto doubt = check_boundary(question, covering->symbol, covering->offset);
     if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());

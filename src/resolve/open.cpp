@@ -51,6 +51,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
                             const TargetOptions& options) {
   auto state = std::make_unique<State>();
   state->debug = DebugSource({.places = options.debug_places});
+  state->methods = JavaMethods(options.dex);
   state->text = text;
   state->path = file.path;
   state->warnings = file.warnings;

@@ -15,6 +15,8 @@ struct Question {
   const elf::Image& image;
   Demangler& demangler; // keeps its memory from one question to the next
   ResolveOptions options = {};
+  // Where the question may be about Java methods, and the image is an OAT file; else null.
+  const Result<art::OatFile>* methods = nullptr;
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
   std::string subject() const { return to_string(binary->path); }

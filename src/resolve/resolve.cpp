@@ -1,4 +1,5 @@
 #include "resolve/debug_source.hpp"
+#include "resolve/explain_method.hpp"
 #include "resolve/point.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/state.hpp"
@@ -38,9 +39,11 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                                                 const ResolveOptions& options) const {
   // What a question brings in stays for the next: a cache, which changes no answer.
   State& state = *state_;
-  if (state.image)
-    return answer({state.binary, function, *state.image, state.demangler, options}, *state.image,
-                  state.debug);
+  if (state.image) {
+    Question question{state.binary, function, *state.image, state.demangler, options};
+    if (may_be_method(function)) question.methods = state.methods.in(*state.image);
+    return answer(question, *state.image, state.debug);
+  }
 
   const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
@@ -79,6 +82,16 @@ void Target::resolve_each(std::span<const std::string_view> functions,
     for (std::size_t i = 0; i < parsed.size(); ++i)
       visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
   }
+}
+
+const Result<art::OatFile>* Target::java_methods() const {
+  return state_->image ? state_->methods.in(*state_->image) : nullptr;
+}
+
+std::optional<Error> Target::missing_dex() const {
+  const auto* const methods = java_methods();
+  if (methods == nullptr || !*methods || (*methods)->has_all_dex_files()) return std::nullopt;
+  return no_dex_file(to_string(state_->binary->path), **methods);
 }
 
 void Target::complete_symbols() {

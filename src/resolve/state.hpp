@@ -2,6 +2,7 @@
 #pragma once
 
 #include "resolve/debug_source.hpp"
+#include "resolve/methods.hpp"
 
 namespace uprobectl {
 
@@ -13,6 +14,7 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nothing for an archive as a whole
   DebugSource debug;
+  JavaMethods methods;
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;

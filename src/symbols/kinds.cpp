@@ -16,6 +16,8 @@ std::string_view to_string(SymbolKind kind) {
     return "import";
   case SymbolKind::plt:
     return "plt";
+  case SymbolKind::method:
+    return "method";
   }
   return "object";
 }
@@ -42,6 +44,8 @@ std::string_view to_string(elf::Table table) {
     return "gnu_debugdata";
   case elf::Table::debug_file:
     return "debug_file";
+  case elf::Table::oat:
+    return "oat";
   case elf::Table::plt:
     return "plt";
   }
@@ -50,6 +54,7 @@ std::string_view to_string(elf::Table table) {
 
 SymbolKind kind_of(const elf::Symbol& symbol) {
   if (symbol.table == elf::Table::plt) return SymbolKind::plt;
+  if (symbol.table == elf::Table::oat) return SymbolKind::method;
   if (!symbol.defined) return SymbolKind::import;
   switch (symbol.type) {
   case elf::SymbolType::function:

@@ -1,0 +1,183 @@
+#include "art/dex_search.hpp"
+
+#include "art/dex.hpp"
+#include "art/vdex.hpp"
+#include "uprobectl/archive.hpp"
+
+#include <algorithm>
+#include <zlib.h>
+
+namespace uprobectl::art {
+
+namespace {
+
+constexpr std::uint64_t largest_dex = std::uint64_t{256} << 20; // inflated, bytes
+
+std::string folder_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? "." : std::string(path.substr(0, slash));
+}
+
+// "/proc/4711/root" of a path below it: what the process takes for "/".
+std::string_view process_root(std::string_view path) {
+  constexpr std::string_view proc = "/proc/";
+  constexpr std::string_view root = "/root/";
+  if (!path.starts_with(proc)) return {};
+  const auto pid_end = path.find('/', proc.size());
+  if (pid_end == std::string_view::npos || !path.substr(pid_end).starts_with(root)) return {};
+  return path.substr(0, pid_end + root.size() - 1);
+}
+
+using Tried = std::vector<std::string>;
+using Found = std::optional<FoundDex>;
+using Owner = std::shared_ptr<const void>;
+
+std::nullopt_t failed(Tried& tried, const std::string& path, std::string_view why) {
+  tried.push_back(path + " (" + std::string(why) + ")");
+  return std::nullopt;
+}
+
+constexpr std::string_view other_dex = "another DEX file than the one that was compiled";
+
+bool has_signature(const OatRecord& record, Bytes dex) {
+  const auto parsed = DexFile::parse(dex);
+  return record.signature && parsed && as_text(parsed->signature()) == as_text(*record.signature);
+}
+
+Found in_vdex(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
+              Tried& tried) {
+  const auto vdex = parse_vdex(bytes);
+  if (!vdex) return failed(tried, path, vdex.error().message);
+  if (std::ranges::find(vdex->checksums, record.checksum) == vdex->checksums.end())
+    return failed(tried, path, other_dex);
+  if (record.dex_offset == 0) return failed(tried, path, "has no DEX files");
+  const auto dex = slice(bytes, record.dex_offset, bytes.size() - record.dex_offset);
+  if (!dex || !DexFile::looks_like_dex(*dex))
+    return failed(tried, path, "no DEX file where the OAT file says");
+  return FoundDex{*dex, std::move(owner), path};
+}
+
+// From OAT 231 on the files of one archive share one checksum, made of all their CRCs
+// (DexFileLoader::GetMultiDexChecksum).
+std::uint32_t common_checksum(const Archive& archive) {
+  std::uint32_t checksum = 0;
+  (void)archive.for_each([&](const ArchiveEntry& entry) {
+    if (entry.name.starts_with("classes") && entry.name.ends_with(".dex")) checksum ^= entry.crc32;
+    return true;
+  });
+  return checksum;
+}
+
+bool has_checksum(const OatRecord& record, const Archive& archive, const ArchiveEntry& entry) {
+  if (entry.crc32 == record.checksum) return true;
+  // Whether the sum begins with 0 or with 1 has changed.
+  return (common_checksum(archive) | 1U) == (record.checksum | 1U);
+}
+
+Found in_archive(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
+                 Tried& tried) {
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return failed(tried, path, archive.error().message);
+  const std::string name(split_location(record.location).entry);
+  const std::string shown = path + "!/" + name;
+  const auto entry = archive->find(name);
+  if (!entry) return failed(tried, path, "has no " + name);
+  if (!record.signature && !has_checksum(record, *archive, *entry))
+    return failed(tried, shown, other_dex);
+  FoundDex found{.bytes = {}, .owner = std::move(owner), .source = shown};
+  if (entry->probeable()) {
+    const auto stored = archive->stored_bytes(*entry);
+    if (!stored) return failed(tried, shown, stored.error().message);
+    found.bytes = *stored;
+  } else {
+    if (entry->size > largest_dex) return failed(tried, shown, "too large to be inflated");
+    auto content = archive->extract(*entry, entry->size);
+    if (!content) return failed(tried, shown, content.error().message);
+    const auto inflated = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+    found.bytes = *inflated;
+    found.owner = inflated;
+  }
+  if (record.signature && !has_signature(record, found.bytes))
+    return failed(tried, shown, other_dex);
+  return found;
+}
+
+Found plain(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
+            Tried& tried) {
+  const bool is_it = record.signature ? has_signature(record, bytes)
+                                      : ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()),
+                                                  bytes.size()) == record.checksum;
+  if (!is_it) return failed(tried, path, other_dex);
+  return FoundDex{bytes, std::move(owner), path};
+}
+
+} // namespace
+
+DexLocation split_location(std::string_view location) {
+  for (const char separator : {'!', ':'}) {
+    const auto at = location.rfind(separator);
+    if (at == std::string_view::npos || !location.ends_with(".dex")) continue;
+    return {location.substr(0, at), location.substr(at + 1)};
+  }
+  return {.archive = location};
+}
+
+DexFinder::DexFinder(std::string oat_path, const DexSearch& where)
+    : oat_path_(std::move(oat_path)), where_(where) {}
+
+DexFinder::File DexFinder::open(const std::string& path, Tried& tried) {
+  const auto known = std::ranges::find(opened_, path, &std::pair<std::string, File>::first);
+  if (known != opened_.end()) return known->second;
+  auto file = MappedFile::open(path);
+  if (!file) {
+    tried.push_back(file.error().kind == ErrorKind::not_found ? path : file.error().message);
+    return nullptr;
+  }
+  opened_.emplace_back(path, std::make_shared<const MappedFile>(std::move(*file)));
+  return opened_.back().second;
+}
+
+// Where the jar or APK may be: beside the OAT file; where it lies if the OAT file is in its
+// oat/ISA folder; under the root; where the OAT file says, which on the device itself is right.
+std::vector<std::string> DexFinder::archives_for(std::string_view location) const {
+  const std::string_view path = split_location(location).archive;
+  const std::string name(path.substr(path.rfind('/') + 1));
+  std::vector<std::string> places;
+  if (!oat_path_.empty())
+    for (const std::string_view up : {"/", "/../../", "/../"})
+      places.push_back(folder_of(oat_path_).append(up) + name);
+  if (!path.starts_with('/')) return places;
+  if (where_.root) places.push_back(*where_.root + std::string(path));
+  places.push_back(std::string(process_root(oat_path_)) + std::string(path));
+  return places;
+}
+
+Found DexFinder::in_file(const std::string& path, const OatRecord& record, Tried& tried) {
+  const File file = open(path, tried);
+  if (!file) return std::nullopt;
+  const Bytes bytes = file->bytes();
+  if (looks_like_vdex(bytes)) return in_vdex(bytes, file, path, record, tried);
+  // A DEX file in the VDEX file may have been rewritten, its classes and all.
+  if (record.dex_offset != 0) return failed(tried, path, "the DEX file is in the VDEX file");
+  if (DexFile::looks_like_dex(bytes)) return plain(bytes, file, path, record, tried);
+  if (Archive::looks_like_archive(bytes)) return in_archive(bytes, file, path, record, tried);
+  return failed(tried, path, "no DEX file, jar or APK");
+}
+
+Found DexFinder::find(const OatRecord& record, Tried& tried) {
+  for (const std::string& file : where_.files)
+    if (auto found = in_file(file, record, tried)) return found;
+  if (record.dex_offset != 0) {
+    if (oat_path_.empty()) return std::nullopt;
+    const auto slash = oat_path_.rfind('/');
+    const auto dot = oat_path_.rfind('.');
+    const bool has_suffix =
+        dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
+    return in_file((has_suffix ? oat_path_.substr(0, dot) : oat_path_) + ".vdex", record, tried);
+  }
+  for (const std::string& place : archives_for(record.location))
+    if (auto found = in_file(place, record, tried)) return found;
+  return std::nullopt;
+}
+
+} // namespace uprobectl::art

@@ -1,0 +1,216 @@
+#include "resolve/methods.hpp"
+
+#include "resolve/choose.hpp"
+#include "resolve/explain.hpp"
+#include "resolve/explain_method.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Methods = std::vector<art::Method>;
+using Points = std::vector<ProbePoint>;
+
+// Methods as symbols, whose names are kept with them.
+class MethodSymbols {
+public:
+  explicit MethodSymbols(const art::OatFile& oat) : oat_(oat) {}
+
+  void add(const art::Method& method, std::string text) {
+    names_.push_back(std::move(text));
+    symbols_.push_back(method_symbol(oat_, method, names_.back()));
+  }
+  const std::vector<elf::Symbol>& symbols() const { return symbols_; }
+
+private:
+  const art::OatFile& oat_;
+  std::deque<std::string> names_;
+  std::vector<elf::Symbol> symbols_;
+};
+
+std::vector<std::string> others_at(const art::OatFile& oat, VirtualAddress address,
+                                   std::string_view own) {
+  std::vector<std::string> names;
+  for (const art::Method& method : oat.methods_at(address)) {
+    std::string text = to_string(oat.signature(method));
+    if (text != own) names.push_back(std::move(text));
+  }
+  return names;
+}
+
+// The list is what makes a surprising hit understandable, so it is whole but for the absurd.
+std::string shared_code(const ProbePoint& point, const std::vector<std::string>& others) {
+  constexpr std::size_t most = 200;
+  std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
+                                 "fires for each of them: ",
+                                 *point.symbol, others.size(), others.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < others.size() && i < most; ++i)
+    text += (i == 0 ? "" : "; ") + others[i];
+  if (others.size() > most) text += fmt::format("; and {} more", others.size() - most);
+  return text;
+}
+
+Result<ProbePoint> point_of_method(const Question& question, const art::OatFile& oat,
+                                   const elf::Symbol& symbol, bool warn) {
+  auto point = point_of(question, symbol);
+  if (!point) return point;
+  if (point->size == 0U) point->size.reset();
+  auto others = others_at(oat, symbol.address, symbol.name);
+  if (warn && !others.empty()) point->warnings.push_back(shared_code(*point, others));
+  if (question.options.aliases) point->aliases = std::move(others);
+  return point;
+}
+
+Result<Points> points_of_methods(const Question& question, const art::OatFile& oat,
+                                 std::span<const art::Method> methods) {
+  MethodSymbols named(oat);
+  for (const art::Method& method : methods) named.add(method, to_string(oat.signature(method)));
+  const auto places = places_of(named.symbols());
+  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, places));
+  Points points;
+  for (const elf::Symbol& symbol : places) {
+    auto point = point_of_method(question, oat, symbol, true);
+    if (!point) return fail(std::move(point).error());
+    points.push_back(std::move(*point));
+  }
+  return points;
+}
+
+Result<Points> resolve_method_pattern(const Question& question, const art::OatFile& oat) {
+  MethodSymbols matching(oat);
+  for (const art::Method& method : oat.compiled()) {
+    std::string text = to_string(oat.signature(method));
+    if (matches_method(question.function.name, text)) matching.add(method, std::move(text));
+  }
+  if (matching.symbols().empty()) return fail(no_method_matches(question, oat));
+  Points points;
+  std::size_t shared = 0;
+  for (const elf::Symbol& symbol : places_of(matching.symbols())) {
+    auto point = point_of_method(question, oat, symbol, false);
+    if (!point) continue; // no such "+N"
+    if (oat.methods_at(symbol.address).size() > 1) ++shared;
+    points.push_back(std::move(*point));
+  }
+  if (points.empty())
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{}: no method that matches '{}' is that long", question.subject(),
+                            question.function.request));
+  if (shared != 0)
+    points.front().warnings.push_back(
+        fmt::format("{}: {} of the places that match '{}' are code that several methods share, and "
+                    "a probe there fires for each of them (--aliases names them)",
+                    question.subject(), shared, question.function.name));
+  return points;
+}
+
+std::vector<art::Class> classes_called(const art::OatFile& oat, std::string_view name) {
+  if (const auto exact = oat.find_class(name)) return {*exact};
+  std::vector<art::Class> classes;
+  std::vector<std::string> names; // a class that two DEX files have is one
+  oat.for_each_class([&](art::Class defined, std::string_view other) {
+    if (is_same_nested(name, other) && std::ranges::find(names, other) == names.end()) {
+      classes.push_back(defined);
+      names.emplace_back(other);
+    }
+    return true;
+  });
+  return classes;
+}
+
+// Overloads that cannot be probed, beside one that can.
+std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
+  std::string text;
+  for (const art::Method& method : fitting)
+    if (!method.compiled) text += (text.empty() ? "" : "; ") + to_string(oat.signature(method));
+  return text;
+}
+
+Result<Points> resolve_in_class(const Question& question, const art::OatFile& oat,
+                                art::Class defined, const MethodName& name) {
+  Methods called = oat.methods_of(defined);
+  std::erase_if(called,
+                [&](const art::Method& method) { return oat.signature(method).name != name.name; });
+  Methods fitting = called;
+  std::erase_if(fitting, [&](const art::Method& method) {
+    return !has_signature(oat.signature(method), name);
+  });
+  if (fitting.empty()) return fail(no_such_method(question, oat, defined, name, called));
+  Methods compiled = fitting;
+  std::erase_if(compiled, [](const art::Method& method) { return !method.compiled; });
+  if (compiled.empty()) return fail(no_code_of(question, oat, fitting));
+  auto points = points_of_methods(question, oat, compiled);
+  if (points && compiled.size() != fitting.size())
+    points->front().warnings.push_back(fmt::format("{}: of '{}' not compiled in this file: {}",
+                                                   question.subject(), question.function.name,
+                                                   uncompiled(oat, fitting)));
+  return points;
+}
+
+} // namespace
+
+const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
+  if (!std::exchange(looked_, true) && art::OatFile::is_oat(image))
+    oat_.emplace(art::OatFile::read(image, where_));
+  return oat_ ? &*oat_ : nullptr;
+}
+
+bool may_be_method(const FunctionSpec& function) {
+  if (function.form == FunctionSpec::Form::plt) return false;
+  return function.form != FunctionSpec::Form::name || function.name.contains('.') ||
+         is_pattern(function.name);
+}
+
+bool may_have_symbol(const Error& error) {
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::unsupported ||
+         error.kind == ErrorKind::corrupt;
+}
+
+std::string why_no_methods(const Question& question) {
+  const Result<art::OatFile>& oat = *question.methods;
+  if (oat && oat->has_all_dex_files()) return {};
+  const Error why =
+      oat ? no_dex_file(question.subject(), *oat) : Error(oat.error()).within(question.subject());
+  return why.message + ": taken from the file's symbols, which know no parameters";
+}
+
+Result<std::vector<ProbePoint>> resolve_method(const Question& question) {
+  if (!*question.methods) return fail(Error(question.methods->error()).within(question.subject()));
+  const art::OatFile& oat = **question.methods;
+  const std::string_view text = question.function.name;
+  const auto name = parse_method_name(text);
+  const bool is_pattern_too = is_method_pattern(text);
+  const auto classes = name ? classes_called(oat, name->class_name) : std::vector<art::Class>();
+  if (classes.size() == 1) {
+    auto points = resolve_in_class(question, oat, classes.front(), *name);
+    if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
+  }
+  if (is_pattern_too) return resolve_method_pattern(question, oat);
+  if (!name)
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", question.subject(), text)}
+            .hint("Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)"));
+  return fail(classes.empty() ? no_such_class(question, oat, *name)
+                              : several_classes(question, oat, classes));
+}
+
+std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& point,
+                                          std::string& text) {
+  if (question.methods == nullptr || !*question.methods) return std::nullopt;
+  const art::OatFile& oat = **question.methods;
+  const auto methods = oat.methods_at(point.address);
+  if (methods.empty()) return std::nullopt;
+  text = to_string(oat.signature(methods.front()));
+  const auto symbol = method_symbol(oat, methods.front(), text);
+  name_point(question, point, symbol, point.address.value - symbol.address.value);
+  if (point.size == 0U) point.size.reset();
+  auto others = others_at(oat, symbol.address, text);
+  if (!others.empty()) point.warnings.push_back(shared_code(point, others));
+  if (question.options.aliases) point.aliases = std::move(others);
+  return symbol;
+}
+
+} // namespace uprobectl

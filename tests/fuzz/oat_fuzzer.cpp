@@ -1,0 +1,59 @@
+// OAT files: the first two bytes say how many of the next are a DEX file that is named for it, and
+// the rest is the ELF image. What is read must lie where it can.
+#include "uprobectl/art.hpp"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+void expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+// A file in memory that other files' bytes are put into, one after another.
+const std::string& file_with(Bytes bytes) {
+  static const int fd = ::memfd_create("dex", MFD_CLOEXEC);
+  static const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  expect(::ftruncate(fd, 0) == 0);
+  expect(::pwrite(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return path;
+}
+
+void read(const art::OatFile& oat, const elf::Image& image) {
+  for (const art::Method& method : oat.compiled()) {
+    const elf::Segment* const segment = image.segment_of(method.code);
+    expect(segment != nullptr && segment->executable);
+    expect(!oat.methods_at(method.code).empty() || oat.code_size(method) == 0);
+    (void)to_string(oat.signature(method));
+  }
+  oat.for_each_class([&](art::Class defined, std::string_view) {
+    (void)oat.methods_of(defined);
+    (void)oat.superclass(defined);
+    return true;
+  });
+  (void)oat.find_class("com.example.Greeter");
+  (void)oat.value("compiler-filter");
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  const auto dex_size = read_at<std::uint16_t>(bytes, 0);
+  const auto dex = dex_size ? slice(bytes, 2, *dex_size) : std::nullopt;
+  if (!dex) return 0;
+  auto image = elf::Image::parse(bytes.subspan(2 + dex->size()));
+  if (!image) return 0;
+  art::DexSearch where;
+  if (!dex->empty()) where.files.push_back(file_with(*dex));
+  const auto oat = art::OatFile::read(*image, where);
+  if (oat) read(*oat, *image);
+  if (oat) (void)names_agree(*oat, image->debug_symbols());
+  return 0;
+}

@@ -1,0 +1,23 @@
+// The checksums of bytes that claim to be a VDEX file, and names from a DEX file by themselves.
+#include "art/dex_search.hpp"
+#include "art/java_names.hpp"
+#include "art/vdex.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+using namespace uprobectl::art;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  if (const auto vdex = parse_vdex(bytes))
+    if (vdex->checksums.size() * sizeof(std::uint32_t) > size) std::abort();
+  std::string text;
+  append_utf8(as_text(bytes), text);
+  if (text.size() > size) std::abort();
+  text.clear();
+  append_type(as_text(bytes), text);
+  const DexLocation location = split_location(as_text(bytes));
+  if (location.archive.size() > size) std::abort();
+  return 0;
+}

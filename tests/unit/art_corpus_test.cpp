@@ -1,0 +1,90 @@
+#include "oat_samples.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+using namespace uprobectl;
+using namespace uprobectl::test;
+
+namespace {
+
+// File offset and full signature.
+using Answer = std::pair<std::uint64_t, std::string>;
+
+elf::Image open_image(const std::string& path) {
+  auto image = elf::Image::open({path, std::nullopt});
+  REQUIRE(image);
+  return std::move(*image);
+}
+
+art::OatFile read_oat(elf::Image& image) {
+  auto oat = art::OatFile::read(image, {});
+  INFO((oat ? "" : oat.error().message));
+  REQUIRE(oat);
+  return std::move(*oat);
+}
+
+} // namespace
+
+TEST_CASE("every compiled method of every OAT file of the corpus has the golden offset") {
+  std::size_t methods = 0;
+  const auto samples = corpus_samples();
+  for (const OatSample& sample : samples) {
+    INFO(sample.oat);
+    std::multiset<Answer> expected;
+    for (const auto& row : read_table(sample.list))
+      expected.emplace(std::stoull(row.at(0), nullptr, 0), row.at(2));
+    auto image = open_image(sample.oat);
+    const auto oat = read_oat(image);
+    CHECK(oat.has_all_dex_files());
+    std::multiset<Answer> found;
+    for (const art::Method& method : oat.compiled()) {
+      const auto offset = image.to_image(method.code);
+      REQUIRE(offset);
+      found.emplace(offset->value, to_string(oat.signature(method)));
+    }
+    CHECK(found == expected);
+    methods += found.size();
+  }
+  CHECK(methods == (samples.empty() ? 0 : 1459));
+}
+
+TEST_CASE("the symbols in every OAT file of the corpus say the same names and sizes") {
+  for (const OatSample& sample : corpus_samples()) {
+    INFO(sample.oat);
+    auto image = open_image(sample.oat);
+    REQUIRE(image.add_embedded_symbols().used == ".gnu_debugdata");
+    const auto oat = read_oat(image);
+    CHECK(names_agree(oat, image.debug_symbols()));
+    std::map<VirtualAddress, std::uint64_t> sizes;
+    for (const elf::SymbolTable& table : image.debug_symbols())
+      for (std::uint32_t i = 0; i < table.size(); ++i)
+        if (const auto symbol = table.at(i); symbol->type == elf::SymbolType::function)
+          sizes[symbol->address] = symbol->size;
+    for (const art::Method& method : oat.compiled()) {
+      INFO(to_string(oat.signature(method)));
+      CHECK(oat.code_size(method) == sizes.at(method.code));
+      const auto last = oat.methods_at({method.code.value + sizes.at(method.code) - 1});
+      CHECK(std::ranges::any_of(last, [&](const art::Method& other) {
+        return other.index == method.index && other.dex == method.dex;
+      }));
+    }
+  }
+}
+
+TEST_CASE("an OAT file in which nothing is compiled says by which filter") {
+  const char* folder = std::getenv("UPROBECTL_CORPUS");
+  if (folder == nullptr) {
+    WARN("skipped: UPROBECTL_CORPUS is not set");
+    return;
+  }
+  auto image = open_image(std::string(folder) + "/oat/oat239-arm64-abx-nothing-compiled/abx.odex");
+  const auto oat = read_oat(image);
+  CHECK(oat.version() == 239);
+  CHECK(oat.has_all_dex_files());
+  CHECK(oat.compiled().empty());
+  CHECK(oat.value("compiler-filter") == "verify");
+}

@@ -1,0 +1,112 @@
+// Damaged copies of OAT files and of the DEX files that belong to them: an answer or an error, and
+// never a method outside the code.
+#include "art/class_methods.hpp"
+#include "art/dex.hpp"
+#include "art/java_names.hpp"
+#include "oat_samples.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace uprobectl::test;
+
+namespace {
+
+// Whether the bytes were taken for an OAT file.
+bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
+  auto image = elf::Image::parse(as_bytes(bytes));
+  if (!image) return false;
+  const auto oat = art::OatFile::read(*image, {.files = dex, .root = {}});
+  if (!oat) return false;
+  for (const art::Method& method : oat->compiled()) {
+    const elf::Segment* const segment = image->segment_of(method.code);
+    REQUIRE(segment != nullptr);
+    REQUIRE(segment->executable);
+    REQUIRE(to_string(oat->signature(method)).ends_with(')'));
+    REQUIRE(oat->code_size(method) <= segment->file_size);
+  }
+  oat->for_each_class([&](art::Class defined, std::string_view) {
+    (void)oat->methods_of(defined);
+    (void)oat->superclass(defined);
+    return true;
+  });
+  return true;
+}
+
+// The same generator everywhere, so that what fails fails again.
+std::string flipped(std::string bytes, std::mt19937& random, std::size_t from, std::size_t to) {
+  const std::size_t at = from + random() % (to - from);
+  bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+  return bytes;
+}
+
+void damage(const OatSample& sample, unsigned times) {
+  INFO(sample.oat);
+  const std::string whole = read_whole(sample.oat);
+  REQUIRE(survives(whole, sample.dex));
+  std::mt19937 random(4711);
+  for (unsigned i = 0; i < times; ++i) {
+    survives(whole.substr(0, whole.size() * i / times), sample.dex);
+    // Headers and tables are where changes matter: the first part of oatdata, at 0x1000.
+    survives(flipped(whole, random, 0, whole.size()), sample.dex);
+    survives(flipped(whole, random, 0x1000, std::min<std::size_t>(whole.size(), 0x1800)),
+             sample.dex);
+  }
+}
+
+std::size_t read_dex(const std::string& bytes) {
+  const auto dex = art::DexFile::parse(as_bytes(bytes));
+  if (!dex) return 0;
+  std::size_t methods = 0;
+  art::ClassBudget budget(*dex);
+  for (std::uint32_t i = 0; i < dex->class_count(); ++i) {
+    auto items = art::ClassMethods::read(*dex, *dex->class_def(i), budget);
+    if (!items) return methods;
+    while (const auto item = items->next()) {
+      (void)art::signature_of(*dex, item->index);
+      ++methods;
+    }
+  }
+  REQUIRE(methods <= dex->method_count());
+  return methods;
+}
+
+} // namespace
+
+TEST_CASE("cut off and bit-flipped OAT files of every layout are read without harm") {
+  for (const OatSample& sample : made_samples()) damage(sample, 60);
+}
+
+TEST_CASE("cut off and bit-flipped OAT files of the corpus are read without harm") {
+  for (const OatSample& sample : corpus_samples()) damage(sample, 20);
+}
+
+TEST_CASE("cut off and bit-flipped DEX files are read without harm") {
+  const std::string whole = read_whole(made_folder() + "/classes1.dex");
+  REQUIRE(read_dex(whole) == 10);
+  std::mt19937 random(4711);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK(read_dex(whole.substr(0, size)) == 0);
+  for (unsigned i = 0; i < 4000; ++i) read_dex(flipped(whole, random, 0, whole.size()));
+}
+
+TEST_CASE("cut off and bit-flipped VDEX files beside an OAT file are read without harm") {
+  const std::string damaged = "/tmp/uprobectl-unit-" + std::to_string(::getpid()) + ".vdex";
+  std::mt19937 random(4711);
+  for (const char* name : {"v131", "v138", "v239"}) {
+    const OatSample sample = made_sample(name);
+    const std::string oat = read_whole(sample.oat);
+    const std::string whole = read_whole(sample.dex.front());
+    for (unsigned i = 0; i < 100; ++i)
+      for (const std::string& bytes :
+           {whole.substr(0, whole.size() * i / 100), flipped(whole, random, 0, whole.size())}) {
+        std::ofstream(damaged, std::ios::binary) << bytes;
+        survives(oat, {damaged});
+      }
+  }
+  std::remove(damaged.c_str());
+}

@@ -1,0 +1,158 @@
+#include "oat_samples.hpp"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <set>
+#include <tuple>
+
+using namespace uprobectl;
+using namespace uprobectl::test;
+
+namespace {
+
+elf::Image open_image(const OatSample& sample) {
+  auto image = elf::Image::open({sample.oat, std::nullopt});
+  REQUIRE(image);
+  return std::move(*image);
+}
+
+art::OatFile read_oat(elf::Image& image) {
+  auto oat = art::OatFile::read(image, {});
+  INFO((oat ? "" : oat.error().message));
+  REQUIRE(oat);
+  return std::move(*oat);
+}
+
+// Offset as text, signature, size as text.
+using Row = std::tuple<std::string, std::string, std::string>;
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 20> text = {};
+  std::snprintf(text.data(), text.size(), "%#llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+} // namespace
+
+TEST_CASE("methods, compiled or not, are read from every layout from OAT 131 to 250") {
+  for (const OatSample& sample : made_samples()) {
+    INFO(sample.oat);
+    std::multiset<Row> expected;
+    for (const auto& row : read_table(sample.list))
+      expected.emplace(row.at(0), row.at(1), row.at(2));
+    REQUIRE(expected.size() == 14);
+
+    auto image = open_image(sample);
+    const auto oat = read_oat(image);
+    CHECK(oat.dex_files().size() == 2);
+    CHECK(oat.has_all_dex_files());
+    std::multiset<Row> found;
+    oat.for_each_class([&](art::Class defined, std::string_view name) {
+      CHECK(oat.class_name(defined) == name);
+      for (const art::Method& method : oat.methods_of(defined)) {
+        CHECK(oat.signature(method).class_name == name);
+        const auto offset = method.compiled ? hex(image.to_image(method.code)->value) : "-";
+        found.emplace(offset, to_string(oat.signature(method)),
+                      std::to_string(oat.code_size(method)));
+      }
+      return true;
+    });
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("an address leads back to the methods whose code it is in") {
+  for (const char* name : {"v131", "v183", "v244"}) {
+    const OatSample sample = made_sample(name);
+    INFO(sample.oat);
+    auto image = open_image(sample);
+    const auto oat = read_oat(image);
+    const auto count = oat.find_class("com.example.Greeter");
+    REQUIRE(count);
+    const auto methods = oat.methods_of(*count);
+    const auto is_count = [&](const art::Method& method) {
+      return oat.signature(method).name == "count";
+    };
+    const auto method = *std::ranges::find_if(methods, is_count);
+    CHECK(method.is_static());
+    CHECK(method.thumb == (std::string_view(name) == "v183"));
+    const std::uint64_t size = oat.code_size(method);
+    const VirtualAddress end{method.code.value + size};
+    REQUIRE(oat.methods_at({end.value - 1}).size() == 1);
+    CHECK(oat.methods_at({end.value - 1}).front().index == method.index);
+    CHECK(oat.methods_at(end).empty());
+    CHECK(oat.methods_at({oat.compiled().front().code.value - 1}).empty());
+    CHECK(oat.methods_at({~std::uint64_t{0}}).empty());
+    // Both constructors have the same code.
+    CHECK(oat.methods_at(oat.compiled().front().code).size() == 2);
+  }
+}
+
+TEST_CASE("a version beyond the known ones needs symbols that agree") {
+  auto image = open_image(made_sample("v250-unconfirmed"));
+  const auto oat = art::OatFile::read(image, {});
+  REQUIRE_FALSE(oat);
+  CHECK(oat.error().kind == ErrorKind::unsupported);
+  CHECK(oat.error().message.starts_with("OAT version 250 is not known (131 to 244 are)"));
+}
+
+TEST_CASE("without its DEX files an OAT file has no methods, and says where they were looked for") {
+  const OatSample sample = made_sample("no-dex");
+  auto image = open_image(sample);
+  const auto oat = read_oat(image);
+  CHECK_FALSE(oat.has_all_dex_files());
+  CHECK(oat.compiled().empty());
+  REQUIRE(oat.dex_files().size() == 2);
+  CHECK(oat.dex_files()[0].location == "/system/app/no-dex.jar");
+  CHECK(oat.dex_files()[1].location == "/system/app/no-dex.jar!classes2.dex");
+  const std::string beside = sample.oat.substr(0, sample.oat.size() - 4) + "jar";
+  CHECK(oat.dex_files()[0].tried.front() == beside);
+  CHECK(oat.dex_files()[0].tried.back() == "/system/app/no-dex.jar");
+
+  // The folder of a system image comes before what is the machine's own.
+  const auto rooted = art::OatFile::read(image, {.files = {}, .root = "/srv/image"});
+  REQUIRE(rooted);
+  const auto& tried = rooted->dex_files()[0].tried;
+  REQUIRE(tried.size() >= 2);
+  CHECK(tried[tried.size() - 2] == "/srv/image/system/app/no-dex.jar");
+}
+
+TEST_CASE("a DEX file with another checksum is not taken") {
+  const OatSample sample = made_sample("no-dex");
+  auto image = open_image(sample);
+  // Made of the same classes, so its DEX files are those that were compiled.
+  const auto right = art::OatFile::read(image, {.files = made_sample("v183").dex, .root = {}});
+  REQUIRE(right);
+  CHECK(right->has_all_dex_files());
+  CHECK(right->compiled().size() == 10);
+
+  const std::string single = made_folder() + "/classes2.dex";
+  const auto half = art::OatFile::read(image, {.files = {single}, .root = {}});
+  REQUIRE(half);
+  REQUIRE(half->dex_files().size() == 2);
+  CHECK_FALSE(half->dex_files()[0].source);
+  CHECK(half->dex_files()[0].tried.front() ==
+        single + " (another DEX file than the one that was compiled)");
+  CHECK(half->dex_files()[1].source == single);
+  CHECK(half->compiled().size() == 4);
+  CHECK_FALSE(half->find_class("com.example.Greeter"));
+  CHECK(half->find_class("com.example.Größe"));
+}
+
+TEST_CASE("values of the store are found by key") {
+  auto image = open_image(made_sample("v170"));
+  const auto oat = read_oat(image);
+  CHECK(oat.version() == 170);
+  CHECK(oat.value("compiler-filter") == "speed-profile");
+  CHECK(oat.value("dex2oat-cmdline") == "--dex-file=v170.jar");
+  CHECK(oat.value("filter").empty());
+}
+
+TEST_CASE("a library is no OAT file") {
+  auto image = elf::Image::open({"/proc/self/exe", std::nullopt});
+  REQUIRE(image);
+  CHECK_FALSE(art::OatFile::is_oat(*image));
+  CHECK(art::OatFile::read(*image, {}).error().kind == ErrorKind::not_found);
+}
