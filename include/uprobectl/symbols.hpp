@@ -173,6 +173,22 @@ struct SymbolAt {
 };
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 
+// What symbol_at() gives, for many addresses of an image: one pass over its tables, 24 bytes of each
+// symbol, then a search. Symbols from outside count as for list_symbols(). The image must outlive
+// it.
+class SymbolFinder {
+public:
+  explicit SymbolFinder(const elf::Image& image);
+
+  std::optional<SymbolAt> at(VirtualAddress address);
+
+private:
+  const elf::Image& image_;
+  SymbolList symbols_;
+  std::vector<std::uint64_t> reach_; // the highest end of each symbol and those before it
+  std::optional<std::vector<elf::Symbol>> stubs_; // of the PLT, found when first asked for
+};
+
 // Up to three names worth suggesting for one that was not found: by edit distance (up to
 // suggestion_limit), raw and demangled base names. Bounded: looks at no more than 200,000 names.
 std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name);

@@ -28,6 +28,7 @@ struct Layout {
   std::vector<Segment> segments;
   std::vector<Note> notes;               // PT_NOTE
   std::optional<DynamicSegment> dynamic; // PT_DYNAMIC
+  std::optional<AddressRange> frame_table; // PT_GNU_EH_FRAME: .eh_frame_hdr
   bool truncated = false;                // a PT_LOAD reaches past the end of the image
 };
 
