@@ -19,6 +19,7 @@ struct Shown {
   ImageOffset image_offset = {};
   Text symbol = {}; // raw
   std::uint64_t symbol_offset = 0;
+  Text demangled = {}; // nothing where it is the same
   Text build_id = {};
 };
 
@@ -36,6 +37,7 @@ Shown shown(const StackFrame& frame) {
   shown.image_offset = place.image_offset;
   shown.symbol = text_of(place.symbol);
   shown.symbol_offset = place.symbol_offset;
+  shown.demangled = text_of(place.demangled);
   shown.build_id = text_of(place.binary->build_id);
   return shown;
 }
@@ -52,6 +54,7 @@ Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   shown.image_offset = place.offset;
   shown.symbol = text_of(name->symbol);
   shown.symbol_offset = name->symbol_offset;
+  shown.demangled = text_of(name->demangled);
   shown.build_id = text_of(place.module->build_id());
   return shown;
 }
@@ -101,6 +104,7 @@ void append_shown(std::string& out, const Shown& frame) {
   append_text(out, "symbol", frame.symbol);
   append_number(out, "symbol_offset", if_known(frame.symbol.has_value(), frame.symbol_offset));
   append_text(out, "build_id", frame.build_id);
+  append_text(out, "demangled", frame.demangled);
 }
 
 // "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"

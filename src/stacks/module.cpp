@@ -16,18 +16,21 @@ Module::Module(std::string path, std::optional<std::string> entry)
     : path_(std::move(path)), entry_(std::move(entry)) {}
 Module::~Module() = default;
 
-Result<std::shared_ptr<Module>> Module::open(const MappedObject& object, FileOffset begin,
-                                             std::uint64_t size, std::optional<std::string> entry,
+Result<std::shared_ptr<Module>> Module::open(const MappedObject& object, std::string path,
+                                             FileOffset begin, std::uint64_t size,
+                                             std::optional<std::string> entry,
                                              const elf::DebugSearch& where) {
   const auto bytes = slice(object.bytes, begin.value, size);
   if (!bytes) return fail(ErrorKind::corrupt, "the image lies outside of the file");
   // By its path an image can find a debug file that names it; inside of another file it has one
   // only if it is an archive's entry.
   const bool has_path = object.file != nullptr && (entry || begin.value == 0);
-  auto image = has_path ? elf::Image::open(object.file, {object.path, entry})
+  auto image = has_path ? elf::Image::open(object.file, {object.file->path(), entry})
                         : elf::Image::parse(*bytes, begin);
+  // An archive with another entry of that name is read here all the same.
+  if (!image && has_path) image = elf::Image::parse(*bytes, begin);
   if (!image) return fail(std::move(image).error());
-  const std::shared_ptr<Module> module(new Module(object.path, std::move(entry)));
+  const std::shared_ptr<Module> module(new Module(std::move(path), std::move(entry)));
   module->begin_ = begin;
   module->owner_ = object.owner;
   module->where_ = where;

@@ -71,13 +71,10 @@ std::shared_ptr<Module> ModuleCache::module_at(const Mapping& mapping, FileOffse
     part = fail(object->second.error());
   auto& module = modules_[{key, part ? part->begin.value : no_image}];
   if (module) return module;
-  if (part) {
-    auto opened = Module::open(*object->second, part->begin, part->size, part->entry, where_);
-    module = opened ? std::move(*opened)
-                    : Module::unreadable(object->second->path, std::move(opened).error());
-  } else {
-    module = Module::unreadable(object->second ? object->second->path : mapping.path, part.error());
-  }
+  auto opened = part ? Module::open(*object->second, mapping.path, part->begin, part->size,
+                                    part->entry, where_)
+                     : Result<std::shared_ptr<Module>>(fail(part.error()));
+  module = opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
   return module;
 }
 

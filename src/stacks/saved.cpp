@@ -19,15 +19,14 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
   if (plain) {
     auto file = std::make_shared<const MappedFile>(std::move(*plain));
     const Bytes bytes = file->bytes();
-    std::string real = file->real_path().value_or(path);
-    return MappedObject{bytes, file, file, std::move(real)};
+    return MappedObject{bytes, file, file};
   }
   const auto zipped = MappedFile::open(path + ".gz");
   if (!zipped) return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
   auto content = gunzip(zipped->bytes(), most_unzipped);
   if (!content) return fail(std::move(content).error().within(path + ".gz"));
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
-  return MappedObject{*owner, owner, nullptr, zipped->real_path().value_or(path + ".gz")};
+  return MappedObject{*owner, owner};
 }
 
 class SavedFiles final : public FileSource {

@@ -33,13 +33,27 @@ private:
     return false;
   }
 
-  // Of a caller the place is that of the call. The kernel's code for the return from a handler was
-  // never called: it may stand at the very begin of its mapping.
+  // Of a caller the place is that of the call, and of a thread that was interrupted in a system call
+  // the instruction for that. What a handler returns to may stand at the very begin of its mapping.
   std::optional<Place> place_of(std::uint64_t pc) {
     moved_back_ = interrupted_ ? 0 : back_to_call(isa());
+    if (interrupted_ && !stack_.frames.empty()) {
+      auto place = space_.find(pc);
+      if (!place || !place->module || !place->module->unwind_data(isa()) ||
+          !place->module->unwind_data(isa())->is_behind_system_call(place->address))
+        return place;
+      moved_back_ = back_to_call(isa());
+    }
     if (auto place = space_.find(pc - moved_back_)) return place;
     moved_back_ = 0;
     return space_.find(pc);
+  }
+
+  // What handlers return to was never called.
+  void stay_at_pc() {
+    Place& place = *stack_.frames.back().place;
+    place.address.value += moved_back_;
+    place.offset.value += moved_back_;
   }
 
   // The frame that the registers tell of.
@@ -58,12 +72,15 @@ private:
   }
 
   bool go_to_caller() {
-    const Place& place = *stack_.frames.back().place;
+    const Place place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
       if (UnwindData* const data = place.module->unwind_data(isa())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
+        if (step.kind == Step::Kind::signal_frame ||
+            (step.kind == Step::Kind::row && step.row.signal_frame))
+          stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
                  finish(why.end, why.address);

@@ -81,16 +81,26 @@ bool UnwindData::add_next_source() {
   }
 }
 
+bool UnwindData::has_code(VirtualAddress at, std::string_view code) const {
+  const auto offset = image_.to_image(at);
+  const auto bytes = offset ? slice(image_.bytes(), offset->value, code.size()) : std::nullopt;
+  return bytes && as_text(*bytes) == code;
+}
+
+bool UnwindData::is_behind_system_call(VirtualAddress pc) const {
+  constexpr std::string_view syscall("\x0f\x05", 2);
+  constexpr std::string_view svc("\x01\x00\x00\xd4", 4);
+  const std::string_view code = isa_ == Isa::x86_64 ? syscall : svc;
+  return has_code({pc.value - code.size()}, code);
+}
+
 // The code that handlers of signals return to. x86-64: mov $15, %rax; syscall, as glibc and bionic
 // have it. arm64: mov x8, #139; svc #0, of the vdso (Linux arch/arm64/kernel/vdso/sigreturn.S),
 // whose call frame information knows of the frame record alone.
 bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
   constexpr std::string_view x86_64_code("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
   constexpr std::string_view arm64_code("\x68\x11\x80\xd2\x01\x00\x00\xd4", 8);
-  const std::string_view code = isa_ == Isa::x86_64 ? x86_64_code : arm64_code;
-  const auto at = image_.to_image(pc);
-  const auto bytes = at ? slice(image_.bytes(), at->value, code.size()) : std::nullopt;
-  return bytes && as_text(*bytes) == code;
+  return has_code(pc, isa_ == Isa::x86_64 ? x86_64_code : arm64_code);
 }
 
 std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {

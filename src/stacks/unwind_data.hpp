@@ -30,6 +30,9 @@ public:
   // `pc`: that of the frame; `address`: inside of the call, or the same. Valid until the next call.
   const Step& step(VirtualAddress pc, VirtualAddress address);
 
+  // Whether the instruction before is the one for system calls.
+  bool is_behind_system_call(VirtualAddress pc) const;
+
 private:
   struct Source {
     std::unique_ptr<FrameFinder> finder;
@@ -37,6 +40,7 @@ private:
   };
   Step find(VirtualAddress pc, VirtualAddress address);
   bool is_signal_trampoline(VirtualAddress pc) const;
+  bool has_code(VirtualAddress at, std::string_view code) const;
   std::optional<Step> find_in(Source& source, VirtualAddress address) const;
   void add_debug_frame(Bytes section, std::shared_ptr<const void> owner);
   bool add_next_source();

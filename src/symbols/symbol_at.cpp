@@ -1,8 +1,6 @@
 #include "symbols/code.hpp"
 #include "symbols/plt.hpp"
 
-#include <algorithm>
-
 namespace uprobectl {
 
 namespace {
@@ -42,56 +40,6 @@ private:
 };
 
 } // namespace
-
-SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image) {
-  if (auto symbols = list_symbols(image, {})) symbols_ = std::move(*symbols);
-  reach_.reserve(symbols_.size());
-  std::uint64_t reach = 0;
-  for (std::size_t i = 0; i < symbols_.size(); ++i) {
-    symbols_.expect(i + 16);
-    const elf::Symbol symbol = symbols_[i];
-    reach = std::max(reach, checked_add(symbol.address.value, symbol.size).value_or(reach));
-    reach_.push_back(reach);
-  }
-}
-
-std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
-  const elf::Segment* const segment = image_.segment_of(address);
-  if (segment == nullptr) return std::nullopt;
-  std::size_t low = 0; // behind the last symbol that begins at or before the address
-  for (std::size_t high = symbols_.size(); low < high;) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (symbols_.address(middle) <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  Closest covering;
-  for (std::size_t i = low; i-- > 0 && reach_[i] > address.value;) {
-    const elf::Symbol symbol = symbols_[i];
-    if (covering.best() && symbol.address < covering.best()->address) break;
-    if (symbol.address >= segment->address && address.value - symbol.address.value < symbol.size)
-      covering.offer(symbol);
-  }
-  if (covering.best())
-    return SymbolAt{*covering.best(), address.value - covering.best()->address.value};
-  if (!stubs_) stubs_ = plt_entries(image_);
-  const auto after = std::ranges::upper_bound(*stubs_, address, {}, &elf::Symbol::address);
-  if (after != stubs_->begin()) {
-    const elf::Symbol& stub = *std::prev(after);
-    if (address.value - stub.address.value < stub.size)
-      return SymbolAt{stub, address.value - stub.address.value};
-  }
-  Closest unsized; // reaches up to the next symbol, whatever that is
-  for (std::size_t i = low; i-- > 0 && symbols_.address(i) >= segment->address;) {
-    const elf::Symbol symbol = symbols_[i];
-    if (symbol.address.value < reach_[low - 1]) break;
-    if (unsized.best() && symbol.address < unsized.best()->address) break;
-    if (symbol.size == 0) unsized.offer(symbol);
-  }
-  if (!unsized.best()) return std::nullopt;
-  return SymbolAt{*unsized.best(), address.value - unsized.best()->address.value};
-}
 
 // One pass over all tables: 3 ms for the 45,000 symbols of libLLVM 14.
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address) {

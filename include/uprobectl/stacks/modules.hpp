@@ -19,7 +19,6 @@ struct MappedObject {
   Bytes bytes;
   std::shared_ptr<const void> owner = {};      // of the bytes
   std::shared_ptr<const MappedFile> file = {}; // where they are those of a file on disk
-  std::string path;                            // absolute where it is known
 };
 
 // The one door to the files behind mappings.
@@ -41,17 +40,18 @@ struct PlaceName {
 class Module {
 public:
   // The image in the object's bytes from `begin` on, `size` of them; `entry`: its name in the
-  // archive, where it has one.
-  static Result<std::shared_ptr<Module>> open(const MappedObject& object, FileOffset begin,
-                                              std::uint64_t size, std::optional<std::string> entry,
+  // archive, where it has one; `path`: the object's name for people.
+  static Result<std::shared_ptr<Module>> open(const MappedObject& object, std::string path,
+                                              FileOffset begin, std::uint64_t size,
+                                              std::optional<std::string> entry,
                                               const elf::DebugSearch& where);
-  // A file that cannot be read: only its name is known, and perhaps where it was linked to.
+  // A file that cannot be read: only its name is known.
   static std::shared_ptr<Module> unreadable(std::string path, Error why);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
   ~Module();
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return path_; } // as the process's maps have it
   const std::optional<std::string>& entry() const { return entry_; }
   FileOffset begin() const { return begin_; }                 // of the image in its file
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
