@@ -173,10 +173,10 @@ struct SymbolAt {
 };
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 
-// Which symbol covers an address, for many addresses of an image: one pass over its tables, 24 bytes
-// of each symbol, then a search. Of several names of one place it gives the first of the first table
-// rather than the one that symbol_at() takes for the best: as unwinders do. The image must outlive
-// it; debug symbols count that have been added before.
+// Which symbol covers an address, for many addresses of an image: one pass over its tables, 24
+// bytes of each symbol, then a search. Of several names of one place it gives the first of the
+// first table rather than the one that symbol_at() takes for the best: as unwinders do. The image
+// must outlive it; debug symbols count that have been added before.
 class SymbolFinder {
 public:
   explicit SymbolFinder(const elf::Image& image);

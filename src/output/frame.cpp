@@ -12,7 +12,8 @@ using Text = std::optional<std::string_view>;
 // A frame, whichever way it was found; views of it.
 struct Shown {
   std::uint64_t pc = 0;
-  Text file = {}; // nothing: where the pc lies is not known
+  Text file = {};                   // nothing: where the pc lies is not known
+  std::string_view shown_file = {}; // as a person has named it
   Text entry = {};
   std::uint64_t begin = 0; // of the image in the file, where no entry tells
   VirtualAddress address = {};
@@ -32,6 +33,7 @@ Shown shown(const StackFrame& frame) {
   if (!frame.place) return shown;
   const ProbePoint& place = *frame.place;
   shown.file = place.binary->real_path;
+  shown.shown_file = place.binary->path.file;
   shown.entry = text_of(place.binary->path.entry);
   shown.address = place.address;
   shown.image_offset = place.image_offset;
@@ -48,6 +50,7 @@ Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   if (name == nullptr) return shown;
   const stacks::Place& place = *frame.place;
   shown.file = place.module->path();
+  shown.shown_file = place.module->path();
   shown.entry = text_of(place.module->entry());
   if (!shown.entry) shown.begin = place.module->begin().value;
   shown.address = place.address;
@@ -110,7 +113,7 @@ void append_shown(std::string& out, const Shown& frame) {
 // "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"
 std::string display(const Shown& frame, const std::string& name) {
   std::string text = name.empty() ? name : name + " ";
-  text += "(" + std::string(file_name_of(*frame.file));
+  text += "(" + std::string(file_name_of(frame.shown_file));
   if (frame.entry) {
     text += "!/" + std::string(*frame.entry);
   } else if (frame.begin != 0) {

@@ -45,7 +45,8 @@ std::optional<Mapping> parse_line(std::string_view line) {
   const auto major = offset ? take_number(line, ':', 16) : std::nullopt;
   const auto minor = major ? take_number(line, ' ', 16) : std::nullopt;
   if (!minor) return std::nullopt;
-  // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's 0.
+  // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's
+  // 0.
   const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_number(line, ' ', 10);
   if (!inode) return std::nullopt;
   if (*inode == 0 && line == "0") line = {};

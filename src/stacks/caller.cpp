@@ -59,8 +59,7 @@ private:
   Value evaluated(const Rule& rule, std::optional<std::uint64_t> first) const {
     const auto extent = expression_at(*step_.section, rule.value);
     if (!extent) return std::unexpected(NoCaller{End::corrupt, 0});
-    const Bytes bytes =
-        step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
+    const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
     const auto result = evaluate(bytes, registers_, memory_, first);
     if (result) return *result;
     const bool corrupt = result.error() == ExpressionFailure::corrupt;

@@ -23,8 +23,10 @@ public:
   std::expected<std::uint64_t, ExpressionFailure> run(std::optional<std::uint64_t> first) {
     if (first) push(*first);
     for (unsigned steps = 0; ok_ && !cursor_.at_end(); ++steps) {
-      if (steps == most_steps) ok_ = false;
-      else one();
+      if (steps == most_steps)
+        ok_ = false;
+      else
+        one();
       if (cursor_.failed()) ok_ = false;
     }
     const std::uint64_t result = pop();
@@ -36,13 +38,20 @@ public:
 private:
   void one() {
     const auto code = static_cast<unsigned>(cursor_.number(1));
-    if (code >= 0x30 && code <= 0x4f) push(code - 0x30); // lit0 …
-    else if (code >= 0x50 && code <= 0x6f) push_register(code - 0x50, 0); // reg0 …: its content
-    else if (code >= 0x70 && code <= 0x8f) push_register(code - 0x70, cursor_.signed_leb()); // breg
-    else if (code >= 0x08 && code <= 0x11) constant(code);
-    else if (code >= 0x12 && code <= 0x17) rearrange(code);
-    else if (code >= 0x19 && code <= 0x2e && code != 0x28) compute(code);
-    else other(code);
+    if (code >= 0x30 && code <= 0x4f)
+      push(code - 0x30); // lit0 …
+    else if (code >= 0x50 && code <= 0x6f)
+      push_register(code - 0x50, 0); // reg0 …: its content
+    else if (code >= 0x70 && code <= 0x8f)
+      push_register(code - 0x70, cursor_.signed_leb()); // breg
+    else if (code >= 0x08 && code <= 0x11)
+      constant(code);
+    else if (code >= 0x12 && code <= 0x17)
+      rearrange(code);
+    else if (code >= 0x19 && code <= 0x2e && code != 0x28)
+      compute(code);
+    else
+      other(code);
   }
 
   void other(unsigned code) {
@@ -94,8 +103,10 @@ private:
     default: { // swap, rot: the first becomes the second or third
       const std::size_t reach = code == 0x16 ? 2 : 3;
       const std::uint64_t top = pop();
-      if (values_.size() < reach - 1) ok_ = false;
-      else values_.insert(values_.end() - static_cast<std::ptrdiff_t>(reach - 1), top);
+      if (values_.size() < reach - 1)
+        ok_ = false;
+      else
+        values_.insert(values_.end() - static_cast<std::ptrdiff_t>(reach - 1), top);
     }
     }
   }
@@ -123,14 +134,18 @@ private:
     case 0x1a:
       return push(left & right);
     case 0x1b: // div, signed
-      if (b == 0 || (b == -1 && left == std::uint64_t{1} << 63)) ok_ = false;
-      else push(static_cast<std::uint64_t>(a / b));
+      if (b == 0 || (b == -1 && left == std::uint64_t{1} << 63))
+        ok_ = false;
+      else
+        push(static_cast<std::uint64_t>(a / b));
       return;
     case 0x1c:
       return push(left - right);
     case 0x1d: // mod, unsigned
-      if (right == 0) ok_ = false;
-      else push(left % right);
+      if (right == 0)
+        ok_ = false;
+      else
+        push(left % right);
       return;
     case 0x1e:
       return push(left * right);
@@ -186,8 +201,10 @@ private:
   }
 
   void push(std::uint64_t value) {
-    if (values_.size() == most_values) ok_ = false;
-    else values_.push_back(value);
+    if (values_.size() == most_values)
+      ok_ = false;
+    else
+      values_.push_back(value);
   }
   std::uint64_t pop() {
     if (values_.empty()) {

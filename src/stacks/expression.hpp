@@ -6,11 +6,12 @@
 namespace uprobectl::stacks {
 
 enum class ExpressionFailure : std::uint8_t {
-  corrupt,    // or of an operation that has no meaning here
-  not_saved,  // reads memory or a register that is not known
+  corrupt,   // or of an operation that has no meaning here
+  not_saved, // reads memory or a register that is not known
 };
 
-// What is left on top. `first`: what the evaluation begins with, the CFA for the rule of a register.
+// What is left on top. `first`: what the evaluation begins with, the CFA for the rule of a
+// register.
 std::expected<std::uint64_t, ExpressionFailure> evaluate(Bytes expression,
                                                          const Registers& registers,
                                                          const Memory& memory,

@@ -49,7 +49,8 @@ private:
   bool is_end_known_;
   std::optional<FrameHeader> header_;
   bool indexed_ = false;
-  std::vector<IndexEntry> index_; // of all FDEs, by begin; made when the table first fails to answer
+  std::vector<IndexEntry>
+      index_; // of all FDEs, by begin; made when the table first fails to answer
 };
 
 } // namespace uprobectl::stacks

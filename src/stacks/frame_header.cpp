@@ -31,10 +31,8 @@ std::optional<FrameHeader> read_frame_header(Bytes bytes, VirtualAddress address
   const auto encoding = static_cast<std::uint8_t>(cursor.number(1));
   const auto frames = read_pointer(cursor, frames_encoding, address.value, address.value);
   if (version != 1 || !frames) return std::nullopt;
-  FrameHeader header{.frames = *frames,
-                     .table = {},
-                     .encoding = encoding,
-                     .address = address.value};
+  FrameHeader header{
+      .frames = *frames, .table = {}, .encoding = encoding, .address = address.value};
   const auto count = read_pointer(cursor, count_encoding, address.value, address.value);
   const auto size = fixed_size(encoding);
   // The linkers write offsets from the table's begin or addresses, and nothing else.

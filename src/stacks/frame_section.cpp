@@ -9,11 +9,11 @@ namespace {
 using elf::DwarfCursor;
 
 std::unexpected<Error> bad(const FrameSection& section, std::uint64_t at, std::string_view what) {
-  return fail(ErrorKind::corrupt,
-              fmt::format("the entry at {:#x} of {} {}", at,
-                          section.kind == FrameSection::Kind::eh_frame ? ".eh_frame"
-                                                                       : ".debug_frame",
-                          what));
+  return fail(
+      ErrorKind::corrupt,
+      fmt::format("the entry at {:#x} of {} {}", at,
+                  section.kind == FrameSection::Kind::eh_frame ? ".eh_frame" : ".debug_frame",
+                  what));
 }
 
 DwarfCursor cursor_over(const FrameSection& section, const Extent& extent) {

@@ -42,7 +42,7 @@ struct Fde {
 // What precedes the content of either.
 struct EntryHead {
   enum class Kind : std::uint8_t { empty, cie, fde };
-  Kind kind = Kind::empty; // empty: a length of 0, the end of what one object file had
+  Kind kind = Kind::empty;  // empty: a length of 0, the end of what one object file had
   std::uint64_t cie_at = 0; // of an FDE
   Extent body;
 };

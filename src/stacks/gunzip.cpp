@@ -34,15 +34,16 @@ private:
     if (stream_.avail_in == 0) {
       const std::size_t some = std::min<std::size_t>(input_.size(), 1U << 30);
       // zlib's type is older than const.
-      stream_.next_in =
-          const_cast<Bytef*>(reinterpret_cast<const Bytef*>(input_.data())); // NOLINT
+      stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(input_.data())); // NOLINT
       stream_.avail_in = static_cast<uInt>(some);
       input_ = input_.subspan(some);
     }
     const int state = ::inflate(&stream_, Z_NO_FLUSH);
     if (state == Z_STREAM_END) {
-      if (stream_.avail_in == 0 && input_.empty()) done_ = true;
-      else ok_ = ::inflateReset(&stream_) == Z_OK; // another member
+      if (stream_.avail_in == 0 && input_.empty())
+        done_ = true;
+      else
+        ok_ = ::inflateReset(&stream_) == Z_OK; // another member
     } else if (state != Z_OK) {
       ok_ = false;
     }

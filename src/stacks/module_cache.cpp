@@ -74,7 +74,8 @@ std::shared_ptr<Module> ModuleCache::module_at(const Mapping& mapping, FileOffse
   auto opened = part ? Module::open(*object->second, mapping.path, part->begin, part->size,
                                     part->entry, where_)
                      : Result<std::shared_ptr<Module>>(fail(part.error()));
-  module = opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
+  module =
+      opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
   return module;
 }
 

@@ -6,9 +6,9 @@ namespace uprobectl::stacks {
 
 namespace {
 
-constexpr std::array<std::string_view, 17> x86_64_names = {
-    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
-    "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip"};
+constexpr std::array<std::string_view, 17> x86_64_names = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi",
+                                                           "rbp", "rsp", "r8",  "r9",  "r10", "r11",
+                                                           "r12", "r13", "r14", "r15", "rip"};
 
 // "x0" to "x30"
 std::optional<std::uint8_t> arm64_number(std::string_view name) {

@@ -140,9 +140,9 @@ private:
     case 0x16: // val_expression
       return expression(number, Rule::Kind::expression);
     case 0x2f: // GNU_negative_offset_extended
-      return set(number, Rule::Kind::saved,
-                 static_cast<std::int64_t>(-static_cast<std::uint64_t>(
-                     factored(cursor_.unsigned_leb()))));
+      return set(
+          number, Rule::Kind::saved,
+          static_cast<std::int64_t>(-static_cast<std::uint64_t>(factored(cursor_.unsigned_leb()))));
     default:
       return false;
     }

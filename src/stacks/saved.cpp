@@ -22,7 +22,8 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
     return MappedObject{bytes, file, file};
   }
   const auto zipped = MappedFile::open(path + ".gz");
-  if (!zipped) return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
+  if (!zipped)
+    return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
   auto content = gunzip(zipped->bytes(), most_unzipped);
   if (!content) return fail(std::move(content).error().within(path + ".gz"));
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));

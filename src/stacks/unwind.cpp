@@ -33,8 +33,9 @@ private:
     return false;
   }
 
-  // Of a caller the place is that of the call, and of a thread that was interrupted in a system call
-  // the instruction for that. What a handler returns to may stand at the very begin of its mapping.
+  // Of a caller the place is that of the call, and of a thread that was interrupted in a system
+  // call the instruction for that. What a handler returns to may stand at the very begin of its
+  // mapping.
   std::optional<Place> place_of(std::uint64_t pc) {
     moved_back_ = interrupted_ ? 0 : back_to_call(isa());
     if (interrupted_ && !stack_.frames.empty()) {
@@ -105,8 +106,7 @@ private:
     }
     const Caller record = by_frame_pointer(registers_, memory_);
     if (isa() == Isa::arm64 && interrupted_ && !is_link_register_stale(place, record) &&
-        plausible(by_link_register()) &&
-        take(by_link_register(), FoundBy::link_register, ignored))
+        plausible(by_link_register()) && take(by_link_register(), FoundBy::link_register, ignored))
       return true;
     return !done_ && plausible(record) && take(record, FoundBy::frame_pointer, ignored);
   }
@@ -166,8 +166,7 @@ private:
     registers_ = *caller;
     const auto new_top = registers_.stack_pointer();
     if (top && new_top && *new_top <= *top) ++without_progress_;
-    if ((pc() == before && top && new_top == top) ||
-        without_progress_ > most_without_progress) {
+    if ((pc() == before && top && new_top == top) || without_progress_ > most_without_progress) {
       done_ = true;
       return finish(End::loop);
     }
@@ -184,8 +183,8 @@ private:
   Stack stack_;
   FoundBy found_by_ = FoundBy::registers;
   std::uint64_t moved_back_ = 0; // from the pc to the place of the frame
-  bool interrupted_ = true; // the frame has called nothing: its pc is where it was
-  bool done_ = false;       // the end has been found, whatever else could be tried
+  bool interrupted_ = true;      // the frame has called nothing: its pc is where it was
+  bool done_ = false;            // the end has been found, whatever else could be tried
   int without_progress_ = 0;
 };
 

@@ -42,10 +42,10 @@ std::optional<FrameFinder> eh_frame_of(const elf::Layout& layout) {
 UnwindData::UnwindData(const elf::Image& image, Isa isa) : image_(image), isa_(isa) {}
 
 void UnwindData::add_debug_frame(Bytes section, std::shared_ptr<const void> owner) {
-  sources_.push_back({std::make_unique<FrameFinder>(
-                          FrameSection{FrameSection::Kind::debug_frame, section, {}},
-                          Extent{0, section.size()}, true),
-                      std::move(owner)});
+  sources_.push_back(
+      {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, section, {}},
+                                     Extent{0, section.size()}, true),
+       std::move(owner)});
 }
 
 // False where there is no further place to look in.

@@ -47,8 +47,8 @@ private:
 
   const elf::Image& image_;
   Isa isa_;
-  std::vector<Source> sources_; // in the order in which they are asked
-  int looked_for_ = 0;          // sources that were looked for so far
+  std::vector<Source> sources_;                   // in the order in which they are asked
+  int looked_for_ = 0;                            // sources that were looked for so far
   std::unordered_map<std::uint64_t, Step> steps_; // by address, and lowest bit: pc is the same
 };
 

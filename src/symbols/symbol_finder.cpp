@@ -38,8 +38,7 @@ elf::Symbol SymbolFinder::read(const SymbolList::Place& place) const {
 std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const elf::Segment* const segment = image_.segment_of(address);
   if (segment == nullptr) return std::nullopt;
-  const auto after =
-      std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
+  const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
   const auto behind = static_cast<std::size_t>(after - places_.begin());
 
   std::optional<elf::Symbol> best;

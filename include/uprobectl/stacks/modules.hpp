@@ -53,7 +53,7 @@ public:
 
   const std::string& path() const { return path_; } // as the process's maps have it
   const std::optional<std::string>& entry() const { return entry_; }
-  FileOffset begin() const { return begin_; }                 // of the image in its file
+  FileOffset begin() const { return begin_; } // of the image in its file
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
@@ -99,8 +99,8 @@ private:
     std::uint64_t size = 0;
     std::optional<std::string> entry;
   };
-  static Result<Part> part_at(const MappedObject& object, const Mapping& mapping,
-                              FileOffset offset, std::span<const Mapping> earlier);
+  static Result<Part> part_at(const MappedObject& object, const Mapping& mapping, FileOffset offset,
+                              std::span<const Mapping> earlier);
 
   elf::DebugSearch where_;
   std::map<FileKey, Result<MappedObject>> objects_;

@@ -7,8 +7,8 @@
 
 namespace uprobectl::stacks {
 
-// "NAME: HEX" lines. unsupported for registers of a machine whose stacks are not unwound; those that
-// are not needed are passed over. `machine`: decides where names do not.
+// "NAME: HEX" lines. unsupported for registers of a machine whose stacks are not unwound; those
+// that are not needed are passed over. `machine`: decides where names do not.
 Result<Registers> parse_registers(std::string_view text, std::optional<elf::Machine> machine);
 
 // Files of a folder by the base name of what is mapped, with ".gz" or without. "[vdso]" may be
