@@ -110,19 +110,20 @@ void append_shown(std::string& out, const Shown& frame) {
   append_text(out, "demangled", frame.demangled);
 }
 
-// "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"
-std::string display(const Shown& frame, const std::string& name) {
-  std::string text = name.empty() ? name : name + " ";
-  text += "(" + std::string(file_name_of(frame.shown_file));
+// "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)", behind the name
+void append_place(std::string& text, const Shown& frame) {
+  text += text.empty() ? "(" : " (";
+  text += file_name_of(frame.shown_file);
   if (frame.entry) {
-    text += "!/" + std::string(*frame.entry);
+    text += "!/";
+    text += *frame.entry;
   } else if (frame.begin != 0) {
-    text += "@";
+    text += '@';
     append_hex(text, frame.begin);
   }
-  text += "+";
+  text += '+';
   append_hex(text, frame.address.value);
-  return text + ")";
+  text += ')';
 }
 
 // What lies in no file that is known.
@@ -157,19 +158,27 @@ void append_json_frame(std::string& out, const stacks::Frame& frame) {
 
 std::string display_frame(const StackFrame& frame) {
   if (!frame.place) return display_bare(frame.pc, frame.module);
-  return display(shown(frame), frame.place->symbol ? display_name(*frame.place) : std::string());
+  std::string text = frame.place->symbol ? display_name(*frame.place) : std::string();
+  append_place(text, shown(frame));
+  return text;
 }
 
 std::string display_frame(const stacks::Frame& frame) {
   const auto name = name_of(frame);
   if (name == nullptr)
     return display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-  std::string text = name->demangled ? *name->demangled : name->symbol.value_or("");
+  std::string text;
+  text.reserve(128);
+  if (name->demangled)
+    text = *name->demangled;
+  else if (name->symbol)
+    text = *name->symbol;
   if (name->symbol_offset != 0) {
-    text += "+";
+    text += '+';
     append_hex(text, name->symbol_offset);
   }
-  return display(shown(frame, name.get()), text);
+  append_place(text, shown(frame, name.get()));
+  return text;
 }
 
 } // namespace uprobectl

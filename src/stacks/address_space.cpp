@@ -46,17 +46,25 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
 }
 
 std::optional<Place> AddressSpace::find(std::uint64_t pc) {
-  const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
-  if (after == mappings_.begin()) return std::nullopt;
-  const auto number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
+  const auto has = [&](std::size_t number) {
+    return pc >= mappings_[number].start && pc < mappings_[number].end;
+  };
+  std::size_t number = last_;
+  if (number >= mappings_.size() || !has(number)) {
+    const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
+    if (after == mappings_.begin()) return std::nullopt;
+    number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
+    if (!has(number)) return std::nullopt;
+    last_ = number;
+  }
   const Mapping& mapping = mappings_[number];
-  if (pc >= mapping.end || !mapping.executable) return std::nullopt;
+  if (!mapping.executable) return std::nullopt;
   Place place;
   place.mapping = mapping.path;
   if (is_of_no_file(mapping)) return place;
   const FileOffset offset{pc - mapping.start + mapping.offset.value};
-  std::shared_ptr<Module>& module = modules_[number];
-  if (!module)
+  Module*& module = modules_[number];
+  if (module == nullptr)
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
   place.module = module;
   place.offset = {offset.value - module->begin().value};

@@ -20,9 +20,9 @@ public:
       : step_(step), registers_(registers), memory_(memory) {}
 
   Value cfa() const {
-    const Rule& rule = step_.row.cfa;
+    const Rule& rule = step_.cfa;
     if (rule.kind == Rule::Kind::expression) return evaluated(rule, std::nullopt);
-    const auto base = registers_.get(step_.row.cfa_register);
+    const auto base = registers_.get(step_.cfa_register);
     // A frame that was found by its frame pointer may not know its stack pointer.
     if (!base) return std::unexpected(NoCaller{});
     return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
@@ -74,37 +74,43 @@ private:
 
 } // namespace
 
-Caller by_row(const Step& step, const Registers& registers, const Memory& memory,
-              bool interrupted) {
-  const Row& row = step.row;
+std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
+                               bool interrupted) {
   const RegisterRoles roles = roles_of(registers.isa());
   const RowReader reader(step, registers, memory);
   const auto cfa = reader.cfa();
-  if (!cfa) return std::unexpected(cfa.error());
-
-  Registers caller = registers;
-  caller.set(roles.stack_pointer, *cfa);
-  for (std::size_t number = 0; number < Registers::count; ++number) {
-    const Rule& rule = row.rules[number];
-    if (rule.kind == Rule::Kind::unspecified || rule.kind == Rule::Kind::same) continue;
-    caller.forget(number);
-    if (rule.kind == Rule::Kind::undefined) continue;
-    if (const auto value = reader.value(rule, *cfa))
-      caller.set(number, *value);
-    else if (number == row.return_register)
-      return std::unexpected(value.error());
-  }
-  const Rule& back = row.rules[row.return_register];
-  if (back.kind == Rule::Kind::undefined) return std::unexpected(NoCaller{End::outermost, 0});
+  if (!cfa) return cfa.error();
+  if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
   // Not saved: of arm64 still in the link register, which a call would have overwritten.
-  const bool is_kept = back.kind == Rule::Kind::unspecified || back.kind == Rule::Kind::same;
-  const bool may_be_kept = row.return_register == arm64_link_register && interrupted;
-  if (is_kept && !(registers.isa() == Isa::arm64 && may_be_kept))
-    return std::unexpected(NoCaller{End::corrupt, 0});
-  const auto pc = caller.get(row.return_register);
-  if (!pc) return std::unexpected(NoCaller{End::corrupt, 0});
-  caller.set(roles.pc, *pc);
-  return caller;
+  const bool is_kept =
+      step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same;
+  const bool may_be_kept =
+      registers.isa() == Isa::arm64 && interrupted && step.return_register == arm64_link_register;
+  if (is_kept && !may_be_kept) return NoCaller{End::corrupt, 0};
+
+  // All are read before any is written: they may depend on each other.
+  std::array<std::uint64_t, Registers::count> values;
+  std::uint64_t known = 0; // a bit for each
+  for (std::size_t i = 0; i < step.told.size(); ++i) {
+    const Step::Told& told = step.told[i];
+    if (told.rule.kind == Rule::Kind::undefined || told.rule.kind == Rule::Kind::same) continue;
+    const auto value = reader.value(told.rule, *cfa);
+    if (!value && told.number == step.return_register) return value.error();
+    if (!value) continue;
+    values[i] = *value;
+    known |= std::uint64_t{1} << i;
+  }
+  registers.set(roles.stack_pointer, *cfa);
+  for (std::size_t i = 0; i < step.told.size(); ++i) {
+    if (step.told[i].rule.kind == Rule::Kind::same) continue;
+    if ((known >> i & 1U) != 0)
+      registers.set(step.told[i].number, values[i]);
+    else
+      registers.forget(step.told[i].number);
+  }
+  const auto pc = registers.get(step.return_register);
+  registers.set(roles.pc, pc.value_or(0));
+  return std::nullopt;
 }
 
 namespace {

@@ -15,8 +15,10 @@ struct NoCaller {
 // The registers as the caller has them, the pc as it was saved.
 using Caller = std::expected<Registers, NoCaller>;
 
+// Makes the registers those of the caller; leaves them as they are where there is none.
 // interrupted: the frame has called nothing, so its link register is its own.
-Caller by_row(const Step& step, const Registers& registers, const Memory& memory, bool interrupted);
+std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
+                               bool interrupted);
 
 // By what the kernel saved for a signal's handler; the stack pointer is where that had it when it
 // was entered.

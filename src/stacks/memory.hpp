@@ -17,8 +17,11 @@ public:
       if (address < piece.address) continue;
       const auto bytes = slice(piece.bytes, address - piece.address, size);
       if (!bytes) continue;
-      std::uint64_t value = 0;
-      std::memcpy(&value, bytes->data(), size); // every supported host is little-endian
+      std::uint64_t value = 0;  // every supported host is little-endian
+      if (size == sizeof value) // mostly, and then it is one instruction
+        std::memcpy(&value, bytes->data(), sizeof value);
+      else
+        std::memcpy(&value, bytes->data(), size);
       return value;
     }
     return std::nullopt;

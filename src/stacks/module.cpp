@@ -10,13 +10,19 @@ namespace {
 // Stacks come from the same places again and again.
 constexpr std::size_t most_names = 16384;
 
+std::optional<Isa> isa_of(const elf::Machine& machine) {
+  if (machine == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little}) return Isa::x86_64;
+  if (machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
+  return std::nullopt;
+}
+
 } // namespace
 
 Module::Module(std::string path, std::optional<std::string> entry)
     : path_(std::move(path)), entry_(std::move(entry)) {}
 Module::~Module() = default;
 
-Result<std::shared_ptr<Module>> Module::open(const MappedObject& object, std::string path,
+Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::string path,
                                              FileOffset begin, std::uint64_t size,
                                              std::optional<std::string> entry,
                                              const elf::DebugSearch& where) {
@@ -30,28 +36,20 @@ Result<std::shared_ptr<Module>> Module::open(const MappedObject& object, std::st
   // An archive with another entry of that name is read here all the same.
   if (!image && has_path) image = elf::Image::parse(*bytes, begin);
   if (!image) return fail(std::move(image).error());
-  const std::shared_ptr<Module> module(new Module(std::move(path), std::move(entry)));
+  std::unique_ptr<Module> module(new Module(std::move(path), std::move(entry)));
   module->begin_ = begin;
   module->owner_ = object.owner;
   module->where_ = where;
   module->build_id_ = image->build_id();
+  module->isa_ = isa_of(image->machine());
   module->image_ = std::move(*image);
   return module;
 }
 
-std::shared_ptr<Module> Module::unreadable(std::string path, Error why) {
-  const std::shared_ptr<Module> module(new Module(std::move(path), std::nullopt));
+std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {
+  std::unique_ptr<Module> module(new Module(std::move(path), std::nullopt));
   module->error_ = std::move(why);
   return module;
-}
-
-std::optional<Isa> Module::isa() const {
-  if (!image_) return std::nullopt;
-  if (image_->machine() == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little})
-    return Isa::x86_64;
-  if (image_->machine() == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little})
-    return Isa::arm64;
-  return std::nullopt;
 }
 
 std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
@@ -77,7 +75,7 @@ std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
 }
 
 UnwindData* Module::unwind_data(Isa isa) {
-  if (this->isa() != isa) return nullptr;
+  if (isa_ != isa) return nullptr;
   if (!unwind_data_) unwind_data_ = std::make_unique<UnwindData>(*image_, isa);
   return unwind_data_.get();
 }

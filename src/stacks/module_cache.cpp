@@ -56,9 +56,8 @@ Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const
   return fail(ErrorKind::not_elf, "no ELF file is mapped there");
 }
 
-std::shared_ptr<Module> ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
-                                               std::span<const Mapping> earlier,
-                                               FileSource& files) {
+Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
+                               std::span<const Mapping> earlier, FileSource& files) {
   const FileKey key{mapping.identity, mapping.path};
   auto object = objects_.find(key);
   if (object == objects_.end()) object = objects_.emplace(key, files.open(mapping)).first;
@@ -70,13 +69,13 @@ std::shared_ptr<Module> ModuleCache::module_at(const Mapping& mapping, FileOffse
   else
     part = fail(object->second.error());
   auto& module = modules_[{key, part ? part->begin.value : no_image}];
-  if (module) return module;
+  if (module) return module.get();
   auto opened = part ? Module::open(*object->second, mapping.path, part->begin, part->size,
                                     part->entry, where_)
-                     : Result<std::shared_ptr<Module>>(fail(part.error()));
+                     : Result<std::unique_ptr<Module>>(fail(part.error()));
   module =
       opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
-  return module;
+  return module.get();
 }
 
 } // namespace uprobectl::stacks

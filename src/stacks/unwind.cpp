@@ -1,6 +1,8 @@
 #include "stacks/caller.hpp"
 #include "uprobectl/stacks.hpp"
 
+#include <algorithm>
+
 namespace uprobectl::stacks {
 
 namespace {
@@ -15,7 +17,9 @@ public:
             const UnwindLimits& limits)
       : space_(space), limits_(limits), registers_(registers), code_mask_(space.code_mask(isa())),
         // The top byte of an arm64 address is a tag.
-        memory_(memory, isa() == Isa::arm64 ? ~std::uint64_t{0} >> 8 : ~std::uint64_t{0}) {}
+        memory_(memory, isa() == Isa::arm64 ? ~std::uint64_t{0} >> 8 : ~std::uint64_t{0}) {
+    stack_.frames.reserve(std::min<std::size_t>(limits.most_frames, 64));
+  }
 
   Stack run() {
     while (enter_frame() && go_to_caller()) {
@@ -73,23 +77,18 @@ private:
   }
 
   bool go_to_caller() {
-    const Place place = *stack_.frames.back().place;
+    const Place& place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
       if (UnwindData* const data = place.module->unwind_data(isa())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
-        if (step.kind == Step::Kind::signal_frame ||
-            (step.kind == Step::Kind::row && step.row.signal_frame))
-          stay_at_pc();
+        if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
-                 finish(why.end, why.address);
+                 (!done_ && finish(why.end, why.address));
         if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
-        if (step.kind == Step::Kind::row &&
-            take(by_row(step, registers_, memory_, interrupted_),
-                 step.row.signal_frame ? FoundBy::signal_frame : FoundBy::frame_data, why))
-          return true;
+        if (step.kind == Step::Kind::row && take_row(step, why)) return true;
       }
     }
     if (done_ || why.end == End::outermost || why.end == End::stack_too_short)
@@ -155,7 +154,16 @@ private:
     return caller && space_.find((caller->pc().value_or(0) & code_mask_) - 1).has_value();
   }
 
-  // The caller becomes the frame, unless there is none, or the stack goes round.
+  bool take_row(const Step& step, NoCaller& why) {
+    const std::uint64_t before = pc();
+    const auto top = registers_.stack_pointer();
+    if (const auto missing = by_row(step, registers_, memory_, interrupted_)) {
+      why = *missing;
+      return false;
+    }
+    return advance(before, top, step.signal_frame ? FoundBy::signal_frame : FoundBy::frame_data);
+  }
+
   bool take(const Caller& caller, FoundBy found_by, NoCaller& why) {
     if (!caller) {
       why = caller.error();
@@ -164,6 +172,11 @@ private:
     const std::uint64_t before = pc();
     const auto top = registers_.stack_pointer();
     registers_ = *caller;
+    return advance(before, top, found_by);
+  }
+
+  // The caller, which the registers tell of now, is the next frame unless the stack goes round.
+  bool advance(std::uint64_t before, std::optional<std::uint64_t> top, FoundBy found_by) {
     const auto new_top = registers_.stack_pointer();
     if (top && new_top && *new_top <= *top) ++without_progress_;
     if ((pc() == before && top && new_top == top) || without_progress_ > most_without_progress) {

@@ -7,7 +7,7 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// Some 1.2 MB of rows; a program that calls from more places has them read again.
+// A power of two. Some 600 KB where all are filled; what calls from more places is read again.
 constexpr std::size_t most_steps = 4096;
 
 // The segment's bytes as a section that begins where the segment does, and where the frames of
@@ -109,7 +109,15 @@ std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) 
   Step step;
   const auto row = row_at(source.finder->section(), entry->cie, entry->fde, address.value);
   step.kind = row ? Step::Kind::row : Step::Kind::corrupt;
-  if (row) step.row = *row;
+  if (!row) return step;
+  step.cfa = row->cfa;
+  step.cfa_register = row->cfa_register;
+  step.return_register = row->return_register;
+  step.signal_frame = row->signal_frame;
+  step.back = row->rules[row->return_register];
+  for (std::uint8_t number = 0; number < Registers::count; ++number)
+    if (row->rules[number].kind != Rule::Kind::unspecified)
+      step.told.push_back({number, row->rules[number]});
   step.section = &source.finder->section();
   return step;
 }
@@ -131,11 +139,11 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 }
 
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
-  const std::uint64_t key = address.value << 1 | (pc == address ? 1U : 0U);
-  const auto known = steps_.find(key);
-  if (known != steps_.end()) return known->second;
-  if (steps_.size() >= most_steps) steps_.clear();
-  return steps_.emplace(key, find(pc, address)).first->second;
+  if (steps_.empty()) steps_.resize(most_steps);
+  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_steps];
+  if (!here.step || here.pc != pc.value || here.address != address.value)
+    here = {pc.value, address.value, std::make_unique<const Step>(find(pc, address))};
+  return *here.step;
 }
 
 } // namespace uprobectl::stacks

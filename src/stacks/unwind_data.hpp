@@ -5,8 +5,6 @@
 #include "stacks/row.hpp"
 #include "uprobectl/elf.hpp"
 
-#include <unordered_map>
-
 namespace uprobectl::stacks {
 
 // What is to be done at an address.
@@ -17,9 +15,20 @@ struct Step {
     row,         //
     signal_frame // the kernel's frame lies at the stack pointer
   };
+  // A register that is not as in the callee, or for which it is said that it is.
+  struct Told {
+    std::uint8_t number = 0;
+    Rule rule;
+  };
+
   Kind kind = Kind::nothing;
-  Row row;
-  const FrameSection* section = nullptr; // of the row's expressions
+  Rule cfa;
+  std::uint8_t cfa_register = 0;
+  std::uint8_t return_register = 0;
+  bool signal_frame = false;
+  Rule back; // of the return register
+  std::vector<Told> told;
+  const FrameSection* section = nullptr; // of the expressions
 };
 
 class UnwindData {
@@ -28,6 +37,7 @@ public:
   UnwindData(const elf::Image& image, Isa isa);
 
   // `pc`: that of the frame; `address`: inside of the call, or the same. Valid until the next call.
+  // What was asked before costs some nanoseconds.
   const Step& step(VirtualAddress pc, VirtualAddress address);
 
   // Whether the instruction before is the one for system calls.
@@ -47,9 +57,14 @@ private:
 
   const elf::Image& image_;
   Isa isa_;
-  std::vector<Source> sources_;                   // in the order in which they are asked
-  int looked_for_ = 0;                            // sources that were looked for so far
-  std::unordered_map<std::uint64_t, Step> steps_; // by address, and lowest bit: pc is the same
+  std::vector<Source> sources_; // in the order in which they are asked
+  int looked_for_ = 0;          // sources that were looked for so far
+  struct Remembered {
+    std::uint64_t pc = 0;
+    std::uint64_t address = 0;
+    std::unique_ptr<const Step> step; // null: nothing yet
+  };
+  std::vector<Remembered> steps_; // each at its place of most_steps, the last one of that place
 };
 
 } // namespace uprobectl::stacks

@@ -8,6 +8,7 @@ libunwindstack has told. Prints TAP."""
 
 import gzip
 import json
+import lzma
 import os
 import re
 import shutil
@@ -190,6 +191,27 @@ def short_stack(tap, uprobectl, program, root):
     tap.check("a stack longer than what was saved ends with what is missing", problems)
 
 
+def embedded_debug_frame(tap, uprobectl, program, root):
+    """.debug_frame in .gnu_debugdata alone."""
+    folder = root / "embedded"
+    take(program, "debug-frame", folder)
+    parts = [root / name for name in ("debug", "debug.xz", "without", "with")]
+    for step in (["objcopy", "--only-keep-debug", "-R", ".debug_info", "-R", ".debug_str", program, parts[0]],
+                 ["objcopy", "--strip-debug", program, parts[2]]):
+        run(*map(str, step), check=True)
+    parts[1].write_bytes(lzma.compress(parts[0].read_bytes()))
+    replaced(folder, program.name, parts[2].read_bytes())
+    names = dict(BLIND)["debug-frame"]
+    lost = own_names(unwind(uprobectl, folder)[0], program)
+    run("objcopy", "--add-section", f".gnu_debugdata={parts[1]}", str(parts[2]), str(parts[3]), check=True)
+    replaced(folder, program.name, parts[3].read_bytes())
+    frames, _ = unwind(uprobectl, folder)
+    problems = compare(frames, None, folder, program, names)
+    if lost[:3] == names[:3]:
+        problems.append("without .debug_frame the frames are the same")
+    tap.check(".debug_frame in .gnu_debugdata is used", problems)
+
+
 def replaced(folder, name, data):
     (folder / name).unlink()
     (folder / name).write_bytes(data)
@@ -320,6 +342,7 @@ def main():
             scenes(tap, uprobectl, pair[1], program, folder)
             if number == 0:
                 short_stack(tap, uprobectl, program, folder)
+                embedded_debug_frame(tap, uprobectl, program, folder)
                 variations(tap, uprobectl, program, folder)
     corpus(tap, uprobectl)
     tap.done()

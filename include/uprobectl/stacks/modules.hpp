@@ -41,12 +41,12 @@ class Module {
 public:
   // The image in the object's bytes from `begin` on, `size` of them; `entry`: its name in the
   // archive, where it has one; `path`: the object's name for people.
-  static Result<std::shared_ptr<Module>> open(const MappedObject& object, std::string path,
+  static Result<std::unique_ptr<Module>> open(const MappedObject& object, std::string path,
                                               FileOffset begin, std::uint64_t size,
                                               std::optional<std::string> entry,
                                               const elf::DebugSearch& where);
   // A file that cannot be read: only its name is known.
-  static std::shared_ptr<Module> unreadable(std::string path, Error why);
+  static std::unique_ptr<Module> unreadable(std::string path, Error why);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
   ~Module();
@@ -57,7 +57,7 @@ public:
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
-  std::optional<Isa> isa() const; // nothing for machines whose stacks are not unwound
+  std::optional<Isa> isa() const { return isa_; } // nothing: its stacks are not unwound
 
   // Symbols are the image's own or, where it has no .symtab, also those of .gnu_debugdata and of a
   // debug file. The answer stays valid, however many others are asked for.
@@ -75,6 +75,7 @@ private:
   elf::DebugSearch where_;
   std::optional<elf::Image> image_;
   std::optional<Error> error_;
+  std::optional<Isa> isa_;
   std::optional<std::string> build_id_;
   std::unique_ptr<SymbolFinder> symbols_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const PlaceName>> names_; // by address
@@ -88,9 +89,9 @@ public:
 
   // The module that the byte of the mapped file belongs to. `earlier`: mappings of the process
   // before this one, which tell where an image begins in a file that is neither ELF nor a readable
-  // archive.
-  std::shared_ptr<Module> module_at(const Mapping& mapping, FileOffset offset,
-                                    std::span<const Mapping> earlier, FileSource& files);
+  // archive. Valid as long as the cache.
+  Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
+                    FileSource& files);
 
 private:
   using FileKey = std::pair<FileIdentity, std::string>;
@@ -104,15 +105,15 @@ private:
 
   elf::DebugSearch where_;
   std::map<FileKey, Result<MappedObject>> objects_;
-  std::map<std::pair<FileKey, std::uint64_t>, std::shared_ptr<Module>> modules_; // and begin
+  std::map<std::pair<FileKey, std::uint64_t>, std::unique_ptr<Module>> modules_; // and begin
 };
 
-// A run-time address in what a process maps.
+// A run-time address in what a process maps. Valid as long as the address space and its cache.
 struct Place {
-  std::shared_ptr<Module> module; // null: the mapping is of no file
-  VirtualAddress address;         // ELF, in the module
-  ImageOffset offset;             // in its image
-  std::string_view mapping;       // as the process's maps name it: "[anon:dalvik-jit-code-cache]"
+  Module* module = nullptr; // null: the mapping is of no file
+  VirtualAddress address;   // ELF, in the module
+  ImageOffset offset;       // in its image
+  std::string_view mapping; // as the process's maps name it: "[anon:dalvik-jit-code-cache]"
 };
 
 // What one process maps executable. Cache and files must outlive it.
@@ -121,15 +122,16 @@ public:
   // `mappings`: all of them, as parse_all_maps() gives them.
   AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, FileSource& files);
 
-  // Nothing where nothing executable is mapped. Valid as long as the address space.
+  // Nothing where nothing executable is mapped.
   std::optional<Place> find(std::uint64_t pc);
   // The bits of a code address that say where it is: of arm64 those above may be a signature
   // (pointer authentication) or a tag. Derived from how high anything is mapped.
   std::uint64_t code_mask(Isa isa) const;
 
 private:
-  std::vector<Mapping> mappings_;                // by start
-  std::vector<std::shared_ptr<Module>> modules_; // of each, once it has been asked for
+  std::vector<Mapping> mappings_; // by start
+  std::vector<Module*> modules_;  // of each, once it has been asked for
+  std::size_t last_ = 0;          // the one that was found last: mostly it is the next, too
   ModuleCache& cache_;
   FileSource& files_;
 };
