@@ -9,6 +9,7 @@
 #include "uprobectl/events/histogram.hpp"
 #include "uprobectl/inventory.hpp"
 #include "uprobectl/resolve.hpp"
+#include "uprobectl/stacks.hpp"
 
 #include <chrono>
 #include <functional>
@@ -99,6 +100,14 @@ struct StackFrame {
 // "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address.
 std::string display_frame(const StackFrame& frame);
 
+// A frame that was unwound.
+struct FrameRecord {
+  std::uint64_t index = 0; // 0: where the thread was
+  const stacks::Frame* frame = nullptr;
+};
+// The same form.
+std::string display_frame(const stacks::Frame& frame);
+
 // How often a probe was hit, or one process hit it.
 struct CountRecord {
   const ProbePoint* point = nullptr;
@@ -182,6 +191,7 @@ public:
   virtual void event(const Event& event) = 0;
   virtual void count(const CountRecord& record) = 0;
   virtual void histogram(const HistogramRecord& record) = 0;
+  virtual void frame(const FrameRecord& record) = 0;
   virtual void settle() = 0; // rows that wait to be aligned with later ones are written
   virtual void probe(const ProbeRecord& record) = 0;
   virtual void map_entry(const MapEntryRecord& record) = 0;

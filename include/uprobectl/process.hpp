@@ -8,7 +8,7 @@
 
 namespace uprobectl {
 
-// One line of /proc/PID/maps that has a file behind it.
+// One line of /proc/PID/maps.
 struct Mapping {
   std::uint64_t start = 0; // run-time addresses, [start, end)
   std::uint64_t end = 0;
@@ -16,12 +16,15 @@ struct Mapping {
   bool executable = false;
   FileIdentity
       identity;     // device as the kernel prints it; may differ from st_dev on overlayfs, btrfs
-  std::string path; // as the kernel prints it, without " (deleted)"
+  std::string path; // as the kernel prints it, without " (deleted)"; "[stack]", empty, … for those
+                    // of no file
   bool deleted = false;
 };
 
 // Takes the text of a maps file; lines that are no file mapping are left out.
 std::vector<Mapping> parse_maps(std::string_view text);
+// The same with the mappings of no file, and those whose inode is not told.
+std::vector<Mapping> parse_all_maps(std::string_view text);
 
 // not_found if the process does not exist, not_permitted if its maps may not be read.
 Result<std::vector<Mapping>> mappings_of(pid_t pid);

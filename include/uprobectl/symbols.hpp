@@ -173,6 +173,27 @@ struct SymbolAt {
 };
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 
+// Which symbol covers an address, for many addresses of an image: one pass over its tables, 24
+// bytes of each symbol, then a search. Of several names of one place it gives the first of the
+// first table rather than the one that symbol_at() takes for the best: as unwinders do. The image
+// must outlive it; debug symbols count that have been added before.
+class SymbolFinder {
+public:
+  explicit SymbolFinder(const elf::Image& image);
+
+  std::optional<SymbolAt> at(VirtualAddress address);
+
+private:
+  elf::Symbol read(const SymbolList::Place& place) const;
+  std::optional<elf::Symbol> stub_at(VirtualAddress address);
+
+  const elf::Image& image_;
+  std::vector<elf::SymbolTable> tables_;
+  std::vector<SymbolList::Place> places_; // of code, by address
+  std::vector<std::uint64_t> reach_;      // the highest end of each symbol and those before it
+  std::optional<std::vector<elf::Symbol>> stubs_; // of the PLT, by address; found when asked for
+};
+
 // Up to three names worth suggesting for one that was not found: by edit distance (up to
 // suggestion_limit), raw and demangled base names. Bounded: looks at no more than 200,000 names.
 std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name);

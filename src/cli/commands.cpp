@@ -26,6 +26,7 @@ constexpr std::array all_commands = {
     Command{"list-probes", "list-probes", "who probes this machine now", run_list_probes},
     Command{"doctor", "doctor", "what this kernel and this user can do, and what to change",
             run_doctor},
+    Command{"debug-unwind", "debug-unwind DIR", "unwind a saved stack offline", run_debug_unwind},
 };
 
 // The position of the subcommand: the first argument that is neither an option nor the value of

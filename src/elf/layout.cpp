@@ -122,6 +122,8 @@ Result<Layout> read_layout(Bytes image) {
                               header->alignment == 8 ? std::uint64_t{8} : std::uint64_t{4}});
     if (header->type == raw::PT_DYNAMIC && header->file_size > 0)
       layout.dynamic = DynamicSegment{{header->address}, header->file_size};
+    if (header->type == raw::PT_GNU_EH_FRAME)
+      layout.frame_table = AddressRange{{header->address}, header->file_size};
   }
   return layout;
 }

@@ -26,9 +26,10 @@ struct Layout {
   Machine machine;
   FileHeader header;
   std::vector<Segment> segments;
-  std::vector<Note> notes;               // PT_NOTE
-  std::optional<DynamicSegment> dynamic; // PT_DYNAMIC
-  bool truncated = false;                // a PT_LOAD reaches past the end of the image
+  std::vector<Note> notes;                 // PT_NOTE
+  std::optional<DynamicSegment> dynamic;   // PT_DYNAMIC
+  std::optional<AddressRange> frame_table; // PT_GNU_EH_FRAME: .eh_frame_hdr
+  bool truncated = false;                  // a PT_LOAD reaches past the end of the image
 };
 
 Result<Layout> read_layout(Bytes image);

@@ -32,6 +32,7 @@ public:
   void library(const LibraryRecord&) override {}
   void drift(const DriftRecord&) override {}
   void installed_probe(const InstalledProbe&) override {}
+  void frame(const FrameRecord&) override {}
   void pinned(const Pin&) override {}
   void check(const Check&) override {}
   void map_entry(const MapEntryRecord&) override {}

@@ -7,13 +7,73 @@ namespace uprobectl {
 
 namespace {
 
+using Text = std::optional<std::string_view>;
+
+// A frame, whichever way it was found; views of it.
+struct Shown {
+  std::uint64_t pc = 0;
+  Text file = {};                   // nothing: where the pc lies is not known
+  std::string_view shown_file = {}; // as a person has named it
+  Text entry = {};
+  std::uint64_t begin = 0; // of the image in the file, where no entry tells
+  VirtualAddress address = {};
+  ImageOffset image_offset = {};
+  Text symbol = {}; // raw
+  std::uint64_t symbol_offset = 0;
+  Text demangled = {}; // nothing where it is the same
+  Text build_id = {};
+};
+
+Text text_of(const std::optional<std::string>& value) {
+  return value ? Text(*value) : std::nullopt;
+}
+
+Shown shown(const StackFrame& frame) {
+  Shown shown{.pc = frame.pc};
+  if (!frame.place) return shown;
+  const ProbePoint& place = *frame.place;
+  shown.file = place.binary->real_path;
+  shown.shown_file = place.binary->path.file;
+  shown.entry = text_of(place.binary->path.entry);
+  shown.address = place.address;
+  shown.image_offset = place.image_offset;
+  shown.symbol = text_of(place.symbol);
+  shown.symbol_offset = place.symbol_offset;
+  shown.demangled = text_of(place.demangled);
+  shown.build_id = text_of(place.binary->build_id);
+  return shown;
+}
+
+// name: of the frame's place; what is shown is a view of it.
+Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
+  Shown shown{.pc = frame.pc};
+  if (name == nullptr) return shown;
+  const stacks::Place& place = *frame.place;
+  shown.file = place.module->path();
+  shown.shown_file = place.module->path();
+  shown.entry = text_of(place.module->entry());
+  if (!shown.entry) shown.begin = place.module->begin().value;
+  shown.address = place.address;
+  shown.image_offset = place.offset;
+  shown.symbol = text_of(name->symbol);
+  shown.symbol_offset = name->symbol_offset;
+  shown.demangled = text_of(name->demangled);
+  shown.build_id = text_of(place.module->build_id());
+  return shown;
+}
+
+std::shared_ptr<const stacks::PlaceName> name_of(const stacks::Frame& frame) {
+  const bool known = frame.place && frame.place->module;
+  return known ? frame.place->module->name(frame.place->address) : nullptr;
+}
+
 void append_key(std::string& out, std::string_view key) {
   out += ",\"";
   out += key;
   out += "\":";
 }
 
-void append_text(std::string& out, std::string_view key, const std::optional<std::string>& value) {
+void append_text(std::string& out, std::string_view key, const Text& value) {
   append_key(out, key);
   if (!value) {
     out += "null";
@@ -35,20 +95,43 @@ void append_number(std::string& out, std::string_view key, std::optional<std::ui
   out += '"';
 }
 
-void append_frame(std::string& out, const StackFrame& frame) {
-  const ProbePoint* const place = frame.place ? &*frame.place : nullptr;
-  const bool named = place != nullptr && place->symbol;
-  const auto text = [](std::string value) { return std::optional(std::move(value)); };
+void append_shown(std::string& out, const Shown& frame) {
+  const auto if_known = [](bool known, std::uint64_t value) {
+    return known ? std::optional(value) : std::nullopt;
+  };
   append_number(out, "pc", frame.pc);
-  append_text(out, "file", place == nullptr ? std::nullopt : text(place->binary->real_path));
-  append_text(out, "entry", place == nullptr ? std::nullopt : place->binary->path.entry);
-  append_number(out, "module_address",
-                place == nullptr ? std::nullopt : std::optional(place->address.value));
-  append_number(out, "image_offset",
-                place == nullptr ? std::nullopt : std::optional(place->image_offset.value));
-  append_text(out, "symbol", named ? place->symbol : std::nullopt);
-  append_number(out, "symbol_offset", named ? std::optional(place->symbol_offset) : std::nullopt);
-  append_text(out, "build_id", place == nullptr ? std::nullopt : place->binary->build_id);
+  append_text(out, "file", frame.file);
+  append_text(out, "entry", frame.entry);
+  append_number(out, "module_address", if_known(frame.file.has_value(), frame.address.value));
+  append_number(out, "image_offset", if_known(frame.file.has_value(), frame.image_offset.value));
+  append_text(out, "symbol", frame.symbol);
+  append_number(out, "symbol_offset", if_known(frame.symbol.has_value(), frame.symbol_offset));
+  append_text(out, "build_id", frame.build_id);
+  append_text(out, "demangled", frame.demangled);
+}
+
+// "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)", behind the name
+void append_place(std::string& text, const Shown& frame) {
+  text += text.empty() ? "(" : " (";
+  text += file_name_of(frame.shown_file);
+  if (frame.entry) {
+    text += "!/";
+    text += *frame.entry;
+  } else if (frame.begin != 0) {
+    text += '@';
+    append_hex(text, frame.begin);
+  }
+  text += '+';
+  append_hex(text, frame.address.value);
+  text += ')';
+}
+
+// What lies in no file that is known.
+std::string display_bare(std::uint64_t pc, std::string_view mapping) {
+  std::string text;
+  append_hex(text, pc);
+  if (!mapping.empty()) text += " (" + std::string(mapping) + ")";
+  return text;
 }
 
 } // namespace
@@ -62,26 +145,40 @@ void append_json_stack(std::string& out, std::optional<std::span<const StackFram
   for (std::size_t i = 0; i < stack->size(); ++i) {
     out += i == 0 ? "{\"index\":" : ",{\"index\":";
     append_decimal(out, i);
-    append_frame(out, (*stack)[i]);
+    append_shown(out, shown((*stack)[i]));
     out += '}';
   }
   out += ']';
 }
 
+void append_json_frame(std::string& out, const stacks::Frame& frame) {
+  const auto name = name_of(frame);
+  append_shown(out, shown(frame, name.get()));
+}
+
 std::string display_frame(const StackFrame& frame) {
+  if (!frame.place) return display_bare(frame.pc, frame.module);
+  std::string text = frame.place->symbol ? display_name(*frame.place) : std::string();
+  append_place(text, shown(frame));
+  return text;
+}
+
+std::string display_frame(const stacks::Frame& frame) {
+  const auto name = name_of(frame);
+  if (name == nullptr)
+    return display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
   std::string text;
-  if (!frame.place) {
-    append_hex(text, frame.pc);
-    if (!frame.module.empty()) text += " (" + frame.module + ")";
-    return text;
+  text.reserve(128);
+  if (name->demangled)
+    text = *name->demangled;
+  else if (name->symbol)
+    text = *name->symbol;
+  if (name->symbol_offset != 0) {
+    text += '+';
+    append_hex(text, name->symbol_offset);
   }
-  const ProbePoint& place = *frame.place;
-  if (place.symbol) text = display_name(place) + " ";
-  std::string module(file_name_of(place.binary->path.file));
-  if (place.binary->path.entry) module += "!/" + *place.binary->path.entry;
-  text += "(" + module + "+";
-  append_hex(text, place.address.value);
-  return text + ")";
+  append_place(text, shown(frame, name.get()));
+  return text;
 }
 
 } // namespace uprobectl

@@ -9,4 +9,7 @@ namespace uprobectl {
 // stack.
 void append_json_stack(std::string& out, std::optional<std::span<const StackFrame>> stack);
 
+// The keys behind `index`, with the comma before them.
+void append_json_frame(std::string& out, const stacks::Frame& frame);
+
 } // namespace uprobectl

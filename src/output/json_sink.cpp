@@ -256,6 +256,13 @@ public:
     finish(record);
   }
 
+  void frame(const FrameRecord& frame) override {
+    JsonRecord record(line_, "frame");
+    record.field("index", frame.index);
+    append_json_frame(line_, *frame.frame);
+    finish(record);
+  }
+
   void settle() override {}
 
   void probe(const ProbeRecord& probe) override {

@@ -225,6 +225,13 @@ public:
     out_.append("    " + stack_of(*record.stack, "\n    ") + "\n");
   }
 
+  void frame(const FrameRecord& record) override {
+    header({"INDEX", "PC", "FRAME"});
+    std::string place;
+    append_printable(place, display_frame(*record.frame));
+    table_.row({std::to_string(record.index), hex(record.frame->pc), place});
+  }
+
   void histogram(const HistogramRecord& record) override {
     begin_interval(record.since_ns, record.time_ns);
     if (style_.aligned) {

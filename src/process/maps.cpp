@@ -44,11 +44,13 @@ std::optional<Mapping> parse_line(std::string_view line) {
   const auto offset = take_number(line, ' ', 16);
   const auto major = offset ? take_number(line, ':', 16) : std::nullopt;
   const auto minor = major ? take_number(line, ' ', 16) : std::nullopt;
-  const auto inode = minor ? take_number(line, ' ', 10) : std::nullopt;
-  if (!inode || *inode == 0) return std::nullopt; // anonymous
-  const auto path = line.find_first_not_of(' ');
-  if (path == std::string_view::npos) return std::nullopt;
-  line.remove_prefix(path);
+  if (!minor) return std::nullopt;
+  // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's
+  // 0.
+  const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_number(line, ' ', 10);
+  if (!inode) return std::nullopt;
+  if (*inode == 0 && line == "0") line = {};
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
 
   constexpr std::string_view gone = " (deleted)";
   mapping.deleted = line.ends_with(gone);
@@ -65,6 +67,14 @@ std::optional<Mapping> parse_line(std::string_view line) {
 } // namespace
 
 std::vector<Mapping> parse_maps(std::string_view text) {
+  std::vector<Mapping> mappings = parse_all_maps(text);
+  std::erase_if(mappings, [](const Mapping& mapping) {
+    return mapping.identity.inode == 0 || mapping.path.empty();
+  });
+  return mappings;
+}
+
+std::vector<Mapping> parse_all_maps(std::string_view text) {
   std::vector<Mapping> result;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());

@@ -173,7 +173,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 OFFERS = [
-    ("uprobectl ", {"resolve", "list-symbols", "attach", "usdt", "load", "list-probes", "doctor"}),
+    ("uprobectl ", {"resolve", "list-symbols", "attach", "usdt", "load", "list-probes", "doctor",
+                    "debug-unwind"}),
     ("uprobectl doctor --", {"--help", "--version", "--json", "--output", "--quiet", "--verbose",
                              "--header", "--color"}),
     ("uprobectl resolve --emit ", {"bpftrace", "tracefs", "perf", "libbpf"}),

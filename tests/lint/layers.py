@@ -27,7 +27,7 @@ ROOMS = {
     "bpf": "base spelling",
     "attach": "base resolve bpf",
     "doctor": "base process bpf attach",
-    "stacks": "base elf symbols art process",
+    "stacks": "base path archive elf symbols art process",
     "events": "base spelling usdt resolve bpf",
     "inventory": "base process resolve bpf",
     "output": "base path symbols usdt resolve bpf doctor inventory events stacks",

@@ -32,6 +32,22 @@ TEST_CASE("anonymous mappings and broken lines are left out") {
   CHECK(parse_maps("").empty());
 }
 
+TEST_CASE("all maps have the mappings of no file, too") {
+  const auto mappings = parse_all_maps("7ffd1000-7ffd2000 rw-p 00000000 00:00 0   [stack]\n"
+                                       "7ffd3000-7ffd4000 rwxp 00000000 00:00 0 \n"
+                                       "7ffd5000-7ffd6000 rw-p 00000000 00:00 0\n"
+                                       "7ffd7000-7ffd8000 r-xp 1000 00:00 0   lib.so\n");
+  REQUIRE(mappings.size() == 4);
+  CHECK(mappings[0].path == "[stack]");
+  CHECK(mappings[1].path.empty());
+  CHECK(mappings[1].executable);
+  CHECK(mappings[2].path.empty());
+  CHECK(mappings[3].path == "lib.so");
+  CHECK(mappings[3].offset == FileOffset{0x1000});
+  CHECK(mappings[3].identity == FileIdentity{0, 0});
+  CHECK(parse_all_maps("nonsense\n1000-2000 r-xp 0 fe:01 5\n").empty());
+}
+
 TEST_CASE("deleted files and odd names keep their path") {
   const auto mappings = parse_maps("1000-2000 r-xp 00001000 fe:01 9 /tmp/a b (deleted)\n"
                                    "2000-3000 r--p 00000000 fe:01 10 /tmp/new\\012line");

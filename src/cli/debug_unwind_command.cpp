@@ -1,0 +1,53 @@
+#include "commands.hpp"
+#include "console.hpp"
+#include "uprobectl/stacks/saved.hpp"
+
+namespace uprobectl::cli {
+
+namespace {
+
+Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_places,
+                         Console& console) {
+  const auto saved = stacks::read_saved_stack(folder);
+  if (!saved) return fail(saved.error());
+  const auto files = stacks::files_in(folder);
+  stacks::ModuleCache cache({.places = std::move(debug_places)});
+  stacks::AddressSpace space(saved->mappings, cache, *files);
+  const stacks::Stack stack = stacks::unwind(saved->registers, saved->memory, space);
+  for (std::size_t i = 0; i < stack.frames.size(); ++i)
+    console.sink().frame({.index = i, .frame = &stack.frames[i]});
+  console.sink().settle();
+  console.out().flush();
+  console.reporter().status(stacks::explain_end(stack));
+  return {};
+}
+
+} // namespace
+
+ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
+  OptionParser parser(
+      {.command = "debug-unwind",
+       .usage = "debug-unwind [options] DIR",
+       .description =
+           "Unwinds a saved stack; prints INDEX PC FRAME of each frame, the innermost first, and on "
+           "stderr\nwhy there is no further one. DIR has regs.txt, maps.txt, stack*.data (which "
+           "begin with their address,\n8 bytes) and the mapped files by base name; each may be "
+           "gzipped. x86-64 and arm64, on any machine.",
+       .examples = "  uprobectl debug-unwind ./stack-4711\n"
+                   "  uprobectl debug-unwind --json --debug-dir ./symbols ./stack-4711\n"});
+  CommonOptions common;
+  add_common_options(parser, common);
+  std::vector<std::string> debug_places;
+  add_debug_options(parser, debug_places);
+  const auto parsed = parse_or_finish(parser, common, arguments);
+  if (!parsed) return parsed.error();
+  const auto words = parsed->words();
+  if (words.size() != 1) return finish_with(parser.usage_error("it takes one DIR"), common);
+  const auto console = Console::open(common);
+  if (!console) return finish_with(console.error(), common);
+  if (const auto printed = print_stack(words.front(), std::move(debug_places), **console); !printed)
+    (*console)->fail(printed.error(), words.front());
+  return (*console)->finish();
+}
+
+} // namespace uprobectl::cli

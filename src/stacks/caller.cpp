@@ -1,0 +1,177 @@
+#include "stacks/caller.hpp"
+
+#include "stacks/expression.hpp"
+
+namespace uprobectl::stacks {
+
+namespace {
+
+using Value = std::expected<std::uint64_t, NoCaller>;
+
+// A word, or the complaint that it was not saved.
+Value load(const Memory& memory, std::uint64_t address) {
+  if (const auto word = memory.number(address)) return *word;
+  return std::unexpected(NoCaller{End::stack_too_short, address});
+}
+
+class RowReader {
+public:
+  RowReader(const Step& step, const Registers& registers, const Memory& memory)
+      : step_(step), registers_(registers), memory_(memory) {}
+
+  Value cfa() const {
+    const Rule& rule = step_.cfa;
+    if (rule.kind == Rule::Kind::expression) return evaluated(rule, std::nullopt);
+    const auto base = registers_.get(step_.cfa_register);
+    // A frame that was found by its frame pointer may not know its stack pointer.
+    if (!base) return std::unexpected(NoCaller{});
+    return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
+  }
+
+  // Of a register that has a rule of its own, but for `undefined` and `same`.
+  Value value(const Rule& rule, std::uint64_t cfa) const {
+    const std::uint64_t there = cfa + static_cast<std::uint64_t>(std::int64_t{rule.value});
+    switch (rule.kind) {
+    case Rule::Kind::saved:
+      return load(memory_, there);
+    case Rule::Kind::offset:
+      return there;
+    case Rule::Kind::other: {
+      const auto value = registers_.get(static_cast<std::uint32_t>(rule.value));
+      if (!value) return std::unexpected(NoCaller{End::corrupt, 0});
+      return *value;
+    }
+    case Rule::Kind::saved_expression: {
+      const auto address = evaluated(rule, cfa);
+      return address ? load(memory_, *address) : address;
+    }
+    case Rule::Kind::expression:
+      return evaluated(rule, cfa);
+    case Rule::Kind::unspecified:
+    case Rule::Kind::undefined:
+    case Rule::Kind::same:
+      break;
+    }
+    return std::unexpected(NoCaller{End::corrupt, 0});
+  }
+
+private:
+  Value evaluated(const Rule& rule, std::optional<std::uint64_t> first) const {
+    const auto extent = expression_at(*step_.section, rule.value);
+    if (!extent) return std::unexpected(NoCaller{End::corrupt, 0});
+    const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
+    const auto result = evaluate(bytes, registers_, memory_, first);
+    if (result) return *result;
+    const bool corrupt = result.error() == ExpressionFailure::corrupt;
+    return std::unexpected(NoCaller{corrupt ? End::corrupt : End::stack_too_short,
+                                    registers_.stack_pointer().value_or(0)});
+  }
+
+  const Step& step_;
+  const Registers& registers_;
+  const Memory& memory_;
+};
+
+} // namespace
+
+std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
+                               bool interrupted) {
+  const RegisterRoles roles = roles_of(registers.isa());
+  const RowReader reader(step, registers, memory);
+  const auto cfa = reader.cfa();
+  if (!cfa) return cfa.error();
+  if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
+  // Not saved: of arm64 still in the link register, which a call would have overwritten.
+  const bool is_kept =
+      step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same;
+  const bool may_be_kept =
+      registers.isa() == Isa::arm64 && interrupted && step.return_register == arm64_link_register;
+  if (is_kept && !may_be_kept) return NoCaller{End::corrupt, 0};
+
+  // All are read before any is written: they may depend on each other.
+  std::array<std::uint64_t, Registers::count> values;
+  std::uint64_t known = 0; // a bit for each
+  for (std::size_t i = 0; i < step.told.size(); ++i) {
+    const Step::Told& told = step.told[i];
+    if (told.rule.kind == Rule::Kind::undefined || told.rule.kind == Rule::Kind::same) continue;
+    const auto value = reader.value(told.rule, *cfa);
+    if (!value && told.number == step.return_register) return value.error();
+    if (!value) continue;
+    values[i] = *value;
+    known |= std::uint64_t{1} << i;
+  }
+  registers.set(roles.stack_pointer, *cfa);
+  for (std::size_t i = 0; i < step.told.size(); ++i) {
+    if (step.told[i].rule.kind == Rule::Kind::same) continue;
+    if ((known >> i & 1U) != 0)
+      registers.set(step.told[i].number, values[i]);
+    else
+      registers.forget(step.told[i].number);
+  }
+  const auto pc = registers.get(step.return_register);
+  registers.set(roles.pc, pc.value_or(0));
+  return std::nullopt;
+}
+
+namespace {
+
+// x86-64: what is pushed for a handler is its return address, which it has taken, then struct
+// ucontext, in which the registers begin at 40 (Linux arch/x86/include/uapi/asm/sigcontext.h).
+Caller x86_64_signal_frame(const Registers& registers, const Memory& memory, std::uint64_t at) {
+  constexpr std::uint8_t order[] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16};
+  Registers caller = registers;
+  at += 40;
+  for (const std::uint8_t number : order) {
+    const auto value = load(memory, at);
+    if (!value) return std::unexpected(value.error());
+    caller.set(number, *value);
+    at += 8;
+  }
+  return caller;
+}
+
+// arm64: struct siginfo of 128 bytes, struct ucontext, in which the registers begin at 184 (Linux
+// arch/arm64/include/uapi/asm/sigcontext.h, ucontext.h): x0 to x30, sp, pc.
+Caller arm64_signal_frame(const Registers& registers, const Memory& memory, std::uint64_t at) {
+  Registers caller = registers;
+  at += 128 + 184;
+  for (std::uint8_t number = 0; number <= roles_of(Isa::arm64).pc; ++number) {
+    const auto value = load(memory, at);
+    if (!value) return std::unexpected(value.error());
+    caller.set(number, *value);
+    at += 8;
+  }
+  return caller;
+}
+
+} // namespace
+
+Caller by_signal_frame(const Registers& registers, const Memory& memory) {
+  const auto at = registers.stack_pointer();
+  if (!at) return std::unexpected(NoCaller{});
+  return registers.isa() == Isa::x86_64 ? x86_64_signal_frame(registers, memory, *at)
+                                        : arm64_signal_frame(registers, memory, *at);
+}
+
+Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
+  const RegisterRoles roles = roles_of(registers.isa());
+  const auto at = registers.frame_pointer();
+  if (!at || *at == 0 || *at % 8 != 0) return std::unexpected(NoCaller{});
+  // A record below the stack pointer is of a frame that has gone.
+  if (const auto top = registers.stack_pointer(); top && *at < *top)
+    return std::unexpected(NoCaller{});
+  const auto previous = memory.number(*at);
+  const auto back = memory.number(*at + 8);
+  if (!previous || !back) return std::unexpected(NoCaller{});
+  Registers caller = registers;
+  caller.set(roles.frame_pointer, *previous);
+  caller.set(roles.pc, *back);
+  if (registers.isa() == Isa::x86_64)
+    caller.set(roles.stack_pointer, *at + 16);
+  else // the record may lie anywhere in its frame
+    caller.forget(roles.stack_pointer);
+  if (*previous <= *at) caller.forget(roles.frame_pointer); // stacks grow downwards
+  return caller;
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,57 @@
+#include "uprobectl/stacks.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+std::string place_text(const Frame& frame) {
+  if (!frame.place) return fmt::format("{:#x}", frame.pc);
+  if (frame.place->module == nullptr)
+    return fmt::format("{:#x} in {}", frame.pc,
+                       frame.place->mapping.empty() ? "memory of no file" : frame.place->mapping);
+  return fmt::format("{:#x} in {}", frame.place->address.value,
+                     file_name_of(frame.place->module->path()));
+}
+
+std::string without_data(const Frame& frame) {
+  if (frame.place && frame.place->module != nullptr) {
+    const Module& module = *frame.place->module;
+    if (module.error())
+      return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
+                         module.error()->message);
+    if (!module.isa())
+      return fmt::format("{} is for {}, whose stacks are not unwound", file_name_of(module.path()),
+                         elf::to_string(module.image()->machine()));
+  }
+  return "there is no unwind information for " + place_text(frame);
+}
+
+} // namespace
+
+std::string explain_end(const Stack& stack) {
+  const Frame nowhere;
+  const Frame& last = stack.frames.empty() ? nowhere : stack.frames.back();
+  switch (stack.end) {
+  case End::outermost:
+    return "the stack ends here";
+  case End::no_mapping:
+    return fmt::format("{:#x} is in no executable mapping", stack.address);
+  case End::no_unwind_data:
+    return without_data(last);
+  case End::stack_too_short:
+    return fmt::format("the saved stack does not have the bytes at {:#x}", stack.address);
+  case End::corrupt:
+    return "the unwind information is corrupt for " + place_text(last);
+  case End::return_probe:
+    return "a return probe has put the kernel's address in place of the caller's";
+  case End::loop:
+    return "the same frames come again and again";
+  case End::too_many:
+    return fmt::format("there are more than {} frames", stack.frames.size());
+  }
+  return {};
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,81 @@
+#include "uprobectl/archive.hpp"
+#include "uprobectl/stacks/modules.hpp"
+
+namespace uprobectl::stacks {
+
+namespace {
+
+bool begins_elf(Bytes bytes, std::uint64_t offset) {
+  constexpr std::string_view magic = "\x7f"
+                                     "ELF";
+  const auto found = slice(bytes, offset, magic.size());
+  return found && as_text(*found) == magic;
+}
+
+struct EntryPart {
+  std::string name;
+  FileOffset begin;
+  std::uint64_t size = 0;
+};
+
+// The archive's entry that the byte belongs to, if that is an ELF image stored as it is.
+std::optional<EntryPart> entry_part(Bytes bytes, FileOffset offset) {
+  if (!Archive::looks_like_archive(bytes)) return std::nullopt;
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return std::nullopt;
+  const auto entry = archive->entry_at(offset);
+  if (!entry || !*entry || !(*entry)->probeable()) return std::nullopt;
+  const auto begin = archive->data_offset(**entry);
+  if (!begin || !begins_elf(bytes, begin->value)) return std::nullopt;
+  return EntryPart{std::string((*entry)->name), *begin, (*entry)->size};
+}
+
+bool is_same_file(const Mapping& a, const Mapping& b) {
+  return a.identity == b.identity && a.path == b.path;
+}
+
+} // namespace
+
+// What the file itself tells comes first. Where it tells nothing, the nearest mapping of it that
+// begins with an ELF header is where the loader has begun.
+Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const Mapping& mapping,
+                                               FileOffset offset,
+                                               std::span<const Mapping> earlier) {
+  const Bytes bytes = object.bytes;
+  if (begins_elf(bytes, 0)) return Part{{}, bytes.size(), std::nullopt};
+  if (auto entry = entry_part(bytes, offset))
+    return Part{entry->begin, entry->size, std::move(entry->name)};
+  const auto from = [&](FileOffset begin) {
+    return Part{begin, bytes.size() - begin.value, std::nullopt};
+  };
+  if (begins_elf(bytes, mapping.offset.value)) return from(mapping.offset);
+  for (std::size_t i = earlier.size(); i-- > 0;)
+    if (is_same_file(earlier[i], mapping) && earlier[i].offset <= mapping.offset &&
+        begins_elf(bytes, earlier[i].offset.value))
+      return from(earlier[i].offset);
+  return fail(ErrorKind::not_elf, "no ELF file is mapped there");
+}
+
+Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
+                               std::span<const Mapping> earlier, FileSource& files) {
+  const FileKey key{mapping.identity, mapping.path};
+  auto object = objects_.find(key);
+  if (object == objects_.end()) object = objects_.emplace(key, files.open(mapping)).first;
+  // No image begins there: such files have one module, which tells why it is none.
+  constexpr std::uint64_t no_image = ~std::uint64_t{0};
+  Result<Part> part = fail(Error{ErrorKind::io, {}});
+  if (object->second)
+    part = part_at(*object->second, mapping, offset, earlier);
+  else
+    part = fail(object->second.error());
+  auto& module = modules_[{key, part ? part->begin.value : no_image}];
+  if (module) return module.get();
+  auto opened = part ? Module::open(*object->second, mapping.path, part->begin, part->size,
+                                    part->entry, where_)
+                     : Result<std::unique_ptr<Module>>(fail(part.error()));
+  module =
+      opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
+  return module.get();
+}
+
+} // namespace uprobectl::stacks

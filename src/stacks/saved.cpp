@@ -1,0 +1,118 @@
+#include "uprobectl/stacks/saved.hpp"
+
+#include "stacks/gunzip.hpp"
+#include "uprobectl/path.hpp"
+
+#include <algorithm>
+#include <dirent.h>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+constexpr std::uint64_t most_unzipped = std::uint64_t{512} << 20;
+
+// As it lies there or, where there is only NAME.gz, what that becomes.
+Result<MappedObject> open_saved(const std::string& folder, std::string_view name) {
+  const std::string path = folder + "/" + std::string(name);
+  auto plain = MappedFile::open(path);
+  if (plain) {
+    auto file = std::make_shared<const MappedFile>(std::move(*plain));
+    const Bytes bytes = file->bytes();
+    return MappedObject{bytes, file, file};
+  }
+  const auto zipped = MappedFile::open(path + ".gz");
+  if (!zipped)
+    return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
+  auto content = gunzip(zipped->bytes(), most_unzipped);
+  if (!content) return fail(std::move(content).error().within(path + ".gz"));
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+  return MappedObject{*owner, owner};
+}
+
+class SavedFiles final : public FileSource {
+public:
+  explicit SavedFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  Result<MappedObject> open(const Mapping& mapping) override {
+    const std::string_view name = file_name_of(mapping.path);
+    auto found = open_saved(folder_, name);
+    if (found || name != "[vdso]") return found;
+    return open_saved(folder_, "vdso.so");
+  }
+
+private:
+  std::string folder_;
+};
+
+// "stack.data", "stack0.data", …, in order.
+Result<std::vector<std::string>> stack_files(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), &::closedir);
+  if (!listing) return fail(system_error(errno, folder));
+  std::vector<std::string> names;
+  while (const dirent* const entry = ::readdir(listing.get())) {
+    std::string_view name = entry->d_name;
+    if (!name.starts_with("stack")) continue;
+    if (name.ends_with(".gz")) name.remove_suffix(3);
+    if (name.ends_with(".data")) names.emplace_back(name);
+  }
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names); // gzipped and not
+  names.erase(repeated.begin(), repeated.end());
+  if (names.empty()) return fail(ErrorKind::not_found, folder + ": there is no stack*.data");
+  return names;
+}
+
+Result<std::string> text_of(const std::string& folder, std::string_view name) {
+  auto file = open_saved(folder, name);
+  if (!file) return fail(std::move(file).error());
+  return std::string(as_text(file->bytes));
+}
+
+// The machine of the first mapped file that says.
+std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files) {
+  for (const Mapping& mapping : mappings) {
+    if (!mapping.executable || mapping.path.empty()) continue;
+    const auto object = files.open(mapping);
+    if (!object) continue;
+    if (const auto image = elf::Image::parse(object->bytes)) return image->machine();
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::unique_ptr<FileSource> files_in(std::string folder) {
+  return std::make_unique<SavedFiles>(std::move(folder));
+}
+
+Result<SavedStack> read_saved_stack(const std::string& folder) {
+  const auto names = stack_files(folder);
+  if (!names) return fail(names.error());
+  const auto maps = text_of(folder, "maps.txt");
+  if (!maps) return fail(maps.error());
+  const auto register_text = text_of(folder, "regs.txt");
+  if (!register_text) return fail(register_text.error());
+
+  std::vector<Mapping> mappings = parse_all_maps(*maps);
+  if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt has no mapping");
+  auto registers = parse_registers(*register_text, std::nullopt);
+  if (!registers && registers.error().kind == ErrorKind::unsupported)
+    registers = parse_registers(*register_text, machine_of(mappings, *files_in(folder)));
+  if (!registers) return fail(std::move(registers).error().within(folder + "/regs.txt"));
+
+  SavedStack saved{*registers, {}, {}, std::move(mappings)};
+  for (const std::string& name : *names) {
+    const auto file = open_saved(folder, name);
+    if (!file) return fail(file.error());
+    const auto address = read_at<std::uint64_t>(file->bytes, 0);
+    if (!address)
+      return fail(ErrorKind::corrupt, folder + "/" + name + " has no address of 8 bytes");
+    const Bytes bytes = file->bytes.subspan(sizeof *address);
+    const auto& kept = saved.bytes.emplace_back(bytes.begin(), bytes.end());
+    saved.memory.push_back({*address, kept});
+  }
+  return saved;
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,83 @@
+#include "uprobectl/stacks/saved.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <llvm/BinaryFormat/ELF.h>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+struct NamedValue {
+  std::string_view name;
+  std::uint64_t value = 0;
+};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const auto begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// "NAME: HEX", with or without 0x.
+std::optional<NamedValue> parse_register(std::string_view line) {
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  NamedValue found{trimmed(line.substr(0, colon)), 0};
+  std::string_view number = trimmed(line.substr(colon + 1));
+  if (number.starts_with("0x")) number.remove_prefix(2);
+  const char* const end = number.data() + number.size();
+  const auto [stop, error] = std::from_chars(number.data(), end, found.value, 16);
+  if (error != std::errc() || stop != end || found.name.empty()) return std::nullopt;
+  return found;
+}
+
+Result<Isa> unsupported(std::string_view machine) {
+  return fail(ErrorKind::unsupported, "the registers are of " + std::string(machine) +
+                                          ", whose stacks are not unwound: x86-64 and arm64 are");
+}
+
+Result<Isa> isa_of(std::span<const NamedValue> registers, std::optional<elf::Machine> machine) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(registers, name, &NamedValue::name) != registers.end();
+  };
+  if (has("rip")) return Isa::x86_64;
+  if (has("eip")) return unsupported("i386");
+  if (has("x0") || has("x29")) {
+    if (has("x31") || has("ra")) return unsupported("riscv64");
+    return Isa::arm64;
+  }
+  if (has("r0") || has("r11")) return unsupported("arm");
+  if (!machine)
+    return fail(ErrorKind::unsupported, "no register says which machine they are of, and no mapped "
+                                        "file is there to tell");
+  if (*machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
+  return unsupported(elf::to_string(*machine));
+}
+
+} // namespace
+
+Result<Registers> parse_registers(std::string_view text, std::optional<elf::Machine> machine) {
+  std::vector<NamedValue> found;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    const auto named = parse_register(line);
+    if (!named)
+      return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is no 'NAME: HEX'");
+    found.push_back(*named);
+  }
+  const auto isa = isa_of(found, machine);
+  if (!isa) return fail(isa.error());
+  Registers registers(*isa);
+  for (const NamedValue& named : found)
+    if (const auto number = register_number(*isa, named.name)) registers.set(*number, named.value);
+  if (!registers.pc() || !registers.stack_pointer())
+    return fail(ErrorKind::corrupt, "the pc or the stack pointer is missing");
+  return registers;
+}
+
+} // namespace uprobectl::stacks

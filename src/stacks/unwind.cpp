@@ -1,0 +1,211 @@
+#include "stacks/caller.hpp"
+#include "uprobectl/stacks.hpp"
+
+#include <algorithm>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+// So often a step may leave the stack no smaller. Leaf functions of arm64 do, and threads that
+// switch stacks.
+constexpr int most_without_progress = 16;
+
+class Unwinding {
+public:
+  Unwinding(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
+            const UnwindLimits& limits)
+      : space_(space), limits_(limits), registers_(registers), code_mask_(space.code_mask(isa())),
+        // The top byte of an arm64 address is a tag.
+        memory_(memory, isa() == Isa::arm64 ? ~std::uint64_t{0} >> 8 : ~std::uint64_t{0}) {
+    stack_.frames.reserve(std::min<std::size_t>(limits.most_frames, 64));
+  }
+
+  Stack run() {
+    while (enter_frame() && go_to_caller()) {
+    }
+    return std::move(stack_);
+  }
+
+private:
+  Isa isa() const { return registers_.isa(); }
+  std::uint64_t pc() const { return registers_.pc().value_or(0) & code_mask_; }
+
+  bool finish(End end, std::uint64_t address = 0) {
+    stack_.end = end;
+    stack_.address = address;
+    return false;
+  }
+
+  // Of a caller the place is that of the call, and of a thread that was interrupted in a system
+  // call the instruction for that. What a handler returns to may stand at the very begin of its
+  // mapping.
+  std::optional<Place> place_of(std::uint64_t pc) {
+    moved_back_ = interrupted_ ? 0 : back_to_call(isa());
+    if (interrupted_ && !stack_.frames.empty()) {
+      auto place = space_.find(pc);
+      if (!place || !place->module || !place->module->unwind_data(isa()) ||
+          !place->module->unwind_data(isa())->is_behind_system_call(place->address))
+        return place;
+      moved_back_ = back_to_call(isa());
+    }
+    if (auto place = space_.find(pc - moved_back_)) return place;
+    moved_back_ = 0;
+    return space_.find(pc);
+  }
+
+  // What handlers return to was never called.
+  void stay_at_pc() {
+    Place& place = *stack_.frames.back().place;
+    place.address.value += moved_back_;
+    place.offset.value += moved_back_;
+  }
+
+  // The frame that the registers tell of.
+  bool enter_frame() {
+    const bool first = stack_.frames.empty();
+    if (first && !registers_.pc()) return finish(End::no_mapping);
+    if (!first && pc() == 0) return finish(End::outermost);
+    auto place = place_of(pc());
+    if (!place && !first) return finish(End::no_mapping, pc());
+    if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
+    if (place && place->module == nullptr && place->mapping == "[uprobes]")
+      return finish(End::return_probe);
+    const bool mapped = place.has_value();
+    stack_.frames.push_back({pc(), found_by_, std::move(place)});
+    return mapped || finish(End::no_mapping, pc());
+  }
+
+  bool go_to_caller() {
+    const Place& place = *stack_.frames.back().place;
+    NoCaller why;
+    if (place.module != nullptr) {
+      if (UnwindData* const data = place.module->unwind_data(isa())) {
+        const VirtualAddress at{place.address.value + moved_back_};
+        const Step& step = data->step(at, place.address);
+        if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
+        if (step.kind == Step::Kind::signal_frame)
+          return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
+                 (!done_ && finish(why.end, why.address));
+        if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
+        if (step.kind == Step::Kind::row && take_row(step, why)) return true;
+      }
+    }
+    if (done_ || why.end == End::outermost || why.end == End::stack_too_short)
+      return done_ ? false : finish(why.end, why.address);
+    return without_data(place) || (!done_ && finish(why.end, why.address));
+  }
+
+  // Code that nothing is known of.
+  bool without_data(const Place& place) {
+    NoCaller ignored;
+    if (interrupted_ && is_function_entry(place)) {
+      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::link_register, ignored);
+      return take(by_pushed_address(), FoundBy::function_entry, ignored);
+    }
+    const Caller record = by_frame_pointer(registers_, memory_);
+    if (isa() == Isa::arm64 && interrupted_ && !is_link_register_stale(place, record) &&
+        plausible(by_link_register()) && take(by_link_register(), FoundBy::link_register, ignored))
+      return true;
+    return !done_ && plausible(record) && take(record, FoundBy::frame_pointer, ignored);
+  }
+
+  bool is_function_entry(const Place& place) const {
+    if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
+    if (place.module == nullptr) return false;
+    const auto name = place.module->name(place.address);
+    return name->symbol && name->symbol_offset == 0;
+  }
+
+  // After the function has called another the register points back into it; what it saved itself
+  // is what its frame record has.
+  bool is_link_register_stale(const Place& place, const Caller& record) {
+    const auto link = registers_.get(arm64_link_register);
+    if (!link) return true;
+    if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;
+    const auto there = space_.find((*link & code_mask_) - back_to_call(isa()));
+    if (!there || there->module != place.module || place.module == nullptr) return false;
+    const auto here = place.module->name(place.address);
+    const auto name = place.module->name(there->address);
+    return here->symbol && name->symbol == here->symbol &&
+           place.address.value - here->symbol_offset == there->address.value - name->symbol_offset;
+  }
+
+  Caller by_link_register() const {
+    const auto link = registers_.get(arm64_link_register);
+    if (!link) return std::unexpected(NoCaller{});
+    Registers caller = registers_;
+    caller.set(roles_of(isa()).pc, *link);
+    return caller;
+  }
+
+  Caller by_pushed_address() const {
+    const auto top = registers_.stack_pointer();
+    const auto back = top ? memory_.number(*top) : std::nullopt;
+    if (!back) return std::unexpected(NoCaller{End::stack_too_short, top.value_or(0)});
+    Registers caller = registers_;
+    caller.set(roles_of(isa()).stack_pointer, *top + 8);
+    caller.set(roles_of(isa()).pc, *back);
+    return caller;
+  }
+
+  // What was guessed must at least be code.
+  bool plausible(const Caller& caller) {
+    return caller && space_.find((caller->pc().value_or(0) & code_mask_) - 1).has_value();
+  }
+
+  bool take_row(const Step& step, NoCaller& why) {
+    const std::uint64_t before = pc();
+    const auto top = registers_.stack_pointer();
+    if (const auto missing = by_row(step, registers_, memory_, interrupted_)) {
+      why = *missing;
+      return false;
+    }
+    return advance(before, top, step.signal_frame ? FoundBy::signal_frame : FoundBy::frame_data);
+  }
+
+  bool take(const Caller& caller, FoundBy found_by, NoCaller& why) {
+    if (!caller) {
+      why = caller.error();
+      return false;
+    }
+    const std::uint64_t before = pc();
+    const auto top = registers_.stack_pointer();
+    registers_ = *caller;
+    return advance(before, top, found_by);
+  }
+
+  // The caller, which the registers tell of now, is the next frame unless the stack goes round.
+  bool advance(std::uint64_t before, std::optional<std::uint64_t> top, FoundBy found_by) {
+    const auto new_top = registers_.stack_pointer();
+    if (top && new_top && *new_top <= *top) ++without_progress_;
+    if ((pc() == before && top && new_top == top) || without_progress_ > most_without_progress) {
+      done_ = true;
+      return finish(End::loop);
+    }
+    found_by_ = found_by;
+    interrupted_ = found_by == FoundBy::signal_frame;
+    return true;
+  }
+
+  AddressSpace& space_;
+  const UnwindLimits& limits_;
+  Registers registers_; // of the frame that is looked at
+  std::uint64_t code_mask_;
+  Memory memory_;
+  Stack stack_;
+  FoundBy found_by_ = FoundBy::registers;
+  std::uint64_t moved_back_ = 0; // from the pc to the place of the frame
+  bool interrupted_ = true;      // the frame has called nothing: its pc is where it was
+  bool done_ = false;            // the end has been found, whatever else could be tried
+  int without_progress_ = 0;
+};
+
+} // namespace
+
+Stack unwind(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
+             const UnwindLimits& limits) {
+  return Unwinding(registers, memory, space, limits).run();
+}
+
+} // namespace uprobectl::stacks

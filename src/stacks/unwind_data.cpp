@@ -1,0 +1,149 @@
+#include "stacks/unwind_data.hpp"
+
+#include "elf/sections.hpp"
+#include "elf/xz.hpp"
+
+namespace uprobectl::stacks {
+
+namespace {
+
+// A power of two. Some 600 KB where all are filled; what calls from more places is read again.
+constexpr std::size_t most_steps = 4096;
+
+// The segment's bytes as a section that begins where the segment does, and where the frames of
+// .eh_frame lie in it. Entries refer to each other by distance, so the section need not be exact.
+std::optional<FrameFinder> eh_frame_of(const elf::Layout& layout) {
+  std::optional<FrameHeader> header;
+  std::optional<elf::AddressRange> frames;
+  if (layout.frame_table) {
+    const VirtualAddress at = layout.frame_table->address;
+    if (const auto bytes = elf::bytes_from(layout, at)) header = read_frame_header(*bytes, at);
+  }
+  bool is_end_known = false;
+  if (header && elf::segment_of(layout, {header->frames}) != nullptr)
+    frames = {{header->frames}, ~std::uint64_t{0}};
+  if (const auto section = elf::find_section(layout, ".eh_frame"))
+    if (!frames || frames->address.value == section->header.address) {
+      frames = {{section->header.address}, section->bytes.size()};
+      is_end_known = true;
+    }
+  const elf::Segment* const segment = frames ? elf::segment_of(layout, frames->address) : nullptr;
+  if (segment == nullptr) return std::nullopt;
+  const auto bytes = slice(layout.bytes, segment->offset.value, segment->file_size);
+  if (!bytes) return std::nullopt;
+  const std::uint64_t begin = frames->address.value - segment->address.value;
+  const std::uint64_t size = std::min(frames->size, bytes->size() - begin);
+  return FrameFinder({FrameSection::Kind::eh_frame, *bytes, segment->address},
+                     {begin, begin + size}, is_end_known, header);
+}
+
+} // namespace
+
+UnwindData::UnwindData(const elf::Image& image, Isa isa) : image_(image), isa_(isa) {}
+
+void UnwindData::add_debug_frame(Bytes section, std::shared_ptr<const void> owner) {
+  sources_.push_back(
+      {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, section, {}},
+                                     Extent{0, section.size()}, true),
+       std::move(owner)});
+}
+
+// False where there is no further place to look in.
+bool UnwindData::add_next_source() {
+  const auto layout = elf::read_layout(image_.bytes());
+  if (!layout) return false;
+  const auto usable = [](const std::optional<elf::FoundSection>& section) {
+    return section && (section->header.flags & elf::raw::SHF_COMPRESSED) == 0;
+  };
+  switch (looked_for_++) {
+  case 0:
+    if (auto finder = eh_frame_of(*layout))
+      sources_.push_back({std::make_unique<FrameFinder>(std::move(*finder)), nullptr});
+    return true;
+  case 1:
+    if (const auto section = elf::find_section(*layout, ".debug_frame"); usable(section))
+      add_debug_frame(section->bytes, nullptr);
+    return true;
+  case 2: {
+    const auto compressed = elf::section_named(*layout, ".gnu_debugdata");
+    if (!compressed) return true;
+    auto content = elf::decode_xz(*compressed);
+    if (!content) return true;
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+    const auto inner = elf::read_sections_only(*owner);
+    if (!inner || !(inner->machine == layout->machine)) return true;
+    if (const auto section = elf::find_section(*inner, ".debug_frame"); usable(section))
+      add_debug_frame(section->bytes, owner);
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
+bool UnwindData::has_code(VirtualAddress at, std::string_view code) const {
+  const auto offset = image_.to_image(at);
+  const auto bytes = offset ? slice(image_.bytes(), offset->value, code.size()) : std::nullopt;
+  return bytes && as_text(*bytes) == code;
+}
+
+bool UnwindData::is_behind_system_call(VirtualAddress pc) const {
+  constexpr std::string_view syscall("\x0f\x05", 2);
+  constexpr std::string_view svc("\x01\x00\x00\xd4", 4);
+  const std::string_view code = isa_ == Isa::x86_64 ? syscall : svc;
+  return has_code({pc.value - code.size()}, code);
+}
+
+// The code that handlers of signals return to. x86-64: mov $15, %rax; syscall, as glibc and bionic
+// have it. arm64: mov x8, #139; svc #0, of the vdso (Linux arch/arm64/kernel/vdso/sigreturn.S),
+// whose call frame information knows of the frame record alone.
+bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
+  constexpr std::string_view x86_64_code("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
+  constexpr std::string_view arm64_code("\x68\x11\x80\xd2\x01\x00\x00\xd4", 8);
+  return has_code(pc, isa_ == Isa::x86_64 ? x86_64_code : arm64_code);
+}
+
+std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {
+  const auto entry = source.finder->find(address.value);
+  if (!entry) return std::nullopt;
+  Step step;
+  const auto row = row_at(source.finder->section(), entry->cie, entry->fde, address.value);
+  step.kind = row ? Step::Kind::row : Step::Kind::corrupt;
+  if (!row) return step;
+  step.cfa = row->cfa;
+  step.cfa_register = row->cfa_register;
+  step.return_register = row->return_register;
+  step.signal_frame = row->signal_frame;
+  step.back = row->rules[row->return_register];
+  for (std::uint8_t number = 0; number < Registers::count; ++number)
+    if (row->rules[number].kind != Rule::Kind::unspecified)
+      step.told.push_back({number, row->rules[number]});
+  step.section = &source.finder->section();
+  return step;
+}
+
+Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
+  Step step;
+  if (is_signal_trampoline(pc)) {
+    step.kind = Step::Kind::signal_frame;
+    return step;
+  }
+  for (std::size_t i = 0; i < sources_.size() || add_next_source();) {
+    if (i == sources_.size()) continue; // looked for, and not there
+    if (const auto found = find_in(sources_[i++], address)) {
+      if (found->kind == Step::Kind::row) return *found;
+      step = *found; // another source may be sound
+    }
+  }
+  return step;
+}
+
+const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
+  if (steps_.empty()) steps_.resize(most_steps);
+  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_steps];
+  if (!here.step || here.pc != pc.value || here.address != address.value)
+    here = {pc.value, address.value, std::make_unique<const Step>(find(pc, address))};
+  return *here.step;
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,128 @@
+#include "debug_fixture.hpp"
+#include "stacks/gunzip.hpp"
+#include "uprobectl/stacks/saved.hpp"
+
+#include <catch2/catch.hpp>
+#include <zlib.h>
+
+using namespace uprobectl;
+using namespace uprobectl::stacks;
+using namespace uprobectl::test;
+
+namespace {
+
+std::string gzipped(std::string_view content) {
+  z_stream stream = {};
+  REQUIRE(deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(deflateBound(&stream, content.size()) + 64, '\0');
+  std::string in(content);
+  stream.next_in = reinterpret_cast<Bytef*>(in.data());
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+constexpr elf::Machine arm64{183, true, ByteOrder::little};
+constexpr elf::Machine arm{40, false, ByteOrder::little};
+
+} // namespace
+
+TEST_CASE("names of registers tell the machine") {
+  const auto x86 = parse_registers("rax: 1\nrsp: 7ffd0\nrip: 0x401000\neflags: 246\n", {});
+  REQUIRE(x86);
+  CHECK(x86->isa() == Isa::x86_64);
+  CHECK(x86->pc() == 0x401000);
+  CHECK(x86->stack_pointer() == 0x7ffd0);
+  CHECK(x86->get(0) == 1);
+  CHECK_FALSE(x86->get(6));
+
+  const auto arm_64 = parse_registers("x29: 7f\nlr: 20\nsp: 10\npc: 30\npst: 80001000\n", {});
+  REQUIRE(arm_64);
+  CHECK(arm_64->isa() == Isa::arm64);
+  CHECK(arm_64->get(30) == 0x20);
+  CHECK(arm_64->frame_pointer() == 0x7f);
+}
+
+TEST_CASE("where names do not tell, a mapped file does") {
+  CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64)->isa() == Isa::arm64);
+  const auto none = parse_registers("pc: 1\nsp: 2\n", {});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message ==
+        "no register says which machine they are of, and no mapped file is there to tell");
+  const auto other = parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm);
+  REQUIRE_FALSE(other);
+  CHECK(other.error().kind == ErrorKind::unsupported);
+}
+
+TEST_CASE("32-bit machines are named as not supported") {
+  for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
+           {"r0: 1\npc: 1\nsp: 2\nlr: 3\n", "arm"}, {"eax: 1\neip: 1\nesp: 2\n", "i386"}}) {
+    const auto registers = parse_registers(text, {});
+    REQUIRE_FALSE(registers);
+    CHECK(registers.error().kind == ErrorKind::unsupported);
+    CHECK(registers.error().message ==
+          "the registers are of " + name + ", whose stacks are not unwound: x86-64 and arm64 are");
+  }
+}
+
+TEST_CASE("what is no register is told by its line") {
+  CHECK(parse_registers("rip: 1\nrsp: 2\nnonsense\n", {}).error().message ==
+        "line 3 is no 'NAME: HEX'");
+  CHECK(parse_registers("rip: zz\n", {}).error().kind == ErrorKind::corrupt);
+  CHECK(parse_registers("rip: 1\n", {}).error().message ==
+        "the pc or the stack pointer is missing");
+}
+
+TEST_CASE("a folder gives registers, memory in pieces and mappings, gzipped or not") {
+  const Folder folder;
+  folder.put("regs.txt.gz", gzipped("rip: 401000\nrsp: 7000\n"));
+  folder.put("maps.txt", "400000-402000 r-xp 00000000 00:00 0 /bin/x\n");
+  folder.put("stack0.data", std::string("\0\x70\0\0\0\0\0\0abcdefgh", 16));
+  folder.put("stack1.data.gz", gzipped(std::string("\0\x90\0\0\0\0\0\0ij", 10)));
+  folder.put("x.gz", gzipped("content"));
+  const auto saved = read_saved_stack(folder.path());
+  REQUIRE(saved);
+  CHECK(saved->registers.pc() == 0x401000);
+  REQUIRE(saved->memory.size() == 2);
+  CHECK(saved->memory[0].address == 0x7000);
+  CHECK(as_text(saved->memory[0].bytes) == "abcdefgh");
+  CHECK(saved->memory[1].address == 0x9000);
+  CHECK(as_text(saved->memory[1].bytes) == "ij");
+  REQUIRE(saved->mappings.size() == 1);
+  const auto object = files_in(folder.path())->open(saved->mappings[0]);
+  REQUIRE(object);
+  CHECK(as_text(object->bytes) == "content");
+}
+
+TEST_CASE("what is missing in a folder is named") {
+  const Folder folder;
+  CHECK(read_saved_stack(folder.path()).error().message ==
+        folder.path() + ": there is no stack*.data");
+  folder.put("stack.data", "1234567");
+  CHECK(read_saved_stack(folder.path()).error().kind == ErrorKind::not_found); // maps.txt
+  folder.put("maps.txt", "nothing\n");
+  folder.put("regs.txt", "rip: 1\nrsp: 2\n");
+  CHECK(read_saved_stack(folder.path()).error().message ==
+        folder.path() + "/maps.txt has no mapping");
+  folder.put("maps.txt", "1000-2000 r-xp 0 00:00 0 /x\n");
+  CHECK(read_saved_stack(folder.path()).error().message ==
+        folder.path() + "/stack.data has no address of 8 bytes");
+}
+
+TEST_CASE("gzip files are decoded member after member, within a bound") {
+  const std::string two = gzipped("first ") + gzipped("second");
+  const auto content = gunzip(as_bytes(two), 100);
+  REQUIRE(content);
+  CHECK(as_text(*content) == "first second");
+  CHECK(gunzip(as_bytes(two), 12)->size() == 12);
+  CHECK(gunzip(as_bytes(two), 11).error().kind == ErrorKind::unsupported);
+  CHECK(gunzip(as_bytes(gzipped(std::string(1 << 20, 'x'))), 1000).error().kind ==
+        ErrorKind::unsupported);
+  CHECK(gunzip(as_bytes(two.substr(0, two.size() - 4)), 100).error().kind == ErrorKind::corrupt);
+  CHECK(gunzip(as_bytes("plain text"), 100).error().kind == ErrorKind::corrupt);
+  CHECK(gunzip({}, 100).error().kind == ErrorKind::corrupt);
+}

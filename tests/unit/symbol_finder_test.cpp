@@ -1,0 +1,72 @@
+#include "debug_fixture.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace uprobectl::test;
+
+namespace {
+
+std::string name_at(SymbolFinder& finder, std::uint64_t address) {
+  const auto found = finder.at({address});
+  if (!found) return "-";
+  const std::string name(found->symbol.name);
+  return found->offset == 0 ? name : name + "+" + std::to_string(found->offset);
+}
+
+// Names that lie over, in and behind each other.
+std::string overlapping() {
+  return elf_from_yaml(R"(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FileSize: 0x400, MemSize: 0x400, FirstSec: .text, LastSec: .text }
+Sections:
+  - { Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x400 }
+Symbols:
+  - { Name: longer_name, Type: STT_FUNC, Section: .text, Value: 0x1100, Size: 0x40, Binding: STB_WEAK }
+  - { Name: name, Type: STT_FUNC, Section: .text, Value: 0x1100, Size: 0x40, Binding: STB_GLOBAL }
+  - { Name: outer, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x100 }
+  - { Name: inner, Type: STT_FUNC, Section: .text, Value: 0x1040, Size: 0x10 }
+  - { Name: label, Section: .text, Value: 0x1200 }
+  - { Name: behind, Type: STT_FUNC, Section: .text, Value: 0x1300, Size: 0x10 }
+)");
+}
+
+} // namespace
+
+TEST_CASE("the innermost function that covers an address names it") {
+  const std::string bytes = overlapping();
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  CHECK(name_at(finder, 0x1000) == "outer");
+  CHECK(name_at(finder, 0x1044) == "inner+4");
+  CHECK(name_at(finder, 0x1050) == "outer+80");
+  CHECK(name_at(finder, 0x10ff) == "outer+255");
+}
+
+TEST_CASE("of several names of one place the table's first is taken") {
+  const std::string bytes = overlapping();
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  CHECK(name_at(finder, 0x1110) == "longer_name+16");
+}
+
+TEST_CASE("a label reaches up to the next symbol, a sized function no further than its size") {
+  const std::string bytes = overlapping();
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  CHECK(name_at(finder, 0x1200) == "label");
+  CHECK(name_at(finder, 0x12ff) == "label+255");
+  CHECK(name_at(finder, 0x1140) == "-");
+  CHECK(name_at(finder, 0x1310) == "-");
+  CHECK(name_at(finder, 0x0fff) == "-");
+  CHECK(name_at(finder, 0x1400) == "-");
+}
+
+TEST_CASE("an image without symbols names nothing") {
+  const std::string bytes = stripped_elf({});
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  CHECK(name_at(finder, 0x201040) == "-");
+}
