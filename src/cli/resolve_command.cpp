@@ -130,6 +130,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   add_common_options(parser, options);
   TargetWords where;
   add_target_options(parser, where);
+  add_dex_options(parser, where);
   TextStyle style;
   std::optional<std::string> file;
   VerifyOptions verify;

@@ -13,6 +13,9 @@ void add_target_options(OptionParser& parser, TargetWords& words) {
                "maps; repeatable");
   parser.text("--app", words.app, "PKG",
               "TARGET among the files of this Android package, * is all of them");
+}
+
+void add_dex_options(OptionParser& parser, TargetWords& words) {
   parser.texts("--dex", words.dex_files, "FILE",
                "DEX, VDEX, jar or APK that an OAT file was compiled from; repeatable");
   parser.text("--root", words.root, "DIR",

@@ -15,8 +15,11 @@ struct TargetWords {
   std::optional<std::string> root;
 };
 
-// --debug-dir, -p, --app, --extracted, --dex and --root.
+// --debug-dir, -p, --app and --extracted.
 void add_target_options(OptionParser& parser, TargetWords& words);
+
+// --dex and --root, of the commands that know Java methods.
+void add_dex_options(OptionParser& parser, TargetWords& words);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words);
 
