@@ -11,7 +11,7 @@ constexpr std::size_t most_values = 64;
 constexpr unsigned most_steps = 1000; // jumps may go back
 
 std::uint64_t widened(std::uint64_t value, unsigned bytes) {
-  const unsigned shift = 64 - 8 * bytes;
+  const unsigned shift = (64 - 8 * bytes) % 64;
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
 }
 

@@ -39,7 +39,7 @@ std::optional<FrameHeader> read_frame_header(Bytes bytes, VirtualAddress address
   const bool known = (encoding & 0xf0U) == 0x30 || (encoding & 0xf0U) == 0;
   if (!count || !size || !known) return header;
   header.pointer_size = *size;
-  const std::uint64_t row = 2 * *size;
+  const std::uint64_t row = std::uint64_t{2} * *size;
   const std::uint64_t most = (bytes.size() - cursor.at()) / row; // what is cut off has no rows
   header.table = bytes.subspan(cursor.at(), std::min(*count, most) * row);
   return header;
@@ -52,7 +52,7 @@ std::optional<std::uint64_t> look_up(const FrameHeader& header, std::uint64_t ad
     return read_pointer(cursor, header.encoding, 0, header.address).value_or(0);
   };
   std::uint64_t low = 0;
-  std::uint64_t high = header.table.size() / (2 * header.pointer_size);
+  std::uint64_t high = header.table.size() / (std::uint64_t{2} * header.pointer_size);
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
     if (field(2 * middle) <= address)
