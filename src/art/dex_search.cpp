@@ -21,11 +21,13 @@ std::string folder_of(std::string_view path) {
 // "/proc/4711/root" of a path below it: what the process takes for "/".
 std::string_view process_root(std::string_view path) {
   constexpr std::string_view proc = "/proc/";
-  constexpr std::string_view root = "/root/";
+  constexpr std::string_view root = "/root";
   if (!path.starts_with(proc)) return {};
   const auto pid_end = path.find('/', proc.size());
-  if (pid_end == std::string_view::npos || !path.substr(pid_end).starts_with(root)) return {};
-  return path.substr(0, pid_end + root.size() - 1);
+  if (pid_end == std::string_view::npos) return {};
+  const std::string_view below = path.substr(pid_end);
+  if (!below.starts_with(root) || !below.substr(root.size()).starts_with('/')) return {};
+  return path.substr(0, pid_end + root.size());
 }
 
 using Tried = std::vector<std::string>;
