@@ -80,6 +80,9 @@ Result<StaticProbes> read_static_probes(const elf::Image& image);
 // Whether the operands of this machine's code are understood; else all are unparsed.
 bool can_parse_static_arguments(const elf::Machine& machine);
 
+// "query__start" for "query-start", as dtrace writes it.
+std::string without_dashes(std::string_view name);
+
 // The operands of one note. `image` is asked for symbols that they name.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, const elf::Image& image);
 

@@ -26,6 +26,7 @@ std::uint64_t register_offset(std::uint32_t number) { return std::uint64_t{numbe
 struct UsdtSpecs::State {
   int map = -1;
   std::uint32_t entries = 0;
+  std::uint32_t searched = 0; // from here on, for free ones
   std::size_t value_size = 0;
   UsdtLayout layout;
   std::vector<std::uint32_t> written;
@@ -36,10 +37,10 @@ struct UsdtSpecs::State {
   }
 
   // From the end: libbpf takes them from the beginning, for the same map if it is a pinned one.
-  std::optional<std::uint32_t> free_entry() const {
+  std::optional<std::uint32_t> free_entry() {
     std::vector<std::byte> value(value_size);
-    for (std::uint32_t id = entries; id-- > 0;) {
-      if (std::ranges::find(written, id) != written.end()) continue;
+    while (searched > 0) {
+      const std::uint32_t id = --searched;
       if (bpf_map_lookup_elem(map, &id, value.data()) != 0) continue;
       if (std::ranges::all_of(value, [](std::byte byte) { return byte == std::byte{}; })) return id;
     }
@@ -87,7 +88,7 @@ Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
     return fail(system_error(-error, "cannot look at the program's table of static probes"));
   auto state = std::make_unique<State>();
   state->map = map.fd.get();
-  state->entries = info.max_entries;
+  state->entries = state->searched = info.max_entries;
   state->value_size = info.value_size;
   state->layout = *layout;
   return UsdtSpecs(std::move(state));

@@ -17,7 +17,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
        .examples = "  uprobectl usdt attach -p 4711 -d 5s python3.11 'python:function__*'\n"
                    "  uprobectl usdt attach --args 0:str --follow -p postgres \\\n"
                    "      postgres postgresql:query-start\n"
-                   "  uprobectl usdt attach --count -d 10s libc.so.6 'libc:*'\n"});
+                   "  uprobectl usdt attach --count -d 10s libstdc++.so.6 'libstdcxx:*'\n"});
   CommonOptions common;
   add_common_options(parser, common);
   AttachOptions options;

@@ -48,19 +48,8 @@ std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
   return planned;
 }
 
-// As dtrace writes "query__start": "query-start".
-std::string with_underscores(std::string_view name) {
-  std::string text;
-  for (const char c : name)
-    if (c == '-')
-      text += "__";
-    else
-      text += c;
-  return text;
-}
-
 bool is_for(const ArgumentList& list, const ProbePoint& point) {
-  if (list.function && point.static_probe && with_underscores(*list.function) == point.symbol)
+  if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
     return true;
   return !list.function || *list.function == point.request || *list.function == point.symbol ||
          *list.function == point.demangled || *list.function == display_name(point);
@@ -135,6 +124,8 @@ public:
     const ReadingMaker maker(inspection_, *convention, facts, at_start, place);
     builtin_settings settings{};
     settings.flags = flags();
+    if (inspection_.count_stacks && at_start && place.probe == nullptr)
+      settings.flags |= AT_START;
     settings.user = inspection_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
     settings.pointer_size = convention->pointer_size;

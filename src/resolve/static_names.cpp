@@ -14,19 +14,6 @@ std::string full_name(const StaticProbe& probe) {
   return fmt::format("{}:{}", probe.provider, probe.name);
 }
 
-// "query__start" for "query-start"; empty where there is no '-'.
-std::string without_dashes(std::string_view name) {
-  std::string text;
-  if (!name.contains('-')) return text;
-  for (const char c : name) {
-    if (c == '-')
-      text += "__";
-    else
-      text += c;
-  }
-  return text;
-}
-
 bool is_called(const std::string& name, std::string_view asked) {
   return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
 }
@@ -89,8 +76,7 @@ std::optional<StaticProbeName> StaticProbeName::parse(std::string_view text) {
 
 bool StaticProbeName::matches(const StaticProbe& probe) const {
   if (!is_called(probe.provider, provider_)) return false;
-  return is_called(probe.name, name_) ||
-         (!dtrace_name_.empty() && is_called(probe.name, dtrace_name_));
+  return is_called(probe.name, name_) || is_called(probe.name, dtrace_name_);
 }
 
 std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text) {
@@ -98,8 +84,7 @@ std::optional<std::string> static_probe_called(const StaticProbes& notes, std::s
   const std::string dtrace_name = without_dashes(text);
   const auto name = StaticProbeName::parse(text);
   for (const StaticProbe& probe : notes.probes)
-    if (name ? name->matches(probe)
-             : probe.name == text || (!dtrace_name.empty() && probe.name == dtrace_name))
+    if (name ? name->matches(probe) : probe.name == text || probe.name == dtrace_name)
       return full_name(probe);
   return std::nullopt;
 }

@@ -16,7 +16,7 @@ public:
 private:
   std::string_view provider_;
   std::string_view name_;
-  std::string dtrace_name_; // of "query-start", as dtrace writes it, "query__start"; else empty
+  std::string dtrace_name_; // of "query-start", as dtrace writes it, "query__start"
 };
 
 // Why no probe of the image is called so: `text` is what was asked for.

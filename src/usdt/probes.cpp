@@ -158,6 +158,17 @@ private:
 
 } // namespace
 
+std::string without_dashes(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c == '-')
+      text += "__";
+    else
+      text += c;
+  }
+  return text;
+}
+
 Result<StaticProbes> read_static_probes(const elf::Image& image) {
   Reader reader(image);
   const auto read = image.visit_notes([&](const elf::NoteRecord& note) { reader.add(note); });

@@ -22,6 +22,7 @@ sum_scenarios() {
     scenario "$mechanism: --stack fp counts each way to a function for itself" counts_ways "$mechanism"
   done
   scenario '--stack fp through a perf buffer' counts_ways perf --buffer perf
+  scenario '--stack fp inside a function takes nothing on its stack for a caller' counts_ways_to_inside
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
 }
 
@@ -35,6 +36,18 @@ counts_ways() { # MECHANISM [OPTION…]
   expect_equal 'ways' '1 ways_leaf<ways_left<main
 100 ways_leaf<ways_left<ways_both<main
 100 ways_leaf<ways_right<ways_both<main' "$(grep ways_leaf out | functions_of_ways | sort)"
+}
+
+# Behind a call, where the top of the stack and the link register are not those of the entry.
+counts_ways_to_inside() {
+  case $(uname -m) in
+    x86_64) inside=ways_left+9 ;;
+    *) inside=ways_left+16 ;;
+  esac
+  "$UPROBECTL" attach -d 120 --count --stack fp "$FIXTURES/ways" "$inside" -- "$FIXTURES/ways" 100 >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'ways' '1 ways_left<main
+100 ways_left<ways_both<main' "$(grep ways_left out | functions_of_ways | sort)"
 }
 
 # "COUNT f<g<main" of "COUNT FUNCTION f+0x1 (file+0x2) < g+0x3 (file+0x4) < …", as far as main.

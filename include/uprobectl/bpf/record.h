@@ -110,6 +110,7 @@ enum builtin_flag {
   FILTER_BY_USER = 64,
   FILTER_BY_CGROUP = 128,
   COUNT_STACKS = 512, /* keep stack_counts */
+  AT_START = 1024,    /* the probe is where its function begins, so that the caller is known */
   ONLY_PROBE = 256    /* there is no other, so it need not be told from others */
 };
 

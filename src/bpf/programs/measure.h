@@ -55,7 +55,7 @@ static __always_inline void count_stack(struct registers* regs, __u64 number, __
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-  if (moment == AT_ENTRY) key.caller = return_address(regs);
+  if (moment == AT_ENTRY && (settings.flags & AT_START)) key.caller = return_address(regs);
   if (add_one(&stack_counts, &key)) tell_new_stack(regs, key.process);
 }
 
