@@ -27,6 +27,7 @@ struct StaticArgument {
   Kind kind = Kind::unparsed;
   // Bytes: 1, 2, 4, 8, or what the note says; nothing where it says none, as older compilers' do.
   std::optional<std::uint32_t> size;
+  std::uint32_t width = 8; // bytes it has where `size` says none: of the register, or of an address
   bool is_signed = false;
   bool is_float = false;
 

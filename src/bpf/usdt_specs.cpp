@@ -99,12 +99,12 @@ UsdtSpecs::UsdtSpecs(UsdtSpecs&&) noexcept = default;
 UsdtSpecs& UsdtSpecs::operator=(UsdtSpecs&&) noexcept = default;
 UsdtSpecs::~UsdtSpecs() = default;
 
-bool UsdtSpecs::can_tell(const reading& argument) const {
+bool UsdtSpecs::can_tell(const reading& argument, bool is_64bit) const {
   if (argument.steps > 1 || argument.shift % 8 != 0) return false;
   if (argument.steps == 1 && argument.base == NO_REGISTER) return false;
   const bool constant = argument.steps == 0 && argument.base == NO_REGISTER;
   if (!constant && argument.addend != 0) return false;
-  if (argument.scale > 0 && argument.index_size != 8) return false;
+  if (argument.scale > 0 && (argument.index_size != 8 || !is_64bit)) return false;
   const UsdtLayout& layout = state_->layout;
   return argument.scale == 0 || (layout.in_indexed_memory && layout.index && layout.scale);
 }
@@ -120,7 +120,8 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
     return fail(Error{ErrorKind::out_of_range, "the program has room for " +
                                                    std::to_string(state_->entries) +
                                                    " places with different arguments"}
-                    .hint("compile it with -DBPF_USDT_MAX_SPEC_CNT=N, or name fewer probes"));
+                    .hint("compile it with -DBPF_USDT_MAX_SPEC_CNT=N, or name fewer probes")
+                    .hint("a pinned program keeps those of a run that was killed: pin it anew"));
   std::vector<std::byte> bytes(state_->value_size);
   const std::span<std::byte> all(bytes);
   for (std::size_t i = 0; i < spec.arguments.size(); ++i) {
@@ -132,6 +133,9 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
     else // no kind of argument: bpf_usdt_arg() says EINVAL
       put_bits(place, layout.type, ~std::uint64_t{});
   }
+  // Of a place without arguments, so that it does not look free.
+  if (spec.arguments.empty() && layout.most_arguments > 0)
+    put_bits(all.subspan(layout.arguments_at / 8), layout.type, ~std::uint64_t{});
   put_bits(all, layout.cookie, spec.cookie);
   put_bits(all, layout.count, spec.arguments.size());
   if (const int error = bpf_map_update_elem(state_->map, &*id, bytes.data(), BPF_ANY); error != 0)

@@ -49,7 +49,9 @@ public:
       return;
     }
     const auto points = target.static_probes(request_.probes);
-    if (!points && points.error().kind != ErrorKind::not_found) {
+    if (!points && targets_.several && points.error().kind == ErrorKind::misaligned) {
+      console_.warn({"left out: " + points.error().message});
+    } else if (!points && points.error().kind != ErrorKind::not_found) {
       failed_ = true;
       console_.fail(points.error(), request_.target, request_.probes);
     } else if (!points) {
@@ -73,9 +75,9 @@ public:
       return;
     }
     if (!lacking_) return;
-    if (targets_.several)
-      lacking_ = Error{ErrorKind::not_found,
-                       request_.target + ": no file has a static probe '" + *request_.typed + "'"};
+    if (targets_.files.size() > 1)
+      lacking_->message =
+          request_.target + ": no file has a static probe '" + *request_.typed + "'";
     console_.fail(*lacking_, request_.target, request_.typed);
   }
 

@@ -35,12 +35,25 @@ std::string problem_of(const ArgumentSpec& spec, const StaticProbe* probe) {
   return problem.empty() ? problem : argument.raw + ": " + problem;
 }
 
+// The same of a buffer whose length another argument says.
+std::string problem_of_length(const ArgumentSpec& spec, std::span<const PlannedArgument> list) {
+  if (!spec.length_from) return {};
+  const auto length = std::ranges::find_if(
+      list, [&](const PlannedArgument& each) { return each.spec.name == *spec.length_from; });
+  if (length == list.end()) return "its length " + *spec.length_from + " is no argument here";
+  if (!length->problem.empty() || is_floating(length->spec.type))
+    return "its length " + *spec.length_from + " cannot be read";
+  return {};
+}
+
 // Integers are read first, because the lengths of buffers are among them.
 std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
                                       const StaticProbe* probe) {
   std::vector<PlannedArgument> planned;
   for (const ArgumentSpec& spec : specs)
     planned.push_back({.spec = spec, .reading = 0, .problem = problem_of(spec, probe)});
+  for (PlannedArgument& each : planned)
+    if (each.problem.empty()) each.problem = problem_of_length(each.spec, planned);
   std::size_t next = 0;
   for (const bool memory : {false, true})
     for (PlannedArgument& each : planned)
@@ -124,8 +137,7 @@ public:
     const ReadingMaker maker(inspection_, *convention, facts, at_start, place);
     builtin_settings settings{};
     settings.flags = flags();
-    if (inspection_.count_stacks && at_start && place.probe == nullptr)
-      settings.flags |= AT_START;
+    if (inspection_.count_stacks && at_start && place.probe == nullptr) settings.flags |= AT_START;
     settings.user = inspection_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
     settings.pointer_size = convention->pointer_size;

@@ -116,6 +116,18 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
   return inspection_.on_entry || inspection_.pair_calls ? AT_ENTRY : AT_RETURN;
 }
 
+Result<std::optional<ArgumentType>>
+ReadingMaker::noted_integer(const ArgumentSource& source) const {
+  const bool noted = place_.probe != nullptr && source.kind == Kind::argument && !source.memory &&
+                     source.number < place_.probe->arguments.size();
+  if (!noted) return std::nullopt;
+  const StaticArgument& argument = place_.probe->arguments[source.number];
+  if (argument.is_float)
+    return fail(ErrorKind::usage, name_of_source(source) + " is a floating-point number, only "
+                                                           "integers are compared and measured");
+  return type_of(argument);
+}
+
 Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::uint32_t size,
                                              bool is_signed) const {
   if (place_.probe != nullptr) {
@@ -233,6 +245,9 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
                             "be compared"));
     source = std::move(*named);
   }
+  const auto noted = noted_integer(source);
+  if (!noted) return fail(Error(noted.error()).within("--if " + quoted(spec.text)));
+  if (!type) type = *noted;
   auto compared = value(source, type.value_or(ArgumentType::s64));
   if (!compared) {
     Error error = std::move(compared).error();
@@ -259,8 +274,11 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
 
 Result<reading> ReadingMaker::measured(const ArgumentSource& source,
                                        std::span<const PlannedArgument> list) const {
+  const auto noted = noted_integer(source);
+  if (!noted) return fail(Error(noted.error()).within("--measure"));
   const auto declared = find_integer(list, source);
-  return value(source, declared == list.end() ? ArgumentType::s64 : declared->spec.type);
+  return value(source,
+               declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->spec.type);
 }
 
 } // namespace uprobectl

@@ -25,6 +25,9 @@ private:
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
                                  bool is_signed) const;
+  // How the note of a static probe types an argument; nothing for all else. An error where it is a
+  // floating-point number.
+  Result<std::optional<ArgumentType>> noted_integer(const ArgumentSource& source) const;
   Result<std::uint32_t> moment_of(const ArgumentSource& source) const;
 
   const Inspection& inspection_;

@@ -9,27 +9,6 @@ namespace uprobectl {
 
 namespace {
 
-std::optional<ArgumentType> type_of(const StaticArgument& argument) {
-  if (!argument.size) return ArgumentType::x64; // a note that says no size says no sign either
-  if (argument.is_float) {
-    if (argument.size == 4) return ArgumentType::f32;
-    if (argument.size == 8) return ArgumentType::f64;
-    return std::nullopt;
-  }
-  switch (*argument.size) {
-  case 1:
-    return argument.is_signed ? ArgumentType::s8 : ArgumentType::u8;
-  case 2:
-    return argument.is_signed ? ArgumentType::s16 : ArgumentType::u16;
-  case 4:
-    return argument.is_signed ? ArgumentType::s32 : ArgumentType::u32;
-  case 8:
-    return argument.is_signed ? ArgumentType::s64 : ArgumentType::u64;
-  default:
-    return std::nullopt;
-  }
-}
-
 std::string name_of(std::size_t number) { return "arg" + std::to_string(number); }
 
 Error has_fewer(const StaticProbe& probe, std::size_t number) {
@@ -49,6 +28,31 @@ Result<std::uint32_t> register_named(const std::string& name) {
 }
 
 } // namespace
+
+std::optional<ArgumentType> type_of(const StaticArgument& argument) {
+  if (!argument.size) // then it says no sign either
+    return argument.width == 1   ? ArgumentType::x8
+           : argument.width == 2 ? ArgumentType::x16
+           : argument.width == 4 ? ArgumentType::x32
+                                 : ArgumentType::x64;
+  if (argument.is_float) {
+    if (argument.size == 4) return ArgumentType::f32;
+    if (argument.size == 8) return ArgumentType::f64;
+    return std::nullopt;
+  }
+  switch (*argument.size) {
+  case 1:
+    return argument.is_signed ? ArgumentType::s8 : ArgumentType::u8;
+  case 2:
+    return argument.is_signed ? ArgumentType::s16 : ArgumentType::u16;
+  case 4:
+    return argument.is_signed ? ArgumentType::s32 : ArgumentType::u32;
+  case 8:
+    return argument.is_signed ? ArgumentType::s64 : ArgumentType::u64;
+  default:
+    return std::nullopt;
+  }
+}
 
 std::string unreadable(const StaticArgument& argument) {
   if (argument.kind == StaticArgument::Kind::out_of_reach ||
@@ -96,7 +100,7 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
   reading made{};
   made.moment = AT_ENTRY;
   // No more than there is: what lies behind it is something else.
-  made.size = std::min(size, argument.size.value_or(size));
+  made.size = std::min(size, argument.size.value_or(argument.width));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;
   const auto base = register_named(argument.base);
   const auto index = register_named(argument.index);
@@ -128,13 +132,12 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
   return made;
 }
 
-std::vector<std::optional<reading>> readings_of(const StaticPlace& place,
-                                                std::uint32_t pointer_size) {
+std::vector<std::optional<reading>> readings_of(const StaticPlace& place) {
   std::vector<std::optional<reading>> readings;
   for (const StaticArgument& argument : place.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
     if (!unreadable(argument).empty()) continue;
-    if (auto read = static_reading(place, argument, argument.size.value_or(pointer_size),
+    if (auto read = static_reading(place, argument, argument.size.value_or(argument.width),
                                    argument.is_signed))
       made = *read;
   }
@@ -144,8 +147,12 @@ std::vector<std::optional<reading>> readings_of(const StaticPlace& place,
 std::string reading_key(const StaticPlace& place) {
   if (place.probe == nullptr) return {};
   std::string key = "usdt " + place.probe->raw_arguments;
-  for (const StaticArgument& argument : place.probe->arguments)
-    if (argument.address) key += fmt::format(" {}", argument.address->value - place.address.value);
+  // The same text may name other symbols in another file.
+  for (const StaticArgument& argument : place.probe->arguments) {
+    key += fmt::format(" {}:{}:{}", static_cast<int>(argument.kind), argument.constant,
+                       argument.displacement);
+    if (argument.address) key += fmt::format("@{}", argument.address->value - place.address.value);
+  }
   return key;
 }
 

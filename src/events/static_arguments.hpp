@@ -20,6 +20,9 @@ struct StaticPlace {
 // list for all probes.
 Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const ArgumentList* list);
 
+// By size and sign; nothing where no type has them.
+std::optional<ArgumentType> type_of(const StaticArgument& argument);
+
 // Why a probe cannot read it; empty where it can.
 std::string unreadable(const StaticArgument& argument);
 
@@ -29,8 +32,7 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
                                std::uint32_t size, bool is_signed);
 
 // All arguments of a place; nothing for those that cannot be read.
-std::vector<std::optional<reading>> readings_of(const StaticPlace& place,
-                                                std::uint32_t pointer_size);
+std::vector<std::optional<reading>> readings_of(const StaticPlace& place);
 
 // What tells two places apart as far as their arguments are concerned.
 std::string reading_key(const StaticPlace& place);

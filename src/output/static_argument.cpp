@@ -13,11 +13,13 @@ using IndexPart = StaticArgument::IndexPart;
 
 // The bytes that the note says; all, where it says none.
 DataValue constant_value(const StaticArgument& argument) {
-  const std::uint32_t size = argument.size.value_or(8);
+  const std::uint32_t size = argument.size.value_or(argument.width);
   std::uint64_t value = argument.constant;
-  if (argument.is_signed || size > 8) return DataValue{static_cast<std::int64_t>(value)};
-  if (size < 8) value &= (std::uint64_t{1} << 8 * size) - 1;
-  return DataValue{value};
+  if (size > 8) return DataValue{static_cast<std::int64_t>(value)};
+  const std::uint32_t unused = 64 - 8 * size;
+  value <<= unused;
+  if (argument.is_signed) return DataValue{static_cast<std::int64_t>(value) >> unused};
+  return DataValue{value >> unused};
 }
 
 template <typename T>

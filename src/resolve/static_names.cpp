@@ -59,7 +59,11 @@ std::string list_hint(const Question& question) {
 
 // Notes that were passed over may have been those that are asked for.
 void add_passed_over(const StaticProbes& notes, Error& error) {
-  for (const std::string& warning : notes.warnings) error.hints.push_back(warning);
+  if (notes.malformed > 0)
+    error.hints.push_back(
+        fmt::format("{} of static probes {} passed over, usdt list says why",
+                    notes.malformed == 1 ? "1 note" : std::to_string(notes.malformed) + " notes",
+                    notes.malformed == 1 ? "was" : "were"));
 }
 
 } // namespace

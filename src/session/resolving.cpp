@@ -26,7 +26,7 @@ Result<void> check_places(const Question& question, std::span<const ProbePoint> 
     if (!point.offset) return fail(not_in_a_file(point));
   if (!question.on_return) return {};
   for (const ProbePoint& point : points)
-    if (point.symbol && point.symbol_offset != 0)
+    if (point.static_probe || (point.symbol && point.symbol_offset != 0))
       return fail(Error{ErrorKind::usage, "'" + point.request +
                                               "' is inside a function: a return can only be "
                                               "probed from its start"}
@@ -114,10 +114,13 @@ private:
     std::vector<std::optional<Error>> reasons(question.functions.size());
     std::vector<bool> found(question.functions.size());
     const auto visited = visit_all(targets, options_, [&](const Target& target) {
+      warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
         auto points = static_places(target, question.functions[i]);
         if (points)
           found[i] = true;
+        else if (points.error().kind == ErrorKind::misaligned)
+          warn({"left out: " + points.error().message});
         else if (points.error().kind != ErrorKind::not_found)
           add_failure(question, question.functions[i], std::move(points).error());
         else if (!reasons[i])
@@ -130,10 +133,12 @@ private:
     for (std::size_t i = 0; i < found.size(); ++i)
       if (!found[i] && reasons[i])
         add_failure(question, question.functions[i],
-                    Error{ErrorKind::not_found,
-                          fmt::format("{}: none of its {} files has a static probe '{}'",
-                                      targets.text, visited->files, question.functions[i])}
-                        .hint("uprobectl usdt list shows those there are"));
+                    visited->files == 1
+                        ? std::move(*reasons[i])
+                        : Error{ErrorKind::not_found,
+                                fmt::format("{}: none of its {} files has a static probe '{}'",
+                                            targets.text, visited->files, question.functions[i]),
+                                std::move(reasons[i]->hints)});
     return {};
   }
 

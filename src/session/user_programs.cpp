@@ -83,6 +83,8 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
                                                     path(), program.name, program.section)}
                     .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
                           "PROVIDER:NAME"));
+  if (request.static_probes)
+    if (auto may = may_serve_static(program); !may) return may;
   Question question{.target = request.target,
                     .functions = request.functions,
                     .static_probes = request.static_probes,
@@ -97,6 +99,16 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   return {};
 }
 
+// A return probe of the kernel's takes what lies on top of the stack for a return address, which it
+// is only where a function begins.
+Result<void> UserPrograms::may_serve_static(const ObjectProgram& program) const {
+  if (!program.on_return && !is_session(program)) return {};
+  return fail(Error{ErrorKind::usage,
+                    fmt::format("{}: program '{}' is for returns ({}), and a static probe has none",
+                                path(), program.name, program.section)}
+                  .hint("give it the section \"usdt\" or \"uprobe\""));
+}
+
 Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
   if (program.kind == SectionKind::other) {
     others_.push_back(program.name);
@@ -107,8 +119,14 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
                                   program.name, program.section)}
-                    .hint("say where it is to run: attach --object FILE TARGET FUNCTION…")
-                    .hint("or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
+                    .hint(is_static(program)
+                              ? "say where it is to run: usdt attach --object FILE TARGET "
+                                "PROVIDER:NAME"
+                              : "say where it is to run: attach --object FILE TARGET FUNCTION…")
+                    .hint(is_static(program)
+                              ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
+                              : "or name the places in sections: "
+                                "SEC(\"uprobe/libc.so.6:malloc\")"));
   questions_.push_back({.target = std::move(place->target),
                         .functions = {std::move(place->function)},
                         .static_probes = is_static(program),
@@ -139,6 +157,9 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   if (!pinned) return fail(std::move(pinned).error());
   pinned_ = std::move(*pinned);
   kind_ = pinned_->program().kind;
+  if (kind_ == ProgramKind::session && std::ranges::any_of(questions_, &Question::static_probes))
+    return fail(ErrorKind::unsupported,
+                path() + ": a session program runs at returns, too, and a static probe has none");
   return {};
 }
 

@@ -35,6 +35,7 @@ private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   Result<void> open_object(const AttachRequest& request);
   Result<void> choose(const AttachRequest& request);
+  Result<void> may_serve_static(const ObjectProgram& program) const;
   Result<void> add_by_section(const ObjectProgram& program);
   Result<void> check_kinds() const;
 

@@ -35,15 +35,15 @@ Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint
     const ProbePoint& point = points[i];
     if (!point.static_probe) continue;
     const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
-    const auto [entry, is_new] = known.try_emplace(reading_key(place));
+    const bool is_64bit = point.binary->machine.is_64bit;
+    const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
     if (is_new) {
-      const std::uint32_t pointer_size = point.binary->machine.is_64bit ? 8 : 4;
-      UsdtSpecs::Spec spec{.arguments = readings_of(place, pointer_size), .cookie = cookie};
+      UsdtSpecs::Spec spec{.arguments = readings_of(place), .cookie = cookie};
       for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
           warn_of(point, n, unreadable(place.probe->arguments[n]));
-        } else if (!specs_->can_tell(*argument)) {
+        } else if (!specs_->can_tell(*argument, is_64bit)) {
           warn_of(point, n, "the usdt.bpf.h of this program cannot say where it is");
           argument.reset();
         }

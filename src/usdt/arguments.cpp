@@ -70,6 +70,7 @@ StaticArgument argument_of(std::string_view operand, SymbolAddresses& symbols) {
   StaticArgument argument{.raw = std::string(operand)};
   take_size(operand, argument);
   const elf::Machine& machine = symbols.image().machine();
+  argument.width = machine.is_64bit ? 8 : 4;
   if (const auto parse = parser_for(machine))
     parse(operand, symbols, argument);
   else

@@ -125,6 +125,7 @@ void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols,
     return set_arm64_memory(text.substr(1, text.size() - 2), symbols, argument);
   if (auto found = arm64_register(text)) {
     argument.kind = found->whole.empty() ? Kind::constant : Kind::in_register;
+    argument.width = found->is_64bit ? 8 : 4;
     argument.base = std::move(found->whole);
     return;
   }

@@ -16,7 +16,8 @@ public:
     VirtualAddress address;
     bool absolute = false; // a plain number, the same wherever the file is loaded
   };
-  // The error says why there is none, in words for StaticArgument::problem.
+  // The error says why there is none, in words for StaticArgument::problem. A name of a variable
+  // that is local to one source file may be that of another one's: then there is none, too.
   std::expected<Place, std::string> find(std::string_view name);
 
   const elf::Image& image() const { return image_; }
@@ -25,6 +26,7 @@ public:
 private:
   struct Known {
     Place place;
+    bool imported = false;       // it is only named here
     bool several = false;        // at different addresses
     bool in_each_thread = false; // the address is an offset in each thread's block
   };
@@ -34,7 +36,7 @@ private:
   const elf::Image& image_;
   bool read_ = false;
   bool missed_ = false;
-  std::unordered_map<std::string_view, Known> known_; // of .symtab and the debug tables
+  std::unordered_map<std::string_view, Known> known_;
 };
 
 } // namespace uprobectl

@@ -23,6 +23,7 @@ void set_x86_register(std::string_view name, bool i386, StaticArgument& argument
     argument.kind = Kind::in_register;
     argument.base = std::move(found->whole);
     argument.shift = found->shift;
+    argument.width = found->bits / 8;
     return;
   }
   if (const auto what = unsaved_x86_register(name)) {

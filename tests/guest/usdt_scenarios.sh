@@ -23,6 +23,7 @@ usdt_scenarios() {
   scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
   scenario 'usdt: a pinned program, again and again' fills_pinned_table
   scenario 'usdt: a program for static probes is not attached to functions' refuses_function
+  scenario 'usdt: a program for returns is not attached to static probes' refuses_returns
   if [ "$(uname -m)" = x86_64 ]; then
     for mechanism in perf multi; do
       scenario "usdt $mechanism: a probe of nop, nop5 leaves the stack of a leaf function alone" \
@@ -89,7 +90,7 @@ expect_everything() { # CALLS
   expect_equal 'done' "$1" "$(count_records event symbol=shop:order__done)"
   expect_equal 'arguments of a probe without any' "$1" \
     "$(records event symbol=shop:order__done | grep -c '"arguments": *\[\]')"
-  expect_equal 'kinds' "$(count_records event)" "$(count_records event kind=usdt)"
+  expect_equal 'events' "$((11 * $1 - $1))" "$(count_records event kind=usdt)"
   expect_equal 'probes hit' 5 "$(records summary | field probes_hit)"
   expect_equal 'probes silent' 0 "$(records summary | field probes_silent)"
   expect_equal 'lost' 0 "$(records summary | field lost)"
@@ -117,6 +118,8 @@ spares_red_zone() { # MECHANISM
   stop_attach
   expect_equal 'what the function kept on its stack' 'leaf 1122334455667788' "$(grep '^leaf' target)"
   expect_equal 'hits' 50 "$(count_records event symbol=shelf:leaf)"
+  expect_equal 'where the probe is' "$("$UPROBECTL" usdt list "$FIXTURES/probes" shelf:leaf | cut -f 1)" \
+    "$(records probe | field offset)"
   expect_equal 'the same, seen by the probe' '"0x1122334455667788"' "$(values_of shelf:leaf | sort -u)"
 }
 
@@ -230,10 +233,13 @@ leave_guarded() {
 occupier_is_gone() { ! kill -0 "$occupier" 2>/dev/null; }
 
 places_all_or_none() {
+  start_program passing "$FIXTURES/probes" --calls 1000000000 # passes the other probes all the time
+  passing_pid=$started_pid
   start_probes --calls 2
   occupy_guarded
-  start_refused usdt -j -d 120 -p "$started_pid" "$FIXTURES/probes" 'shop:*'
+  start_refused usdt -j -d 120 "$FIXTURES/probes" 'shop:*'
   file_says err 'shop:guarded: the kernel refuses a probe at this offset' || fail "$(cat err)"
+  kill -0 "$passing_pid" || fail 'nothing was there to be seen'
   leave_guarded
   let_it_call target "$started_pid"
   expect_equal 'events' 0 "$(count_records event)"
@@ -320,6 +326,14 @@ fills_pinned_table_there() {
     expect_orders_told "$run"
   done
   load --unpin pins/o || fail "unpin: $(cat err)"
+}
+
+refuses_returns() {
+  start_refused usdt -d 1s --object "$FIXTURES/calls.bpf.o" --program-name count_return \
+    "$FIXTURES/probes" shop:order-start
+  file_says err "'count_return' is for returns" || fail "$(cat err)"
+  start_refused usdt -d 1s --object "$FIXTURES/session.bpf.o" "$FIXTURES/probes" shop:order-start
+  file_says err 'is for returns' || fail "$(cat err)"
 }
 
 refuses_function() {

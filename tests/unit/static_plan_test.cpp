@@ -178,6 +178,72 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
         "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register");
 }
 
+TEST_CASE("a buffer whose length is not to be had here is an error, the others are shown") {
+  const Inspection asked = asking_for("0:buf[arg1],1:u32");
+  StaticArgument vector{.raw = "4@%xmm0", .kind = Kind::out_of_reach, .size = 4};
+  vector.problem = "a vector register";
+  StaticArgument weight = in_memory(2, 8);
+  weight.is_float = true;
+  const std::vector<ProbePoint> points = {
+      place({in_register(1, 8, false), in_register(2, 4, false)}, 0x1000, "8@a 4@b"),
+      place({in_register(1, 8, false)}, 0x2000, "8@a"),
+      place({in_register(1, 8, false), vector}, 0x3000, "8@a 4@x"),
+      place({in_register(1, 8, false), weight}, 0x4000, "8@a 8f@m")};
+  const auto plan = plan_of(asked, points);
+  REQUIRE(plan);
+  CHECK(plan->problems_of(0).empty());
+  CHECK(plan->problems_of(1) ==
+        std::vector<std::string>{"arg0 cannot be read (its length arg1 is no argument here)"});
+  CHECK(plan->problems_of(2).front() == "arg0 cannot be read (its length arg1 cannot be read)");
+  CHECK(plan->problems_of(3) ==
+        std::vector<std::string>{"arg0 cannot be read (its length arg1 cannot be read)"});
+}
+
+TEST_CASE("floating-point arguments are neither compared nor measured by their bits") {
+  StaticArgument weight = in_memory(2, 8);
+  weight.is_float = true;
+  const std::vector<ProbePoint> points = {place({weight, in_register(1, 4, false)})};
+  Inspection condition;
+  condition.conditions.push_back(*parse_condition("arg0>1"));
+  CHECK(error_of(condition, points) ==
+        "shop:order: --if 'arg0>1': arg0 is a floating-point number, "
+        "only integers are compared and measured");
+  Inspection measured;
+  measured.measured = parse_source_name("arg0");
+  CHECK(error_of(measured, points) ==
+        "shop:order: --measure: arg0 is a floating-point number, only integers are compared and "
+        "measured");
+}
+
+TEST_CASE("a condition takes sign and size from the note, whatever else is shown") {
+  const std::vector<ProbePoint> points = {
+      place({in_register(1, 4, false), in_register(2, 4, true)})};
+  Inspection inspection = asking_for("b:s32@arg1");
+  inspection.conditions.push_back(*parse_condition("arg0<5"));
+  const auto plan = plan_of(inspection, points);
+  REQUIRE(plan);
+  const condition& made = plan->variants().front().conditions[0];
+  CHECK((made.value.size == 4 && made.value.is_signed == 0 && made.guess_sign == 0));
+}
+
+TEST_CASE("an argument without a size is as wide as what it is in") {
+  StaticArgument half = in_register(1, 0, false);
+  half.size.reset();
+  half.width = 2;
+  const std::vector<ProbePoint> points = {place({half})};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  CHECK(plan->variants().front().readings[0].size == 2);
+}
+
+TEST_CASE("places with the same text and other numbers do not share a program") {
+  std::vector<ProbePoint> points = {place({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
+                                    place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
+  const auto plan = plan_of({}, points);
+  REQUIRE(plan);
+  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1});
+}
+
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   const std::vector<ProbePoint> points = {place({}, 0x1000, "")};
   const auto plan = plan_of({}, points);

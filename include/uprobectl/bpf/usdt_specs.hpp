@@ -34,8 +34,8 @@ public:
   Result<std::uint32_t> add(const Spec& spec);
 
   // Whether the layout can say where it is: bpf_usdt_arg() knows constants, registers, and memory
-  // behind a register, newer ones with an index.
-  bool can_tell(const reading& argument) const;
+  // behind a register, newer ones with an index, which they add in 64 bits.
+  bool can_tell(const reading& argument, bool is_64bit) const;
 
 private:
   struct State;
