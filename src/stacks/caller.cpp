@@ -62,9 +62,15 @@ private:
     const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
     const auto result = evaluate(bytes, registers_, memory_, first);
     if (result) return *result;
-    const bool corrupt = result.error() == ExpressionFailure::corrupt;
-    return std::unexpected(NoCaller{corrupt ? End::corrupt : End::stack_too_short,
-                                    registers_.stack_pointer().value_or(0)});
+    switch (result.error()) {
+    case ExpressionFailure::corrupt:
+      return std::unexpected(NoCaller{End::corrupt, 0});
+    case ExpressionFailure::unknown_register:
+      return std::unexpected(NoCaller{End::unknown_register, 0});
+    case ExpressionFailure::not_saved:
+      break;
+    }
+    return std::unexpected(NoCaller{End::stack_too_short, registers_.stack_pointer().value_or(0)});
   }
 
   const Step& step_;

@@ -128,7 +128,7 @@ private:
 
   bool is_function_entry(const Place& place) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
-    if (place.module == nullptr) return false;
+    if (place.module == nullptr || place.module->isa() != isa()) return false;
     const auto name = place.module->name(place.address);
     return name->symbol && name->symbol_offset == 0;
   }

@@ -130,6 +130,17 @@ TEST_CASE("a register that was not given is told as that") {
         "the caller of 0x11048 in more.so follows from a register that is not known");
 }
 
+TEST_CASE("a register that an expression reads and that was not given is told as that") {
+  FrameBytes frames;
+  const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
+  frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x0f, 2, 0x76, 0, 0x9e, 1}); // the CFA is x6 + 0
+  Process process(more_maps);
+  process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
+  const Stack stack = process.unwind({{"pc", more + 0x11008}, {"sp", stack_top}});
+  CHECK(explain_end(stack) ==
+        "the caller of 0x11008 in more.so follows from a register that is not known");
+}
+
 TEST_CASE("at a function's entry a stack that was not saved is told") {
   Process process(more_maps);
   process.files.add("/x/more.so", library_with("EM_X86_64", {}));
