@@ -27,8 +27,9 @@ std::optional<NamedValue> parse_register(std::string_view line) {
   NamedValue found{trimmed(line.substr(0, colon)), 0};
   std::string_view number = trimmed(line.substr(colon + 1));
   if (number.starts_with("0x")) number.remove_prefix(2);
-  const char* const end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, found.value, 16);
+  const char* const begin = number.data();
+  const char* const end = begin + number.size();
+  const auto [stop, error] = std::from_chars(begin, end, found.value, 16);
   if (error != std::errc() || stop != end || found.name.empty()) return std::nullopt;
   return found;
 }

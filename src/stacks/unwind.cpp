@@ -77,11 +77,11 @@ private:
     // Where a thread was, it was, if only by a call through a null pointer.
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
-    auto place = place_of(pc());
+    const auto place = place_of(pc());
     if (called && !place) return finish(End::no_mapping, pc());
     if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
     const bool mapped = place.has_value();
-    stack_.frames.push_back({pc(), found_by_, std::move(place)});
+    stack_.frames.push_back({pc(), found_by_, place});
     return mapped || finish(End::no_mapping, pc());
   }
 

@@ -8,7 +8,7 @@ namespace uprobectl::stacks {
 namespace {
 
 // A power of two. Some 600 KB where all are filled; what calls from more places is read again.
-constexpr std::size_t most_steps = 4096;
+constexpr std::size_t most_kept_steps = 4096;
 
 // The segment's bytes as a section that begins where the segment does, and where the frames lie in
 // it. Entries refer to each other by distance, so the section need not be exact.
@@ -37,7 +37,7 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
   const auto add = [&](std::optional<FrameFinder> finder) {
     if (finder) finders.push_back(std::move(*finder));
   };
-  if (header && !(section && section->header.address == header->frames))
+  if (header && (!section || section->header.address != header->frames))
     add(finder_in(layout, {{header->frames}, ~std::uint64_t{0}}, false, header));
   if (section)
     add(finder_in(layout, {{section->header.address}, section->bytes.size()}, true, header));
@@ -146,8 +146,8 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 }
 
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
-  if (steps_.empty()) steps_.resize(most_steps);
-  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_steps];
+  if (steps_.empty()) steps_.resize(most_kept_steps);
+  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_kept_steps];
   if (!here.step || here.pc != pc.value || here.address != address.value)
     here = {pc.value, address.value, std::make_unique<const Step>(find(pc, address))};
   return *here.step;
