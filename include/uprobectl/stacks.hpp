@@ -36,14 +36,16 @@ struct Frame {
 
 // Why there is no further frame.
 enum class End : std::uint8_t {
-  outermost,       // the thread began here
-  no_mapping,      // the caller's address is in no executable mapping
-  no_unwind_data,  // of the last frame's code
-  stack_too_short, // what the last frame saved is in no byte that was given
-  corrupt,         // the unwind information
-  return_probe,    // the kernel has put its own address in place of the caller's
-  loop,            // frames repeat without end
-  too_many         // frames
+  outermost,         // the thread began here
+  no_mapping,        // the caller's address, or that of the last frame, is in no executable mapping
+  no_unwind_data,    // of the last frame's code
+  stack_too_short,   // what the last frame saved is in no byte that was given
+  corrupt,           // the unwind information
+  no_return_address, // the last frame's function has called another and not kept it
+  unknown_register,  // the last frame's caller follows from a register that is not known
+  return_probe,      // the kernel has put its own address in place of the caller's
+  loop,              // frames repeat without end
+  too_many           // frames
 };
 
 struct Stack {

@@ -176,7 +176,7 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
 // Which symbol covers an address, for many addresses of an image: one pass over its tables, 24
 // bytes of each symbol, then a search. Of several names of one place it gives the first of the
 // first table rather than the one that symbol_at() takes for the best: as unwinders do. The image
-// must outlive it; debug symbols count that have been added before.
+// must outlive it; debug symbols count that have been added before. Looks at 256 symbols at most.
 class SymbolFinder {
 public:
   explicit SymbolFinder(const elf::Image& image);

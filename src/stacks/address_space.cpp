@@ -14,19 +14,34 @@ bool is_of_no_file(const Mapping& mapping) {
   return path.empty() || path.starts_with("//") || (path.starts_with('[') && path != "[vdso]");
 }
 
+// 0 for a byte of the segment, 1 for the next one before or behind it.
+std::uint64_t distance_to(const elf::Segment& segment, ImageOffset offset) {
+  if (offset < segment.offset) return segment.offset.value - offset.value;
+  const std::uint64_t inside = offset.value - segment.offset.value;
+  return inside < segment.file_size ? 0 : inside - segment.file_size + 1;
+}
+
 // The ELF address of a byte of an image that is mapped executable: that of the executable segment
 // it belongs to, or of the nearest one. What a loader maps is rounded to pages, and parts of a
 // segment may have been made writable, so mappings and segments do not match one to one.
 VirtualAddress address_of(const elf::Image& image, ImageOffset offset) {
   const elf::Segment* best = nullptr;
+  std::uint64_t least = 0; // bytes between the offset and the best one
   for (const elf::Segment& segment : image.segments()) {
     if (!segment.executable) continue;
-    if (best == nullptr) best = &segment;
-    if (offset >= segment.offset && offset.value - segment.offset.value < segment.file_size)
-      best = &segment;
+    const std::uint64_t distance = distance_to(segment, offset);
+    if (best != nullptr && distance >= least) continue;
+    best = &segment;
+    least = distance;
   }
   if (best == nullptr) return {offset.value};
   return {best->address.value + (offset.value - best->offset.value)};
+}
+
+// An archive may be mapped in one piece with several images in it. What cannot be read has no end.
+bool is_of(const Module& module, FileOffset offset) {
+  return module.image() == nullptr ||
+         slice(module.image()->bytes(), offset.value - module.begin().value, 1);
 }
 
 // Of a file that cannot be read. Programs that are linked to a fixed address lie far below where
@@ -64,7 +79,7 @@ std::optional<Place> AddressSpace::find(std::uint64_t pc) {
   if (is_of_no_file(mapping)) return place;
   const FileOffset offset{pc - mapping.start + mapping.offset.value};
   Module*& module = modules_[number];
-  if (module == nullptr)
+  if (module == nullptr || !is_of(*module, offset))
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
   place.module = module;
   place.offset = {offset.value - module->begin().value};

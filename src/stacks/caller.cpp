@@ -24,7 +24,7 @@ public:
     if (rule.kind == Rule::Kind::expression) return evaluated(rule, std::nullopt);
     const auto base = registers_.get(step_.cfa_register);
     // A frame that was found by its frame pointer may not know its stack pointer.
-    if (!base) return std::unexpected(NoCaller{});
+    if (!base) return std::unexpected(NoCaller{End::unknown_register, 0});
     return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
   }
 
@@ -38,7 +38,7 @@ public:
       return there;
     case Rule::Kind::other: {
       const auto value = registers_.get(static_cast<std::uint32_t>(rule.value));
-      if (!value) return std::unexpected(NoCaller{End::corrupt, 0});
+      if (!value) return std::unexpected(NoCaller{End::unknown_register, 0});
       return *value;
     }
     case Rule::Kind::saved_expression: {
@@ -62,9 +62,15 @@ private:
     const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
     const auto result = evaluate(bytes, registers_, memory_, first);
     if (result) return *result;
-    const bool corrupt = result.error() == ExpressionFailure::corrupt;
-    return std::unexpected(NoCaller{corrupt ? End::corrupt : End::stack_too_short,
-                                    registers_.stack_pointer().value_or(0)});
+    switch (result.error()) {
+    case ExpressionFailure::corrupt:
+      return std::unexpected(NoCaller{End::corrupt, 0});
+    case ExpressionFailure::unknown_register:
+      return std::unexpected(NoCaller{End::unknown_register, 0});
+    case ExpressionFailure::not_saved:
+      break;
+    }
+    return std::unexpected(NoCaller{End::stack_too_short, registers_.stack_pointer().value_or(0)});
   }
 
   const Step& step_;
@@ -78,15 +84,16 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
                                bool interrupted) {
   const RegisterRoles roles = roles_of(registers.isa());
   const RowReader reader(step, registers, memory);
-  const auto cfa = reader.cfa();
-  if (!cfa) return cfa.error();
+  // DWARF 5, 6.4.4: where the return address is undefined there is nothing to return to.
   if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
   // Not saved: of arm64 still in the link register, which a call would have overwritten.
   const bool is_kept =
       step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same;
   const bool may_be_kept =
       registers.isa() == Isa::arm64 && interrupted && step.return_register == arm64_link_register;
-  if (is_kept && !may_be_kept) return NoCaller{End::corrupt, 0};
+  if (is_kept && !may_be_kept) return NoCaller{End::no_return_address, 0};
+  const auto cfa = reader.cfa();
+  if (!cfa) return cfa.error();
 
   // All are read before any is written: they may depend on each other.
   std::array<std::uint64_t, Registers::count> values;

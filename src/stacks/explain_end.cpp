@@ -44,6 +44,11 @@ std::string explain_end(const Stack& stack) {
     return fmt::format("the saved stack does not have the bytes at {:#x}", stack.address);
   case End::corrupt:
     return "the unwind information is corrupt for " + place_text(last);
+  case End::no_return_address:
+    return fmt::format("the function at {} has not kept where it returns to", place_text(last));
+  case End::unknown_register:
+    return fmt::format("the caller of {} follows from a register that is not known",
+                       place_text(last));
   case End::return_probe:
     return "a return probe has put the kernel's address in place of the caller's";
   case End::loop:

@@ -30,8 +30,7 @@ public:
       if (cursor_.failed()) ok_ = false;
     }
     const std::uint64_t result = pop();
-    if (!saved_) return std::unexpected(ExpressionFailure::not_saved);
-    if (!ok_) return std::unexpected(ExpressionFailure::corrupt);
+    if (!ok_) return std::unexpected(why_);
     return result;
   }
 
@@ -180,7 +179,7 @@ private:
 
   void push_register(std::uint64_t number, std::int64_t offset) {
     const auto value = registers_.get(number);
-    if (!value) return unknown();
+    if (!value) return unknown(ExpressionFailure::unknown_register);
     push(*value + static_cast<std::uint64_t>(offset));
   }
 
@@ -191,12 +190,12 @@ private:
       return;
     }
     const auto value = ok_ ? memory_.number(address, size) : std::nullopt;
-    if (!value) return unknown();
+    if (!value) return unknown(ExpressionFailure::not_saved);
     push(*value);
   }
 
-  void unknown() {
-    if (ok_) saved_ = false;
+  void unknown(ExpressionFailure why) {
+    if (ok_) why_ = why;
     ok_ = false;
   }
 
@@ -221,7 +220,7 @@ private:
   const Memory& memory_;
   std::vector<std::uint64_t> values_;
   bool ok_ = true;
-  bool saved_ = true; // all that was asked for was known
+  ExpressionFailure why_ = ExpressionFailure::corrupt; // not ok
 };
 
 } // namespace

@@ -6,8 +6,9 @@
 namespace uprobectl::stacks {
 
 enum class ExpressionFailure : std::uint8_t {
-  corrupt,   // or of an operation that has no meaning here
-  not_saved, // reads memory or a register that is not known
+  corrupt,          // or of an operation that has no meaning here
+  not_saved,        // reads memory that is not known
+  unknown_register, // or a register that is not
 };
 
 // What is left on top. `first`: what the evaluation begins with, the CFA for the rule of a

@@ -8,6 +8,10 @@ namespace {
 
 using elf::DwarfCursor;
 
+// There are seven, each of which says its own once. Entries may name one long CIE after the other,
+// and each time it is read again.
+constexpr std::uint64_t most_letters = 16;
+
 std::unexpected<Error> bad(const FrameSection& section, std::uint64_t at, std::string_view what) {
   return fail(
       ErrorKind::corrupt,
@@ -20,6 +24,18 @@ DwarfCursor cursor_over(const FrameSection& section, const Extent& extent) {
   DwarfCursor cursor(section.bytes.first(extent.end), ByteOrder::little);
   cursor.seek(extent.begin);
   return cursor;
+}
+
+// Those of the augmentation, up to the NUL behind them.
+std::string_view letters_at(DwarfCursor& cursor, const FrameSection& section, const Extent& body) {
+  const std::uint64_t at = cursor.at();
+  const std::uint64_t size = std::min(body.end - at, most_letters + 1);
+  const auto letters = c_string_at(section.bytes.subspan(at, size), 0);
+  if (letters)
+    cursor.skip(letters->size() + 1);
+  else
+    cursor.fail();
+  return letters.value_or(std::string_view());
 }
 
 // 'z' and what its letters say. What is not known is passed over: the data's length is written
@@ -68,7 +84,10 @@ std::optional<EntryHead> read_entry_head(const FrameSection& section, std::uint6
   const bool is_eh = section.kind == FrameSection::Kind::eh_frame;
   const unsigned id_size = wide && !is_eh ? 8 : 4;
   const std::uint64_t id_at = cursor.at();
-  if (length < id_size) return std::nullopt;
+  if (length < id_size) {
+    head.kind = EntryHead::Kind::neither;
+    return head;
+  }
   const std::uint64_t id = cursor.number(id_size);
   head.body.begin = cursor.at();
   // .eh_frame counts back from here to the CIE, .debug_frame from the section's begin.
@@ -85,7 +104,8 @@ Result<Cie> read_cie(const FrameSection& section, std::uint64_t at) {
   const auto version = static_cast<unsigned>(cursor.number(1));
   if (version != 1 && version != 3 && version != 4)
     return bad(section, at, fmt::format("is of version {}, not 1, 3 or 4", version));
-  const std::string_view letters = cursor.text();
+  const std::string_view letters = letters_at(cursor, section, head->body);
+  if (cursor.failed()) return bad(section, at, "has no augmentation of 16 letters or fewer");
   if (version == 4) {
     const auto address_size = cursor.number(1);
     const auto selector_size = cursor.number(1);

@@ -41,8 +41,9 @@ struct Fde {
 
 // What precedes the content of either.
 struct EntryHead {
-  enum class Kind : std::uint8_t { empty, cie, fde };
-  Kind kind = Kind::empty;  // empty: a length of 0, the end of what one object file had
+  // empty: a length of 0, the end of what one object file had; neither: too short to say.
+  enum class Kind : std::uint8_t { empty, cie, fde, neither };
+  Kind kind = Kind::empty;
   std::uint64_t cie_at = 0; // of an FDE
   Extent body;
 };

@@ -12,6 +12,8 @@ using elf::DwarfCursor;
 
 // Compilers remember one state; each costs some 270 bytes.
 constexpr std::size_t most_remembered = 32;
+// What compilers write takes some hundred bytes.
+constexpr std::uint64_t most_instructions = std::uint64_t{1} << 20; // bytes
 
 class Interpreter {
 public:
@@ -24,6 +26,7 @@ public:
 
   // False where they cannot be followed. The initial ones, those of the CIE, hold everywhere.
   bool run(const Extent& instructions, bool initial) {
+    if (instructions.end - instructions.begin > most_instructions) return false;
     cursor_ = DwarfCursor(section_.bytes.first(instructions.end), ByteOrder::little);
     cursor_.seek(instructions.begin);
     location_ = begin_;
@@ -94,9 +97,10 @@ private:
       return cfa(number, static_cast<std::int64_t>(cursor_.unsigned_leb()));
     }
     case 0x0d: // def_cfa_register
-      return cfa(cursor_.unsigned_leb(), row_.cfa.value);
+      return is_cfa_register() && cfa(cursor_.unsigned_leb(), row_.cfa.value);
     case 0x0e: // def_cfa_offset
-      return cfa(row_.cfa_register, static_cast<std::int64_t>(cursor_.unsigned_leb()));
+      return is_cfa_register() &&
+             cfa(row_.cfa_register, static_cast<std::int64_t>(cursor_.unsigned_leb()));
     default: { // def_cfa_expression
       const std::uint64_t at = cursor_.at();
       cursor_.skip(cursor_.unsigned_leb());
@@ -111,7 +115,8 @@ private:
       const std::uint64_t number = cursor_.unsigned_leb();
       return cfa(number, signed_factored());
     }
-    if (code == 0x13) return cfa(row_.cfa_register, signed_factored()); // def_cfa_offset_sf
+    if (code == 0x13 && is_cfa_register()) // def_cfa_offset_sf
+      return cfa(row_.cfa_register, signed_factored());
     return false;
   }
 
@@ -163,6 +168,8 @@ private:
   }
   static bool fits(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
 
+  // DWARF 5, 6.4.2.2: half of it is changed only where it is a register and an offset.
+  bool is_cfa_register() const { return row_.cfa.kind == Rule::Kind::offset; }
   bool cfa(std::uint64_t number, std::int64_t offset) {
     row_.cfa = {Rule::Kind::offset, static_cast<std::int32_t>(offset)};
     row_.cfa_register = static_cast<std::uint8_t>(number);

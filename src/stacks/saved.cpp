@@ -5,15 +5,22 @@
 
 #include <algorithm>
 #include <dirent.h>
+#include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::stacks {
 
 namespace {
 
-constexpr std::uint64_t most_unzipped = std::uint64_t{512} << 20;
+// Bytes of what is gzipped: of a file that is mapped; of a text or a stack, which the kernel copies
+// 64 KiB of and a debugger 8 MiB; and of all stacks.
+constexpr std::uint64_t most_of_module = std::uint64_t{512} << 20;
+constexpr std::uint64_t most_of_text = std::uint64_t{16} << 20;
+constexpr std::uint64_t most_of_stacks = std::uint64_t{64} << 20;
 
-// As it lies there or, where there is only NAME.gz, what that becomes.
-Result<MappedObject> open_saved(const std::string& folder, std::string_view name) {
+// As it lies there or, where there is only NAME.gz, what that becomes, which has no file.
+Result<MappedObject> open_saved(const std::string& folder, std::string_view name,
+                                std::uint64_t most) {
   const std::string path = folder + "/" + std::string(name);
   auto plain = MappedFile::open(path);
   if (plain) {
@@ -24,7 +31,7 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
   const auto zipped = MappedFile::open(path + ".gz");
   if (!zipped)
     return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
-  auto content = gunzip(zipped->bytes(), most_unzipped);
+  auto content = gunzip(zipped->bytes(), most);
   if (!content) return fail(std::move(content).error().within(path + ".gz"));
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
   return MappedObject{*owner, owner};
@@ -36,9 +43,9 @@ public:
 
   Result<MappedObject> open(const Mapping& mapping) override {
     const std::string_view name = file_name_of(mapping.path);
-    auto found = open_saved(folder_, name);
+    auto found = open_saved(folder_, name, most_of_module);
     if (found || name != "[vdso]") return found;
-    return open_saved(folder_, "vdso.so");
+    return open_saved(folder_, "vdso.so", most_of_module);
   }
 
 private:
@@ -64,23 +71,41 @@ Result<std::vector<std::string>> stack_files(const std::string& folder) {
 }
 
 Result<std::string> text_of(const std::string& folder, std::string_view name) {
-  auto file = open_saved(folder, name);
+  auto file = open_saved(folder, name, most_of_text);
   if (!file) return fail(std::move(file).error());
   return std::string(as_text(file->bytes));
 }
 
-// The machine of the first mapped file that says.
+// What was saved of memory. zipped: the bytes of all gzipped ones so far.
+Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::string& name,
+                       std::uint64_t& zipped) {
+  auto object = open_saved(folder, name, most_of_text);
+  if (!object) return fail(std::move(object).error());
+  if (object->file == nullptr) zipped += object->bytes.size();
+  if (zipped > most_of_stacks)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: its stacks become more than {} bytes, the most that is taken",
+                            folder, most_of_stacks));
+  const auto address = read_at<std::uint64_t>(object->bytes, 0);
+  if (!address) return fail(ErrorKind::corrupt, folder + "/" + name + " has no address of 8 bytes");
+  saved.memory.push_back({*address, object->bytes.subspan(sizeof *address)});
+  saved.owners.push_back(std::move(object->owner));
+  return {};
+}
+
+} // namespace
+
 std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files) {
+  std::set<std::string_view> tried;
   for (const Mapping& mapping : mappings) {
     if (!mapping.executable || mapping.path.empty()) continue;
+    if (!tried.insert(file_name_of(mapping.path)).second) continue;
     const auto object = files.open(mapping);
     if (!object) continue;
     if (const auto image = elf::Image::parse(object->bytes)) return image->machine();
   }
   return std::nullopt;
 }
-
-} // namespace
 
 std::unique_ptr<FileSource> files_in(std::string folder) {
   return std::make_unique<SavedFiles>(std::move(folder));
@@ -96,22 +121,14 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
 
   std::vector<Mapping> mappings = parse_all_maps(*maps);
   if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt has no mapping");
-  auto registers = parse_registers(*register_text, std::nullopt);
-  if (!registers && registers.error().kind == ErrorKind::unsupported)
-    registers = parse_registers(*register_text, machine_of(mappings, *files_in(folder)));
+  auto registers =
+      parse_registers(*register_text, [&] { return machine_of(mappings, *files_in(folder)); });
   if (!registers) return fail(std::move(registers).error().within(folder + "/regs.txt"));
 
   SavedStack saved{*registers, {}, {}, std::move(mappings)};
-  for (const std::string& name : *names) {
-    const auto file = open_saved(folder, name);
-    if (!file) return fail(file.error());
-    const auto address = read_at<std::uint64_t>(file->bytes, 0);
-    if (!address)
-      return fail(ErrorKind::corrupt, folder + "/" + name + " has no address of 8 bytes");
-    const Bytes bytes = file->bytes.subspan(sizeof *address);
-    const auto& kept = saved.bytes.emplace_back(bytes.begin(), bytes.end());
-    saved.memory.push_back({*address, kept});
-  }
+  std::uint64_t zipped = 0;
+  for (const std::string& name : *names)
+    if (auto added = add_stack(saved, folder, name, zipped); !added) return fail(added.error());
   return saved;
 }
 

@@ -27,8 +27,9 @@ std::optional<NamedValue> parse_register(std::string_view line) {
   NamedValue found{trimmed(line.substr(0, colon)), 0};
   std::string_view number = trimmed(line.substr(colon + 1));
   if (number.starts_with("0x")) number.remove_prefix(2);
-  const char* const end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, found.value, 16);
+  const char* const begin = number.data();
+  const char* const end = begin + number.size();
+  const auto [stop, error] = std::from_chars(begin, end, found.value, 16);
   if (error != std::errc() || stop != end || found.name.empty()) return std::nullopt;
   return found;
 }
@@ -38,27 +39,40 @@ Result<Isa> unsupported(std::string_view machine) {
                                           ", whose stacks are not unwound: x86-64 and arm64 are");
 }
 
-Result<Isa> isa_of(std::span<const NamedValue> registers, std::optional<elf::Machine> machine) {
+Result<Isa> isa_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
   const auto has = [&](std::string_view name) {
     return std::ranges::find(registers, name, &NamedValue::name) != registers.end();
   };
-  if (has("rip")) return Isa::x86_64;
+  if (has("rip") || has("rsp") || has("rax")) return Isa::x86_64;
   if (has("eip")) return unsupported("i386");
   if (has("x0") || has("x29")) {
     if (has("x31") || has("ra")) return unsupported("riscv64");
     return Isa::arm64;
   }
   if (has("r0") || has("r11")) return unsupported("arm");
+  const auto machine = ask ? ask() : std::nullopt;
   if (!machine)
     return fail(ErrorKind::unsupported, "no register says which machine they are of, and no mapped "
                                         "file is there to tell");
   if (*machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
+  if (*machine == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little}) return Isa::x86_64;
   return unsupported(elf::to_string(*machine));
+}
+
+// Which of the two that every stack begins with are missing: "rip and rsp are missing".
+Result<void> check_complete(const Registers& registers) {
+  if (registers.pc() && registers.stack_pointer()) return {};
+  const bool is_x86 = registers.isa() == Isa::x86_64;
+  const std::string pc = is_x86 ? "rip" : "pc";
+  const std::string stack_pointer = is_x86 ? "rsp" : "sp";
+  if (!registers.pc() && !registers.stack_pointer())
+    return fail(ErrorKind::corrupt, pc + " and " + stack_pointer + " are missing");
+  return fail(ErrorKind::corrupt, (registers.pc() ? stack_pointer : pc) + " is missing");
 }
 
 } // namespace
 
-Result<Registers> parse_registers(std::string_view text, std::optional<elf::Machine> machine) {
+Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine) {
   std::vector<NamedValue> found;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
@@ -75,8 +89,7 @@ Result<Registers> parse_registers(std::string_view text, std::optional<elf::Mach
   Registers registers(*isa);
   for (const NamedValue& named : found)
     if (const auto number = register_number(*isa, named.name)) registers.set(*number, named.value);
-  if (!registers.pc() || !registers.stack_pointer())
-    return fail(ErrorKind::corrupt, "the pc or the stack pointer is missing");
+  if (auto complete = check_complete(registers); !complete) return fail(complete.error());
   return registers;
 }
 

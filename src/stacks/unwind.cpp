@@ -54,6 +54,14 @@ private:
     return space_.find(pc);
   }
 
+  // What uretprobes put in place of a return address is the first byte of a mapping of the kernel's
+  // (Linux kernel/events/uprobes.c, uprobe_get_trampoline_vaddr), so that a look inside of the call
+  // would be one at what lies below it.
+  bool is_return_trampoline(std::uint64_t pc) {
+    const auto place = space_.find(pc);
+    return place && place->module == nullptr && place->mapping == "[uprobes]";
+  }
+
   // What handlers return to was never called.
   void stay_at_pc() {
     Place& place = *stack_.frames.back().place;
@@ -65,14 +73,15 @@ private:
   bool enter_frame() {
     const bool first = stack_.frames.empty();
     if (first && !registers_.pc()) return finish(End::no_mapping);
-    if (!first && pc() == 0) return finish(End::outermost);
-    auto place = place_of(pc());
-    if (!place && !first) return finish(End::no_mapping, pc());
+    if (!first && is_return_trampoline(pc())) return finish(End::return_probe);
+    // Where a thread was, it was, if only by a call through a null pointer.
+    const bool called = !first && !interrupted_;
+    if (called && pc() == 0) return finish(End::outermost);
+    const auto place = place_of(pc());
+    if (called && !place) return finish(End::no_mapping, pc());
     if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
-    if (place && place->module == nullptr && place->mapping == "[uprobes]")
-      return finish(End::return_probe);
     const bool mapped = place.has_value();
-    stack_.frames.push_back({pc(), found_by_, std::move(place)});
+    stack_.frames.push_back({pc(), found_by_, place});
     return mapped || finish(End::no_mapping, pc());
   }
 
@@ -91,28 +100,35 @@ private:
         if (step.kind == Step::Kind::row && take_row(step, why)) return true;
       }
     }
-    if (done_ || why.end == End::outermost || why.end == End::stack_too_short)
-      return done_ ? false : finish(why.end, why.address);
-    return without_data(place) || (!done_ && finish(why.end, why.address));
+    if (done_) return false;
+    if (why.end == End::outermost || why.end == End::stack_too_short ||
+        why.end == End::no_return_address)
+      return finish(why.end, why.address);
+    return without_data(place, why) || (!done_ && finish(why.end, why.address));
   }
 
   // Code that nothing is known of.
-  bool without_data(const Place& place) {
+  bool without_data(const Place& place, NoCaller& why) {
     NoCaller ignored;
     if (interrupted_ && is_function_entry(place)) {
       if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::link_register, ignored);
-      return take(by_pushed_address(), FoundBy::function_entry, ignored);
+      return take(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
     if (isa() == Isa::arm64 && interrupted_ && !is_link_register_stale(place, record) &&
         plausible(by_link_register()) && take(by_link_register(), FoundBy::link_register, ignored))
       return true;
-    return !done_ && plausible(record) && take(record, FoundBy::frame_pointer, ignored);
+    if (done_) return false;
+    if (record && (record->pc().value_or(0) & code_mask_) == 0) {
+      done_ = true; // threads begin with such a record
+      return finish(End::outermost);
+    }
+    return plausible(record) && take(record, FoundBy::frame_pointer, ignored);
   }
 
   bool is_function_entry(const Place& place) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
-    if (place.module == nullptr) return false;
+    if (place.module == nullptr || place.module->isa() != isa()) return false;
     const auto name = place.module->name(place.address);
     return name->symbol && name->symbol_offset == 0;
   }
@@ -151,7 +167,9 @@ private:
 
   // What was guessed must at least be code.
   bool plausible(const Caller& caller) {
-    return caller && space_.find((caller->pc().value_or(0) & code_mask_) - 1).has_value();
+    if (!caller) return false;
+    const std::uint64_t pc = caller->pc().value_or(0) & code_mask_;
+    return is_return_trampoline(pc) || space_.find(pc - 1).has_value();
   }
 
   bool take_row(const Step& step, NoCaller& why) {

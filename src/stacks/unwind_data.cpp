@@ -8,33 +8,40 @@ namespace uprobectl::stacks {
 namespace {
 
 // A power of two. Some 600 KB where all are filled; what calls from more places is read again.
-constexpr std::size_t most_steps = 4096;
+constexpr std::size_t most_kept_steps = 4096;
 
-// The segment's bytes as a section that begins where the segment does, and where the frames of
-// .eh_frame lie in it. Entries refer to each other by distance, so the section need not be exact.
-std::optional<FrameFinder> eh_frame_of(const elf::Layout& layout) {
+// The segment's bytes as a section that begins where the segment does, and where the frames lie in
+// it. Entries refer to each other by distance, so the section need not be exact.
+std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
+                                     bool is_end_known, const std::optional<FrameHeader>& header) {
+  const elf::Segment* const segment = elf::segment_of(layout, frames.address);
+  if (segment == nullptr) return std::nullopt;
+  const auto bytes = slice(layout.bytes, segment->offset.value, segment->file_size);
+  if (!bytes) return std::nullopt;
+  const std::uint64_t begin = frames.address.value - segment->address.value;
+  const std::uint64_t size = std::min(frames.size, bytes->size() - begin);
+  return FrameFinder({FrameSection::Kind::eh_frame, *bytes, segment->address},
+                     {begin, begin + size}, is_end_known, header);
+}
+
+// Where .eh_frame_hdr says that .eh_frame is, and where the section headers do, if that is
+// somewhere else.
+std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
   std::optional<FrameHeader> header;
-  std::optional<elf::AddressRange> frames;
   if (layout.frame_table) {
     const VirtualAddress at = layout.frame_table->address;
     if (const auto bytes = elf::bytes_from(layout, at)) header = read_frame_header(*bytes, at);
   }
-  bool is_end_known = false;
-  if (header && elf::segment_of(layout, {header->frames}) != nullptr)
-    frames = {{header->frames}, ~std::uint64_t{0}};
-  if (const auto section = elf::find_section(layout, ".eh_frame"))
-    if (!frames || frames->address.value == section->header.address) {
-      frames = {{section->header.address}, section->bytes.size()};
-      is_end_known = true;
-    }
-  const elf::Segment* const segment = frames ? elf::segment_of(layout, frames->address) : nullptr;
-  if (segment == nullptr) return std::nullopt;
-  const auto bytes = slice(layout.bytes, segment->offset.value, segment->file_size);
-  if (!bytes) return std::nullopt;
-  const std::uint64_t begin = frames->address.value - segment->address.value;
-  const std::uint64_t size = std::min(frames->size, bytes->size() - begin);
-  return FrameFinder({FrameSection::Kind::eh_frame, *bytes, segment->address},
-                     {begin, begin + size}, is_end_known, header);
+  const auto section = elf::find_section(layout, ".eh_frame");
+  std::vector<FrameFinder> finders;
+  const auto add = [&](std::optional<FrameFinder> finder) {
+    if (finder) finders.push_back(std::move(*finder));
+  };
+  if (header && (!section || section->header.address != header->frames))
+    add(finder_in(layout, {{header->frames}, ~std::uint64_t{0}}, false, header));
+  if (section)
+    add(finder_in(layout, {{section->header.address}, section->bytes.size()}, true, header));
+  return finders;
 }
 
 } // namespace
@@ -57,8 +64,8 @@ bool UnwindData::add_next_source() {
   };
   switch (looked_for_++) {
   case 0:
-    if (auto finder = eh_frame_of(*layout))
-      sources_.push_back({std::make_unique<FrameFinder>(std::move(*finder)), nullptr});
+    for (FrameFinder& finder : eh_frames_of(*layout))
+      sources_.push_back({std::make_unique<FrameFinder>(std::move(finder)), nullptr});
     return true;
   case 1:
     if (const auto section = elf::find_section(*layout, ".debug_frame"); usable(section))
@@ -139,8 +146,8 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 }
 
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
-  if (steps_.empty()) steps_.resize(most_steps);
-  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_steps];
+  if (steps_.empty()) steps_.resize(most_kept_steps);
+  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_kept_steps];
   if (!here.step || here.pc != pc.value || here.address != address.value)
     here = {pc.value, address.value, std::make_unique<const Step>(find(pc, address))};
   return *here.step;

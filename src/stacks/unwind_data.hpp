@@ -64,7 +64,8 @@ private:
     std::uint64_t address = 0;
     std::unique_ptr<const Step> step; // null: nothing yet
   };
-  std::vector<Remembered> steps_; // each at its place of most_steps, the last one of that place
+  std::vector<Remembered>
+      steps_; // each at its place of most_kept_steps, the last one of that place
 };
 
 } // namespace uprobectl::stacks

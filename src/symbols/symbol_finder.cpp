@@ -5,6 +5,14 @@
 
 namespace uprobectl {
 
+namespace {
+
+// So many functions may begin between an address and the begin of the one that covers it, or in one
+// place.
+constexpr std::size_t most_looked_at = 256;
+
+} // namespace
+
 SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image) {
   if (auto table = image.dynamic_symbols()) tables_.push_back(*table);
   if (auto table = image.full_symbols()) tables_.push_back(*table);
@@ -41,8 +49,10 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
   const auto behind = static_cast<std::size_t>(after - places_.begin());
 
+  const std::size_t last = behind > most_looked_at ? behind - most_looked_at : 0;
+
   std::optional<elf::Symbol> best;
-  for (std::size_t i = behind; i-- > 0 && reach_[i] > address.value;) {
+  for (std::size_t i = behind; i-- > last && reach_[i] > address.value;) {
     if (places_[i].address < segment->address) break;
     if (best && places_[i].address < best->address) break;
     const elf::Symbol symbol = read(places_[i]);
@@ -50,14 +60,10 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   }
   if (!best) best = stub_at(address);
   // A label reaches up to the next symbol, whatever that is.
-  for (std::size_t i = behind; !best && i-- > 0;) {
-    const VirtualAddress begin = places_[i].address;
-    if (begin < segment->address || begin.value < reach_[behind - 1]) break;
-    for (std::size_t same = i; places_[same].address == begin; --same) {
-      if (const elf::Symbol symbol = read(places_[same]); symbol.size == 0) best = symbol;
-      if (same == 0) break;
-    }
-    break;
+  const VirtualAddress begin = behind > 0 ? places_[behind - 1].address : VirtualAddress();
+  if (!best && behind > 0 && begin >= segment->address && begin.value >= reach_[behind - 1]) {
+    for (std::size_t i = behind; i-- > last && places_[i].address == begin;)
+      if (const elf::Symbol symbol = read(places_[i]); symbol.size == 0) best = symbol;
   }
   if (!best) return std::nullopt;
   return SymbolAt{*best, address.value - best->address.value};

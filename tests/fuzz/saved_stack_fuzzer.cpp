@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(part.size());
     return part;
   };
-  const auto registers = parse_registers(as_text(take(0)), std::nullopt);
+  const auto registers = parse_registers(as_text(take(0)), {});
   std::vector<Mapping> mappings = parse_all_maps(as_text(take(1)));
   constexpr std::uint64_t most = 1 << 20;
   if (const auto content = gunzip(take(2), most); content && content->size() > most) std::abort();

@@ -120,6 +120,31 @@ TEST_CASE("letters of an augmentation are known, and what is behind them is pass
   CHECK(whole->instructions.end - whole->instructions.begin == 3);
 }
 
+TEST_CASE("an augmentation has at most 16 letters, as entries may name one CIE after the other") {
+  FrameBytes data;
+  const auto longest = data.cie("zR" + std::string(14, 'B'), 16, {0x0c, 7, 8});
+  const auto longer = data.cie("zR" + std::string(15, 'B'), 16, {0x0c, 7, 8});
+  CHECK(read_cie(eh_frame(data, 0), longest));
+  const auto refused = read_cie(eh_frame(data, 0), longer);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == ErrorKind::corrupt);
+}
+
+TEST_CASE("an entry too short to say what it is costs itself alone") {
+  for (const unsigned length : {1, 2, 3}) {
+    FrameBytes data;
+    const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
+    data.fde(section_at, cie_at, 0x1000, 0x80, {});
+    data.number(4, length).bytes.append(length, '\0');
+    data.fde(section_at, cie_at, 0x1100, 0x80, {});
+    for (const bool is_end_known : {true, false}) {
+      FrameFinder finder(eh_frame(data, section_at), {0, data.at()}, is_end_known);
+      CHECK(begin_of(finder, 0x1000) == 0x1000);
+      CHECK(begin_of(finder, 0x1104) == 0x1100);
+    }
+  }
+}
+
 TEST_CASE("where its end is not known an entry of length 0 ends the section") {
   FrameBytes data;
   const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});

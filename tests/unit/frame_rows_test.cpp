@@ -105,11 +105,14 @@ TEST_CASE("registers of floats and vectors are passed over") {
 
 TEST_CASE("instructions that cannot be followed make the entry corrupt up to where they matter") {
   for (const auto& instructions :
-       std::vector<Numbers>{{0x3f},          // no such instruction
-                            {0x0b},          // nothing was remembered
-                            {0x0c, 7},       // ends within
-                            {0x0d, 99},      // the CFA is no register that is kept
-                            {0x10, 3, 0x40}, // an expression beyond the entry
+       std::vector<Numbers>{{0x3f},                         // no such instruction
+                            {0x0b},                         // nothing was remembered
+                            {0x0c, 7},                      // ends within
+                            {0x0d, 99},                     // the CFA is no register that is kept
+                            {0x0f, 2, 0x77, 8, 0x0d, 7},    // of an expression a new register,
+                            {0x0f, 2, 0x77, 8, 0x0e, 16},   // a new offset
+                            {0x0f, 2, 0x77, 8, 0x13, 0x7e}, // and that with a factor
+                            {0x10, 3, 0x40},                // an expression beyond the entry
                             {0x0e, 0xff, 0xff, 0xff, 0xff, 0x7f}}) { // an offset of 34 bits
     const auto bad = row(instructions, 0);
     REQUIRE_FALSE(bad);
@@ -130,6 +133,23 @@ TEST_CASE("states are remembered to a bounded depth") {
   const auto head = read_entry_head(section, at);
   const auto cie = read_cie(section, cie_at);
   CHECK_FALSE(row_at(section, *cie, *read_fde(section, *head, *cie), begin));
+}
+
+TEST_CASE("an entry of more than 1 MiB of instructions is not followed") {
+  for (const std::size_t size : {std::size_t{1} << 20, (std::size_t{1} << 20) + 1}) {
+    FrameBytes data;
+    const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
+    FrameBytes body;
+    const std::uint64_t id_at = data.at() + 4;
+    body.number(4, id_at - cie_at).number(4, begin - (section_at + id_at + 4)).number(4, 16);
+    body.put({0}).bytes.append(size, '\0'); // nop
+    const auto at = data.entry(body);
+    const FrameSection section = eh_frame(data, section_at);
+    const auto head = read_entry_head(section, at);
+    const auto cie = read_cie(section, cie_at);
+    const auto found = row_at(section, *cie, *read_fde(section, *head, *cie), begin);
+    CHECK(found.has_value() == (size == std::size_t{1} << 20));
+  }
 }
 
 TEST_CASE("an expression is found by where its length stands") {

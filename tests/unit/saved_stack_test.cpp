@@ -1,5 +1,6 @@
 #include "debug_fixture.hpp"
 #include "stacks/gunzip.hpp"
+#include "unwind_fixture.hpp"
 #include "uprobectl/stacks/saved.hpp"
 
 #include <catch2/catch.hpp>
@@ -26,8 +27,12 @@ std::string gzipped(std::string_view content) {
   return out;
 }
 
-constexpr elf::Machine arm64{183, true, ByteOrder::little};
-constexpr elf::Machine arm{40, false, ByteOrder::little};
+MachineQuestion answer(elf::Machine machine) {
+  return [machine] { return machine; };
+}
+const MachineQuestion arm64 = answer({183, true, ByteOrder::little});
+const MachineQuestion arm = answer({40, false, ByteOrder::little});
+const MachineQuestion x86_64 = answer({62, true, ByteOrder::little});
 
 } // namespace
 
@@ -53,9 +58,36 @@ TEST_CASE("where names do not tell, a mapped file does") {
   REQUIRE_FALSE(none);
   CHECK(none.error().message ==
         "no register says which machine they are of, and no mapped file is there to tell");
+  // Which has no pc, whatever else is called so.
+  CHECK(parse_registers("pc: 1\nsp: 2\n", x86_64).error().message == "rip and rsp are missing");
   const auto other = parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm);
   REQUIRE_FALSE(other);
   CHECK(other.error().kind == ErrorKind::unsupported);
+}
+
+TEST_CASE("mapped files are asked only where names do not tell, each of them once") {
+  int asked = 0;
+  const MachineQuestion ask = [&] {
+    ++asked;
+    return arm64();
+  };
+  CHECK(parse_registers("x0: 1\nsp: 2\npc: 3\n", ask));
+  CHECK_FALSE(parse_registers("r0: 1\nsp: 2\npc: 3\n", ask));
+  CHECK_FALSE(parse_registers("rax: 1\n", ask));
+  CHECK(asked == 0);
+  CHECK(parse_registers("lr: 1\nsp: 2\npc: 3\n", ask));
+  CHECK(asked == 1);
+
+  FilesInMemory files;
+  files.add("/x/text", "not an ELF file");
+  files.add("/x/lib.so", arm64_library());
+  CHECK(machine_of(parse_all_maps("1000-2000 r-xp 0 00:00 0 /x/gone\n"
+                                  "2000-3000 r-xp 0 00:00 0 /x/text\n"
+                                  "4000-5000 r-xp 0 00:00 0 /x/gone\n"
+                                  "5000-6000 r-xp 0 00:00 0 /y/text\n"
+                                  "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
+                   files) == elf::Machine{183, true, ByteOrder::little});
+  CHECK(files.opened == 3);
 }
 
 TEST_CASE("32-bit machines are named as not supported") {
@@ -73,8 +105,14 @@ TEST_CASE("what is no register is told by its line") {
   CHECK(parse_registers("rip: 1\nrsp: 2\nnonsense\n", {}).error().message ==
         "line 3 is no 'NAME: HEX'");
   CHECK(parse_registers("rip: zz\n", {}).error().kind == ErrorKind::corrupt);
-  CHECK(parse_registers("rip: 1\n", {}).error().message ==
-        "the pc or the stack pointer is missing");
+  CHECK(parse_registers("rip: 1\n", {}).error().message == "rsp is missing");
+}
+
+TEST_CASE("registers without pc are of the machine their names tell, and rip or pc is missing") {
+  CHECK(parse_registers("rsp: 1\nrbp: 2\n", {}).error().message == "rip is missing");
+  CHECK(parse_registers("rax: 1\nrsp: 2\n", {}).error().message == "rip is missing");
+  CHECK(parse_registers("rax: 1\n", {}).error().message == "rip and rsp are missing");
+  CHECK(parse_registers("x0: 1\n", {}).error().message == "pc and sp are missing");
 }
 
 TEST_CASE("a folder gives registers, memory in pieces and mappings, gzipped or not") {
@@ -111,6 +149,45 @@ TEST_CASE("what is missing in a folder is named") {
   folder.put("maps.txt", "1000-2000 r-xp 0 00:00 0 /x\n");
   CHECK(read_saved_stack(folder.path()).error().message ==
         folder.path() + "/stack.data has no address of 8 bytes");
+}
+
+TEST_CASE("a copy of a saved stack stands for itself") {
+  const Folder folder;
+  folder.put("regs.txt", "rip: 401000\nrsp: 7000\n");
+  folder.put("maps.txt", "400000-402000 r-xp 00000000 00:00 0 /bin/x\n");
+  folder.put("stack0.data.gz", gzipped(std::string("\0\x70\0\0\0\0\0\0abcdefgh", 16)));
+  folder.put("stack1.data", std::string("\0\x90\0\0\0\0\0\0ij", 10));
+  auto saved = read_saved_stack(folder.path());
+  REQUIRE(saved);
+  const SavedStack copy = *saved;
+  saved = fail(ErrorKind::not_found, "gone");
+  REQUIRE(copy.memory.size() == 2);
+  CHECK(as_text(copy.memory[0].bytes) == "abcdefgh");
+  CHECK(as_text(copy.memory[1].bytes) == "ij");
+}
+
+TEST_CASE("what is gzipped may become so much and no more") {
+  const Folder folder;
+  folder.put("regs.txt", "rip: 401000\nrsp: 7000\n");
+  folder.put("maps.txt.gz", gzipped(std::string((16U << 20) + 1, '\n')));
+  folder.put("stack0.data", "12345678");
+  const auto text = read_saved_stack(folder.path());
+  REQUIRE_FALSE(text);
+  CHECK(text.error().kind == ErrorKind::unsupported);
+  CHECK(text.error().message == folder.path() +
+                                    "/maps.txt.gz: becomes more than 16777216 bytes, the most "
+                                    "that is taken");
+  folder.put("maps.txt", "400000-402000 r-xp 00000000 00:00 0 /bin/x\n");
+  const std::string stack = gzipped(std::string(16U << 20, '\0'));
+  for (const char number : {'1', '2', '3', '4'})
+    folder.put(std::string("stack") + number + ".data.gz", stack);
+  CHECK(read_saved_stack(folder.path())); // 64 MiB
+  folder.put("stack5.data.gz", gzipped("12345678"));
+  const auto more = read_saved_stack(folder.path());
+  REQUIRE_FALSE(more);
+  CHECK(more.error().kind == ErrorKind::unsupported);
+  CHECK(more.error().message ==
+        folder.path() + ": its stacks become more than 67108864 bytes, the most that is taken");
 }
 
 TEST_CASE("gzip files are decoded member after member, within a bound") {

@@ -64,6 +64,35 @@ TEST_CASE("a label reaches up to the next symbol, a sized function no further th
   CHECK(name_at(finder, 0x1400) == "-");
 }
 
+TEST_CASE(
+    "a function is looked for among the 256 that begin closest below, names of one place too") {
+  const auto finds = [](unsigned inner, bool same_place) {
+    std::string yaml = R"(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FileSize: 0x1000, MemSize: 0x1000, FirstSec: .text, LastSec: .text }
+Sections:
+  - { Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x1000 }
+Symbols:
+)";
+    yaml += same_place ? "  - { Name: outer, Section: .text, Value: 0x1000 }\n"
+                       : "  - { Name: outer, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: "
+                         "0x1000 }\n";
+    for (unsigned i = 0; i < inner; ++i)
+      yaml += "  - { Name: inner" + std::to_string(i) + ", Type: STT_FUNC, Section: .text, Size: " +
+              (same_place ? "0, Value: 0x1000" : "1, Value: " + std::to_string(0x1001 + i)) +
+              " }\n";
+    const std::string bytes = elf_from_yaml(yaml);
+    const elf::Image image = parse_image(bytes);
+    SymbolFinder finder(image);
+    return name_at(finder, 0x1fff);
+  };
+  CHECK(finds(255, false) == "outer+4095");
+  CHECK(finds(256, false) == "-");
+  CHECK(finds(255, true) == "outer+4095");
+  CHECK(finds(256, true) == "inner0+4095");
+}
+
 TEST_CASE("an image without symbols names nothing") {
   const std::string bytes = stripped_elf({});
   const elf::Image image = parse_image(bytes);

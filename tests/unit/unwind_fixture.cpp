@@ -31,6 +31,28 @@ Symbols:
                                    text, frames.hex()));
 }
 
+std::string library_with(std::string_view machine, const std::string& frames,
+                         const std::string& header) {
+  const std::string table =
+      header.empty() ? ""
+                     : "\n  - { Type: PT_GNU_EH_FRAME, VAddr: 0x11700, Offset: 0x1700, FirstSec: "
+                       ".eh_frame_hdr, LastSec: .eh_frame_hdr }";
+  // Sections that nothing asks for where their content is empty.
+  const std::string_view header_name = header.empty() ? ".rodata" : ".eh_frame_hdr";
+  const std::string_view frames_name = frames.empty() ? ".rest" : ".eh_frame";
+  return elf_from_yaml(fmt::format(R"(--- !ELF
+FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {} }}
+ProgramHeaders:
+  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x11000, Offset: 0x1000, FileSize: 0x1000, MemSize: 0x1000, Align: 0x1000, FirstSec: .text, LastSec: {} }}{}
+Sections:
+  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x11000, Offset: 0x1000, Size: 0x140 }}
+  - {{ Name: {}, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC ], Address: 0x11700, Offset: 0x1700, Size: 0x40, Content: "{}" }}
+  - {{ Name: {}, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC ], Address: 0x11800, Offset: 0x1800, Size: 0x800, Content: "{}" }}
+)",
+                                   machine, frames_name, table, header_name, header, frames_name,
+                                   frames));
+}
+
 Process::Process(std::string_view more_maps) {
   files.add("/x/lib.so", arm64_library());
   const std::string maps = "5500001000-5500002000 r-xp 00001000 00:00 0 /x/lib.so\n"

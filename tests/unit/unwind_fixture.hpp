@@ -34,6 +34,12 @@ private:
 //   signal  0x11100  the code that handlers of signals return to, and nothing else known
 std::string arm64_library();
 
+// The same segment without symbols, with these call frame information (hex; none where empty) and
+// .eh_frame_hdr at 0x11700 (hex). machine: EM_*.
+constexpr std::uint64_t frames_at = 0x11800;
+std::string library_with(std::string_view machine, const std::string& frames,
+                         const std::string& header = {});
+
 // r-xp at 0x5500001000, offset 0x1000: ELF addresses + 0x54ffff0000.
 constexpr std::uint64_t load_bias = 0x54ffff0000;
 

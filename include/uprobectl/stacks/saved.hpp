@@ -5,11 +5,17 @@
 
 #include "uprobectl/stacks.hpp"
 
+#include <functional>
+
 namespace uprobectl::stacks {
 
 // "NAME: HEX" lines. unsupported for registers of a machine whose stacks are not unwound; those
-// that are not needed are passed over. `machine`: decides where names do not.
-Result<Registers> parse_registers(std::string_view text, std::optional<elf::Machine> machine);
+// that are not needed are passed over. `machine`: asked where names do not tell; may be empty.
+using MachineQuestion = std::function<std::optional<elf::Machine>()>;
+Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine);
+
+// That of the first file mapped executable that says. No base name is opened twice.
+std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files);
 
 // Files of a folder by the base name of what is mapped, with ".gz" or without. "[vdso]" may be
 // called "vdso.so". At most 512 MiB of a gzipped file are taken.
@@ -18,9 +24,10 @@ std::unique_ptr<FileSource> files_in(std::string folder);
 struct SavedStack {
   Registers registers;
   std::vector<MemoryPiece> memory;
-  std::vector<std::vector<std::byte>> bytes; // of the memory
+  std::vector<std::shared_ptr<const void>> owners; // of the memory's bytes
   std::vector<Mapping> mappings;
 };
+// Of a gzipped text or stack at most 16 MiB are taken, of all such stacks together 64 MiB.
 Result<SavedStack> read_saved_stack(const std::string& folder);
 
 } // namespace uprobectl::stacks

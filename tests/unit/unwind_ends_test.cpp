@@ -1,0 +1,169 @@
+#include "unwind_fixture.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace uprobectl::stacks;
+using namespace uprobectl::test;
+
+namespace {
+
+constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
+constexpr std::uint64_t working = load_bias + 0x11000;
+constexpr std::uint64_t unknown_code = load_bias + 0x11040;
+constexpr std::uint64_t outermost = load_bias + 0x11080;
+constexpr std::uint64_t handlers_return = load_bias + 0x11100;
+constexpr std::uint64_t return_trampoline = 0x6000000000;
+// /x/more.so, whose ELF addresses are those of /x/lib.so.
+constexpr std::uint64_t more = 0x5600001000 - 0x11000;
+constexpr std::string_view more_maps = "5600001000-5600002000 r-xp 00001000 00:00 0 /x/more.so\n";
+
+// struct siginfo, struct ucontext up to its registers (312 bytes), x0 to x30, sp, pc
+std::vector<std::uint64_t> signal_frame(std::uint64_t link, std::uint64_t pc) {
+  std::vector<std::uint64_t> frame(39 + 33, 0);
+  frame[39 + 30] = link;
+  frame[39 + 31] = stack_top + 4096;
+  frame[39 + 32] = pc;
+  return frame;
+}
+
+Stack unwind_x86_64(Process& process, std::uint64_t pc, const UnwindLimits& limits = {}) {
+  Registers registers(Isa::x86_64);
+  registers.set(16, pc);
+  registers.set(7, stack_top);
+  return unwind(registers, process.memory, *process.space, limits);
+}
+
+} // namespace
+
+TEST_CASE("a return probe's trampoline is the first byte of its mapping, whatever lies below") {
+  // The kernel maps it without r.
+  const std::string probes = "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
+  const std::string neighbour = "5ffffff000-6000000000 r-xp 00000000 00:00 0 [anon:code]\n";
+  for (const std::string& maps : {probes, neighbour + probes}) {
+    Process process(maps);
+    process.stack(stack_top, {0, return_trampoline});
+    const Stack by_row =
+        process.unwind({{"pc", working}, {"sp", stack_top}, {"lr", return_trampoline}});
+    CHECK(names_of(by_row) == "work");
+    CHECK(by_row.end == End::return_probe);
+    const Stack by_link =
+        process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"lr", return_trampoline}});
+    CHECK(names_of(by_link) == "bare+0x8");
+    CHECK(by_link.end == End::return_probe);
+    const Stack by_record =
+        process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"x29", stack_top}});
+    CHECK(names_of(by_record) == "bare+0x8");
+    CHECK(by_record.end == End::return_probe);
+  }
+}
+
+TEST_CASE("a thread that is in the kernel's code for probes has a frame there") {
+  Process process("6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n");
+  const Stack stack = process.unwind({{"pc", return_trampoline + 0x80}, {"sp", stack_top}});
+  CHECK(names_of(stack) == "?");
+  CHECK(explain_end(stack) == "there is no unwind information for 0x6000000080 in [uprobes]");
+}
+
+TEST_CASE("a function that has called another and kept no return address ends the stack") {
+  FrameBytes frames;
+  const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
+  frames.fde(frames_at, cie_at, 0x11000, 0x40, {});         // nothing is said of x30
+  frames.fde(frames_at, cie_at, 0x11040, 0x40, {0x08, 30}); // x30 is the caller's
+  for (const std::uint64_t function : {0x11000, 0x11040}) {
+    Process process(more_maps);
+    process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
+    // A frame record is there; that it is this function's nobody says.
+    process.stack(stack_top, {0, outermost + 8});
+    const Stack stack = process.unwind(
+        {{"pc", working}, {"sp", stack_top}, {"lr", more + function + 8}, {"x29", stack_top}});
+    REQUIRE(stack.frames.size() == 2);
+    CHECK(stack.frames[1].pc == more + function + 8);
+    CHECK(explain_end(stack) == "the function at " +
+                                    std::string(function == 0x11000 ? "0x11004" : "0x11044") +
+                                    " in more.so has not kept where it returns to");
+  }
+}
+
+TEST_CASE("a function without return address is the outermost, whatever else is not known") {
+  Process process;
+  // Behind a frame record no stack pointer is known, from which the outermost function counts.
+  process.stack(stack_top, {0, outermost + 8});
+  const Stack stack =
+      process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"x29", stack_top}});
+  CHECK(names_of(stack) == "bare+0x8 start+0x4");
+  CHECK(explain_end(stack) == "the stack ends here");
+}
+
+TEST_CASE("a frame record that returns to 0 is the outermost") {
+  Process process;
+  process.stack(stack_top, {0, 0});
+  const Stack stack =
+      process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"x29", stack_top}});
+  CHECK(names_of(stack) == "bare+0x8");
+  CHECK(explain_end(stack) == "the stack ends here");
+}
+
+TEST_CASE("a call through a null pointer is where the signal came") {
+  Process process;
+  process.stack(stack_top, signal_frame(outermost + 8, 0));
+  const Stack stack = process.unwind({{"pc", working}, {"sp", stack_top}, {"lr", handlers_return}});
+  CHECK(names_of(stack) == "work signal ?");
+  REQUIRE(stack.frames.size() == 3);
+  CHECK(stack.frames[2].pc == 0);
+  CHECK(stack.frames[2].found_by == FoundBy::signal_frame);
+  CHECK(explain_end(stack) == "0x0 is in no executable mapping");
+}
+
+TEST_CASE("a register that was not given is told as that") {
+  FrameBytes frames;
+  const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
+  frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x09, 30, 5}); // x30 is in x5
+  frames.fde(frames_at, cie_at, 0x11040, 0x40, {0x0c, 6, 0});  // the CFA is x6
+  Process process(more_maps);
+  process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
+  const Stack back = process.unwind({{"pc", more + 0x11008}, {"sp", stack_top}});
+  CHECK(explain_end(back) ==
+        "the caller of 0x11008 in more.so follows from a register that is not known");
+  const Stack frame = process.unwind({{"pc", more + 0x11048}, {"sp", stack_top}});
+  CHECK(explain_end(frame) ==
+        "the caller of 0x11048 in more.so follows from a register that is not known");
+}
+
+TEST_CASE("a register that an expression reads and that was not given is told as that") {
+  FrameBytes frames;
+  const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
+  frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x0f, 2, 0x76, 0, 0x9e, 1}); // the CFA is x6 + 0
+  Process process(more_maps);
+  process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
+  const Stack stack = process.unwind({{"pc", more + 0x11008}, {"sp", stack_top}});
+  CHECK(explain_end(stack) ==
+        "the caller of 0x11008 in more.so follows from a register that is not known");
+}
+
+TEST_CASE("at a function's entry a stack that was not saved is told") {
+  Process process(more_maps);
+  process.files.add("/x/more.so", library_with("EM_X86_64", {}));
+  const Stack stack = unwind_x86_64(process, more + 0x11010, {.at_function_entry = true});
+  CHECK(stack.frames.size() == 1);
+  CHECK(explain_end(stack) == "the saved stack does not have the bytes at 0x7ffff00100");
+}
+
+TEST_CASE("where the table for call frame information leads elsewhere its section is read too") {
+  FrameBytes frames;
+  const auto cie_at = frames.cie("zR", 16, {0x0c, 7, 8, 0x90, 1});
+  frames.fde(frames_at, cie_at, 0x11000, 0x40, {});
+  // Version 1, relative addresses, no rows: .eh_frame is at 0x11600, where there are zeros.
+  for (const std::string header : {"011bffff"
+                                   "fcfeffff",
+                                   "011bffff"
+                                   "fc000000"}) {
+    Process process(more_maps);
+    process.files.add("/x/more.so", library_with("EM_X86_64", frames.hex(), header));
+    process.stack(stack_top, {more + 0x11048});
+    const Stack stack = unwind_x86_64(process, more + 0x11000);
+    REQUIRE(stack.frames.size() == 2);
+    CHECK(stack.frames[1].pc == more + 0x11048);
+    CHECK(stack.frames[1].found_by == FoundBy::frame_data);
+  }
+}
