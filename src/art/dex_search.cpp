@@ -100,13 +100,16 @@ DexFinder::DexFinder(std::string oat_path, const DexSearch& where)
 
 DexSource* DexFinder::open(const std::string& path, Tried& tried) {
   const auto known = opened_.find(path);
-  if (known != opened_.end()) return &known->second;
+  if (known != opened_.end()) return known->second;
   auto file = MappedFile::open(path);
   if (!file) {
     tried.push_back(file.error().kind == ErrorKind::not_found ? path : file.error().message);
     return nullptr;
   }
-  return &opened_.emplace(path, std::move(*file)).first->second;
+  const FileIdentity identity = file->identity();
+  DexSource* const source = &sources_.try_emplace(identity, std::move(*file)).first->second;
+  opened_.emplace(path, source);
+  return source;
 }
 
 // Where the jar or APK may be: beside the OAT file; where it lies if the OAT file is in its

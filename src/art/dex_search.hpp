@@ -32,8 +32,9 @@ private:
 
   std::string oat_path_;
   const DexSearch& where_;
-  std::map<std::string, DexSource> opened_; // by path
-  std::uint64_t room_ = most_inflated;      // bytes
+  std::map<std::string, DexSource*> opened_; // by path, of which a file can have many
+  std::map<FileIdentity, DexSource> sources_;
+  std::uint64_t room_ = most_inflated; // bytes
 };
 
 // "/x/y.apk!classes2.dex" (Android 8: with ':') taken apart: "/x/y.apk" and "classes2.dex".
