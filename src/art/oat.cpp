@@ -64,8 +64,9 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   });
   const CodeSizeForm with_info = is_marked ? CodeSizeForm::marked : CodeSizeForm::in_code_info;
   const bool is_newer = state.header.version >= code_info_since;
-  const auto forms = is_newer ? std::array{with_info, CodeSizeForm::in_header}
-                              : std::array{CodeSizeForm::in_header, with_info};
+  const auto forms =
+      is_newer ? std::array{with_info, CodeSizeForm::in_code_info, CodeSizeForm::in_header}
+               : std::array{CodeSizeForm::in_header, with_info, CodeSizeForm::in_code_info};
   const auto best = std::ranges::max_element(forms, {}, fitting); // the first of equals
   return fitting(*best) == 0 ? CodeSizeForm::unknown : *best;
 }

@@ -108,7 +108,7 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto machine = machine_of(*instruction_set);
   if (!machine)
     return fail(ErrorKind::unsupported,
-                fmt::format("OAT version {}: its instruction set {} is not known (machine {})",
+                fmt::format("OAT version {}: its instruction set {} is not known (ELF {})",
                             *version, *instruction_set, elf::to_string(image.machine())));
   if (machine != image.machine().id)
     return wrong(fmt::format("its instruction set {} is not that of the ELF image, {}",
