@@ -69,6 +69,8 @@ struct OatDex {
   std::optional<std::string> source; // where it was found; nothing: it was not
   std::vector<std::string> tried;    // where it was looked for, and what was wrong with that
 };
+// Hints where one that is missing was looked for, and how it can be named.
+Error with_dex_places(Error error, const OatDex& missing);
 
 class OatFile {
 public:
@@ -94,7 +96,8 @@ public:
 
   // Every compiled method of the DEX files that were found, by address; several may share one.
   std::span<const Method> compiled() const;
-  // Those whose code covers the address: all have the same code. Empty between functions.
+  // Those whose code covers the address: all have the same code. Empty between functions, and
+  // behind the first byte of code whose size is not known.
   std::span<const Method> methods_at(VirtualAddress address) const;
   // Of a compiled method, bytes; 0: not known.
   std::uint64_t code_size(const Method& method) const;
@@ -120,7 +123,8 @@ private:
 };
 
 // Whether symbols that were made with the file (.gnu_debugdata) say the same: a function at every
-// compiled method's address, called as one of the methods there wherever it has a method's name.
+// compiled method's address, called as one of the methods there wherever it has a method's name,
+// which at least one has.
 bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols);
 
 } // namespace uprobectl::art

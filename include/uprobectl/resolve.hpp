@@ -257,6 +257,12 @@ bool matches_method(std::string_view pattern, std::string_view signature);
 // A compiled method as a symbol of the table oat, called by its signature, which must outlive it.
 elf::Symbol method_symbol(const art::OatFile& oat, const art::Method& method,
                           std::string_view signature);
+// The signatures of those whose code covers the address, but for this one.
+std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
+                                          std::string_view own);
+// " (compiler filter 'verify')": what decided which methods are compiled. Empty where the file does
+// not say it.
+std::string in_compiler_filter(const art::OatFile& oat);
 
 // What several files have to say to one FUNCTION.
 struct SharedAnswer {

@@ -2,6 +2,7 @@
 
 #include "art/leb128.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl::art {
@@ -23,6 +24,7 @@ constexpr std::uint64_t header_size = 112;
 constexpr std::uint64_t signature_size = 20;
 
 constexpr std::uint64_t class_size = 32;
+constexpr std::uint64_t field_size = 8;
 constexpr std::uint64_t method_size = 8;
 constexpr std::uint64_t proto_size = 12;
 
@@ -46,11 +48,11 @@ Result<DexFile> DexFile::parse(Bytes bytes) {
   if (!known || read_at<std::uint32_t>(bytes, byte_order_at) != 0x12345678U)
     return fail(ErrorKind::unsupported, fmt::format("DEX version {} is not known", version));
   DexFile dex;
-  dex.file_size_ = *read_at<std::uint32_t>(bytes, file_size_at);
-  const auto file = slice(bytes, 0, dex.file_size_);
-  if (!file || dex.file_size_ < header_size)
+  const auto file_size = *read_at<std::uint32_t>(bytes, file_size_at);
+  const auto file = slice(bytes, 0, file_size);
+  if (!file || file_size < header_size)
     return fail(ErrorKind::corrupt, fmt::format("the DEX file says it has {} bytes, there are {}",
-                                                dex.file_size_, bytes.size()));
+                                                file_size, bytes.size()));
   dex.bytes_ = *file;
   dex.data_ = *file;
   if (is_compact(bytes)) {
@@ -59,7 +61,6 @@ Result<DexFile> DexFile::parse(Bytes bytes) {
       return fail(ErrorKind::corrupt, "the DEX file's data is cut off");
     dex.data_ = bytes.subspan(data_begin);
   }
-  dex.fields_ = *read_at<std::uint32_t>(bytes, fields_at);
   const auto read = [&](Table& into, std::uint64_t field, std::uint64_t size) -> Result<void> {
     auto table = dex.table(field, size);
     if (!table) return fail(std::move(table).error());
@@ -68,8 +69,8 @@ Result<DexFile> DexFile::parse(Bytes bytes) {
   };
   for (const auto& result :
        {read(dex.strings_, strings_at, 4), read(dex.types_, types_at, 4),
-        read(dex.protos_, protos_at, proto_size), read(dex.methods_, methods_at, method_size),
-        read(dex.classes_, classes_at, class_size)})
+        read(dex.protos_, protos_at, proto_size), read(dex.fields_, fields_at, field_size),
+        read(dex.methods_, methods_at, method_size), read(dex.classes_, classes_at, class_size)})
     if (!result) return fail(result.error());
   return dex;
 }
@@ -111,8 +112,11 @@ std::optional<std::string_view> DexFile::string(std::uint32_t index) const {
   const auto offset = read_at<std::uint32_t>(strings_.bytes, std::uint64_t{index} * 4);
   if (!offset) return std::nullopt;
   Leb128 cursor(data_, *offset);
-  if (!cursor.next()) return std::nullopt; // its length in UTF-16
-  return c_string_at(data_, cursor.position());
+  const auto units = cursor.next(); // its length in UTF-16
+  if (!units || *units > longest_string || cursor.position() > data_.size()) return std::nullopt;
+  const Bytes rest = data_.subspan(cursor.position());
+  constexpr std::uint64_t most_bytes = 3; // of a unit; NUL ends the string
+  return c_string_at(rest.first(std::min<std::uint64_t>(rest.size(), most_bytes * *units + 1)), 0);
 }
 
 std::optional<std::string_view> DexFile::type(std::uint32_t index) const {

@@ -23,6 +23,7 @@ public:
     std::uint32_t parameters = 0; // offset of a type_list in data(); 0: none
   };
   static constexpr std::uint32_t no_index = 0xffffffff;
+  static constexpr std::uint32_t longest_string = 65535; // UTF-16 units: JVMS 4.4.7
 
   // bytes: from the header on; what follows the file is needed for compact ones, whose data several
   // files share. A view: the bytes must outlive it.
@@ -30,17 +31,18 @@ public:
   // Whether the bytes begin as a DEX file of either kind does.
   static bool looks_like_dex(Bytes bytes);
 
-  Bytes signature() const; // SHA-1 of the content, 20 bytes
-  std::uint32_t file_size() const { return file_size_; }
-  Bytes data() const { return data_; } // what offsets of data count from
+  Bytes signature() const;               // SHA-1 of the content, 20 bytes
+  Bytes bytes() const { return bytes_; } // as many as the header says
+  Bytes data() const { return data_; }   // what offsets of data count from
   std::uint32_t class_count() const { return classes_.count; }
   std::uint32_t method_count() const { return methods_.count; }
-  std::uint32_t field_count() const { return fields_; }
+  std::uint32_t field_count() const { return fields_.count; }
 
   std::optional<Class> class_def(std::uint32_t index) const;
   std::optional<MethodId> method_id(std::uint32_t index) const;
   std::optional<Proto> proto(std::uint32_t index) const;
-  // Modified UTF-8: a surrogate pair is six bytes, U+0000 two.
+  // Modified UTF-8: a surrogate pair is six bytes, U+0000 two. Nothing for one that is longer than
+  // it says, or than any can be.
   std::optional<std::string_view> string(std::uint32_t index) const;
   std::optional<std::string_view> type(std::uint32_t index) const; // "Lcom/foo/Bar;", "[I"
   // The types of a type_list.
@@ -56,11 +58,10 @@ private:
 
   Bytes bytes_;
   Bytes data_;
-  std::uint32_t file_size_ = 0;
-  std::uint32_t fields_ = 0;
   Table strings_;
   Table types_;
   Table protos_;
+  Table fields_;
   Table methods_;
   Table classes_;
 };

@@ -1,17 +1,12 @@
 #include "art/dex_search.hpp"
 
 #include "art/dex.hpp"
-#include "art/vdex.hpp"
-#include "uprobectl/archive.hpp"
 
 #include <algorithm>
-#include <zlib.h>
 
 namespace uprobectl::art {
 
 namespace {
-
-constexpr std::uint64_t largest_dex = std::uint64_t{256} << 20; // inflated, bytes
 
 std::string folder_of(std::string_view path) {
   const auto slash = path.rfind('/');
@@ -32,7 +27,6 @@ std::string_view process_root(std::string_view path) {
 
 using Tried = std::vector<std::string>;
 using Found = std::optional<FoundDex>;
-using Owner = std::shared_ptr<const void>;
 
 std::nullopt_t failed(Tried& tried, const std::string& path, std::string_view why) {
   tried.push_back(path + " (" + std::string(why) + ")");
@@ -46,71 +40,48 @@ bool has_signature(const OatRecord& record, Bytes dex) {
   return record.signature && parsed && as_text(parsed->signature()) == as_text(*record.signature);
 }
 
-Found in_vdex(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
-              Tried& tried) {
-  const auto vdex = parse_vdex(bytes);
-  if (!vdex) return failed(tried, path, vdex.error().message);
-  if (std::ranges::find(vdex->checksums, record.checksum) == vdex->checksums.end())
-    return failed(tried, path, other_dex);
-  if (record.dex_offset == 0) return failed(tried, path, "has no DEX files");
-  const auto dex = slice(bytes, record.dex_offset, bytes.size() - record.dex_offset);
-  if (!dex || !DexFile::looks_like_dex(*dex))
-    return failed(tried, path, "no DEX file where the OAT file says");
-  return FoundDex{*dex, std::move(owner), path};
+Found in_vdex(DexSource& source, const OatRecord& record, Tried& tried) {
+  const auto& vdex = source.vdex();
+  if (!vdex) return failed(tried, source.path(), vdex.error().message);
+  if (!source.has_vdex_checksum(record.checksum)) return failed(tried, source.path(), other_dex);
+  if (record.dex_offset == 0) return failed(tried, source.path(), "has no DEX files");
+  const Bytes bytes = source.bytes();
+  const std::uint64_t at = std::min<std::uint64_t>(record.dex_offset, bytes.size());
+  if (!DexFile::looks_like_dex(bytes.subspan(at)))
+    return failed(tried, source.path(), "no DEX file where the OAT file says");
+  return FoundDex{bytes.subspan(at), source.owner(), source.path()};
 }
 
-// From OAT 231 on the files of one archive share one checksum, made of all their CRCs
-// (DexFileLoader::GetMultiDexChecksum).
-std::uint32_t common_checksum(const Archive& archive) {
-  std::uint32_t checksum = 0;
-  (void)archive.for_each([&](const ArchiveEntry& entry) {
-    if (entry.name.starts_with("classes") && entry.name.ends_with(".dex")) checksum ^= entry.crc32;
-    return true;
-  });
-  return checksum;
-}
-
-bool has_checksum(const OatRecord& record, const Archive& archive, const ArchiveEntry& entry) {
+bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry& entry) {
   if (entry.crc32 == record.checksum) return true;
   // Whether the sum begins with 0 or with 1 has changed.
-  return (common_checksum(archive) | 1U) == (record.checksum | 1U);
+  return (source.common_checksum() | 1U) == (record.checksum | 1U);
 }
 
-Found in_archive(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
-                 Tried& tried) {
-  const auto archive = Archive::parse(bytes);
-  if (!archive) return failed(tried, path, archive.error().message);
+Found in_archive(DexSource& source, const OatRecord& record, std::uint64_t& room, Tried& tried) {
+  const auto& archive = source.archive();
+  if (!archive) return failed(tried, source.path(), archive.error().message);
   const std::string name(split_location(record.location).entry);
-  const std::string shown = path + "!/" + name;
+  const std::string shown = source.path() + "!/" + name;
   const auto entry = archive->find(name);
-  if (!entry) return failed(tried, path, "has no " + name);
-  if (!record.signature && !has_checksum(record, *archive, *entry))
+  if (!entry)
+    return failed(tried, source.path(),
+                  entry.error().kind == ErrorKind::not_found ? "has no " + name
+                                                             : entry.error().message);
+  if (!record.signature && !has_checksum(record, source, *entry))
     return failed(tried, shown, other_dex);
-  FoundDex found{.bytes = {}, .owner = std::move(owner), .source = shown};
-  if (entry->probeable()) {
-    const auto stored = archive->stored_bytes(*entry);
-    if (!stored) return failed(tried, shown, stored.error().message);
-    found.bytes = *stored;
-  } else {
-    if (entry->size > largest_dex) return failed(tried, shown, "too large to be inflated");
-    auto content = archive->extract(*entry, entry->size);
-    if (!content) return failed(tried, shown, content.error().message);
-    const auto inflated = std::make_shared<const std::vector<std::byte>>(std::move(*content));
-    found.bytes = *inflated;
-    found.owner = inflated;
-  }
-  if (record.signature && !has_signature(record, found.bytes))
+  const auto& content = source.content(*entry, room);
+  if (!content) return failed(tried, shown, content.error().message);
+  if (record.signature && !has_signature(record, content->bytes))
     return failed(tried, shown, other_dex);
-  return found;
+  return FoundDex{content->bytes, content->owner, shown};
 }
 
-Found plain(Bytes bytes, Owner owner, const std::string& path, const OatRecord& record,
-            Tried& tried) {
-  const bool is_it = record.signature ? has_signature(record, bytes)
-                                      : ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()),
-                                                  bytes.size()) == record.checksum;
-  if (!is_it) return failed(tried, path, other_dex);
-  return FoundDex{bytes, std::move(owner), path};
+Found plain(DexSource& source, const OatRecord& record, Tried& tried) {
+  const bool is_it =
+      record.signature ? has_signature(record, source.bytes()) : source.crc() == record.checksum;
+  if (!is_it) return failed(tried, source.path(), other_dex);
+  return FoundDex{source.bytes(), source.owner(), source.path()};
 }
 
 } // namespace
@@ -127,16 +98,18 @@ DexLocation split_location(std::string_view location) {
 DexFinder::DexFinder(std::string oat_path, const DexSearch& where)
     : oat_path_(std::move(oat_path)), where_(where) {}
 
-DexFinder::File DexFinder::open(const std::string& path, Tried& tried) {
-  const auto known = std::ranges::find(opened_, path, &std::pair<std::string, File>::first);
+DexSource* DexFinder::open(const std::string& path, Tried& tried) {
+  const auto known = opened_.find(path);
   if (known != opened_.end()) return known->second;
   auto file = MappedFile::open(path);
   if (!file) {
     tried.push_back(file.error().kind == ErrorKind::not_found ? path : file.error().message);
     return nullptr;
   }
-  opened_.emplace_back(path, std::make_shared<const MappedFile>(std::move(*file)));
-  return opened_.back().second;
+  const FileIdentity identity = file->identity();
+  DexSource* const source = &sources_.try_emplace(identity, std::move(*file)).first->second;
+  opened_.emplace(path, source);
+  return source;
 }
 
 // Where the jar or APK may be: beside the OAT file; where it lies if the OAT file is in its
@@ -155,14 +128,14 @@ std::vector<std::string> DexFinder::archives_for(std::string_view location) cons
 }
 
 Found DexFinder::in_file(const std::string& path, const OatRecord& record, Tried& tried) {
-  const File file = open(path, tried);
-  if (!file) return std::nullopt;
-  const Bytes bytes = file->bytes();
-  if (looks_like_vdex(bytes)) return in_vdex(bytes, file, path, record, tried);
+  DexSource* const source = open(path, tried);
+  if (source == nullptr) return std::nullopt;
+  const Bytes bytes = source->bytes();
+  if (looks_like_vdex(bytes)) return in_vdex(*source, record, tried);
   // A DEX file in the VDEX file may have been rewritten, its classes and all.
   if (record.dex_offset != 0) return failed(tried, path, "the DEX file is in the VDEX file");
-  if (DexFile::looks_like_dex(bytes)) return plain(bytes, file, path, record, tried);
-  if (Archive::looks_like_archive(bytes)) return in_archive(bytes, file, path, record, tried);
+  if (DexFile::looks_like_dex(bytes)) return plain(*source, record, tried);
+  if (Archive::looks_like_archive(bytes)) return in_archive(*source, record, room_, tried);
   return failed(tried, path, "no DEX file, jar or APK");
 }
 

@@ -1,6 +1,7 @@
 // Finds the DEX files that an OAT file was compiled from.
 #pragma once
 
+#include "art/dex_source.hpp"
 #include "art/oat_records.hpp"
 #include "uprobectl/art.hpp"
 
@@ -15,6 +16,8 @@ struct FoundDex {
 
 class DexFinder {
 public:
+  static constexpr std::uint64_t most_inflated = std::uint64_t{256} << 20; // bytes, of all entries
+
   // oat_path: of the OAT file; empty where it has none.
   DexFinder(std::string oat_path, const DexSearch& where);
 
@@ -22,16 +25,16 @@ public:
   std::optional<FoundDex> find(const OatRecord& record, std::vector<std::string>& tried);
 
 private:
-  using File = std::shared_ptr<const MappedFile>;
-
   std::vector<std::string> archives_for(std::string_view location) const;
-  File open(const std::string& path, std::vector<std::string>& tried);
+  DexSource* open(const std::string& path, std::vector<std::string>& tried);
   std::optional<FoundDex> in_file(const std::string& path, const OatRecord& record,
                                   std::vector<std::string>& tried);
 
   std::string oat_path_;
   const DexSearch& where_;
-  std::vector<std::pair<std::string, File>> opened_;
+  std::map<std::string, DexSource*> opened_; // by path, of which a file can have many
+  std::map<FileIdentity, DexSource> sources_;
+  std::uint64_t room_ = most_inflated; // bytes
 };
 
 // "/x/y.apk!classes2.dex" (Android 8: with ':') taken apart: "/x/y.apk" and "classes2.dex".

@@ -97,18 +97,26 @@ void append_name_of(const DexFile& dex, std::uint32_t method, std::string& text)
 }
 
 Signature signature_of(const DexFile& dex, std::uint32_t method) {
+  // Types can be long, and a method can have 255 of them: what goes beyond all reason is cut off.
+  std::size_t room = longest_signature;
+  const auto fitting = [&room](std::string text) {
+    if (text.size() > room) return std::string("?");
+    room -= text.size();
+    return text;
+  };
   Signature signature;
   const auto id = dex.method_id(method).value_or(DexFile::MethodId());
   const auto proto = dex.proto(id.proto).value_or(DexFile::Proto());
-  signature.return_type = type_text(dex, proto.return_type);
-  signature.class_name = type_text(dex, id.type);
   append_utf8(dex.string(id.name).value_or("?"), signature.name);
+  signature.name = fitting(std::move(signature.name));
+  signature.class_name = fitting(type_text(dex, id.type));
+  signature.return_type = fitting(type_text(dex, proto.return_type));
   constexpr std::uint32_t most = 255; // parameters: JVMS 4.3.3, words of them
   const std::uint32_t count = std::min(dex.list_size(proto.parameters), most);
-  for (std::uint32_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < count && room != 0; ++i) {
     const auto type = dex.type_in_list(proto.parameters, i);
     if (!type) break;
-    signature.parameters.push_back(type_text(dex, *type));
+    signature.parameters.push_back(fitting(type_text(dex, *type)));
   }
   return signature;
 }

@@ -12,7 +12,9 @@ void append_type(std::string_view descriptor, std::string& text);
 // Modified UTF-8 becomes UTF-8: surrogate pairs and U+0000.
 void append_utf8(std::string_view modified, std::string& text);
 
-// Of a method of the file; what cannot be read is "?".
+// Of a method of the file; what cannot be read is "?", and so is what would make it longer than the
+// longest signature: bytes of all its names, which a file that means no harm never comes near.
+constexpr std::size_t longest_signature = 65535;
 Signature signature_of(const DexFile& dex, std::uint32_t method);
 void append_name_of(const DexFile& dex, std::uint32_t method, std::string& text);
 

@@ -34,8 +34,9 @@ std::span<const Method> OatFile::methods_at(VirtualAddress address) const {
   const auto next = std::ranges::upper_bound(all, address, {}, &Method::code);
   if (next == all.begin() || address >= state_->code.end) return {};
   const Method& covering = *(next - 1);
-  const std::uint64_t size = code_size(covering);
-  if (size != 0 && address.value - covering.code.value >= size) return {};
+  // A method whose size is not known covers its first byte, and nothing that is only supposed.
+  const std::uint64_t into = address.value - covering.code.value;
+  if (into != 0 && into >= code_size(covering)) return {};
   return state_->at(covering.code);
 }
 
@@ -51,8 +52,9 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   constexpr std::uint32_t is_code_info = 0x40000000;
   const auto& methods = state.compiled;
   const auto some = std::span(methods).first(std::min(enough, methods.size()));
-  const auto fits = [&](CodeSizeForm form) {
-    return std::ranges::all_of(some, [&](const Method& method) {
+  // Most, not all: one word that makes no sense is that method's alone.
+  const auto fitting = [&](CodeSizeForm form) {
+    return std::ranges::count_if(some, [&](const Method& method) {
       const std::uint64_t size = code_size(*state.image, method.code, form);
       return size != 0 && size <= state.gap_after(method.code);
     });
@@ -62,10 +64,11 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   });
   const CodeSizeForm with_info = is_marked ? CodeSizeForm::marked : CodeSizeForm::in_code_info;
   const bool is_newer = state.header.version >= code_info_since;
-  for (const CodeSizeForm form : is_newer ? std::array{with_info, CodeSizeForm::in_header}
-                                          : std::array{CodeSizeForm::in_header, with_info})
-    if (fits(form)) return form;
-  return CodeSizeForm::unknown;
+  const auto forms =
+      is_newer ? std::array{with_info, CodeSizeForm::in_code_info, CodeSizeForm::in_header}
+               : std::array{CodeSizeForm::in_header, with_info, CodeSizeForm::in_code_info};
+  const auto best = std::ranges::max_element(forms, {}, fitting); // the first of equals
+  return fitting(*best) == 0 ? CodeSizeForm::unknown : *best;
 }
 
 void OatFile::for_each_class(const std::function<bool(Class, std::string_view)>& visit) const {
@@ -136,6 +139,7 @@ void OatFile::append_qualified_name(const Method& method, std::string& text) con
 
 bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols) {
   std::vector<VirtualAddress> functions;
+  bool has_method = false;
   std::string own;
   for (const elf::SymbolTable& table : symbols)
     for (std::uint32_t i = 0; i < table.size(); ++i) {
@@ -153,11 +157,12 @@ bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols) 
         return own == name;
       });
       if (!is_method) return false;
+      has_method = true;
     }
   std::ranges::sort(functions);
-  return !functions.empty() && std::ranges::all_of(oat.compiled(), [&](const Method& method) {
-    return std::ranges::binary_search(functions, method.code);
-  });
+  return has_method && std::ranges::all_of(oat.compiled(), [&](const Method& method) {
+           return std::ranges::binary_search(functions, method.code);
+         });
 }
 
 } // namespace uprobectl::art

@@ -36,12 +36,9 @@ std::optional<OatClass> read_class(const OatClasses& classes, std::uint32_t inde
     at += 4;
   }
   if (*type == some_compiled) {
-    const std::uint32_t words_size = (methods + 31) / 32 * 4;
-    std::uint32_t size = words_size;
+    const std::uint64_t size = (std::uint64_t{methods} + 31) / 32 * 4;
     if (!classes.counts_methods) {
-      const auto written = read_at<std::uint32_t>(data, at);
-      if (!written || *written < words_size || *written > words_size + 4096) return std::nullopt;
-      size = *written;
+      if (read_at<std::uint32_t>(data, at) != size) return std::nullopt;
       at += 4;
     }
     const auto bitmap = slice(data, at, size);
@@ -112,10 +109,12 @@ bool visit_methods(const OatClasses& classes, std::uint32_t index, ClassBudget& 
   return visit(classes, index, budget, true, visitor);
 }
 
-bool add_compiled(const OatClasses& classes, std::vector<Method>& methods) {
+bool add_compiled(const OatClasses& classes, std::uint64_t most, std::vector<Method>& methods) {
   ClassBudget budget(classes.dex);
   for (std::uint32_t i = 0; i < classes.dex.class_count(); ++i)
-    if (!visit(classes, i, budget, false, [&](const Method& method) { methods.push_back(method); }))
+    if (!visit(classes, i, budget, false,
+               [&](const Method& method) { methods.push_back(method); }) ||
+        methods.size() > most)
       return false;
   return true;
 }

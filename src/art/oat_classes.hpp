@@ -34,7 +34,7 @@ bool visit_methods(const OatClasses& classes, std::uint32_t index, ClassBudget& 
                    const std::function<void(const Method&)>& visit);
 
 // Adds every compiled method. False where anything contradicts itself: a class whose methods are
-// not as many as its DEX file says, code outside the executable bytes.
-bool add_compiled(const OatClasses& classes, std::vector<Method>& methods);
+// not as many as its DEX file says, code outside the executable bytes, more than the most methods.
+bool add_compiled(const OatClasses& classes, std::uint64_t most, std::vector<Method>& methods);
 
 } // namespace uprobectl::art

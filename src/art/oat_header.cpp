@@ -8,19 +8,19 @@ namespace uprobectl::art {
 namespace {
 
 // InstructionSet of art/runtime/arch/instruction_set.h, and e_machine of the ELF image.
-bool is_for(std::uint32_t instruction_set, const elf::Machine& machine) {
+std::optional<std::uint16_t> machine_of(std::uint32_t instruction_set) {
   switch (instruction_set) {
   case 1: // arm
   case 3: // thumb2
-    return machine.id == 40;
+    return 40;
   case 2:
-    return machine.id == 183; // arm64
+    return 183; // arm64
   case 4:
-    return machine.id == 3; // x86
+    return 3; // x86
   case 5:
-    return machine.id == 62; // x86-64
+    return 62; // x86-64
   default:
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -105,7 +105,12 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto dex_count = read_at<std::uint32_t>(*data, dex_count_at);
   const auto records = read_at<std::uint32_t>(*data, records_at);
   if (!instruction_set || !dex_count || !records) return wrong("its header is cut off");
-  if (!is_for(*instruction_set, image.machine()))
+  const auto machine = machine_of(*instruction_set);
+  if (!machine)
+    return fail(ErrorKind::unsupported,
+                fmt::format("OAT version {}: its instruction set {} is not known (ELF {})",
+                            *version, *instruction_set, elf::to_string(image.machine())));
+  if (machine != image.machine().id)
     return wrong(fmt::format("its instruction set {} is not that of the ELF image, {}",
                              *instruction_set, elf::to_string(image.machine())));
   // The code begins where the symbol says; without code the rest ends there.

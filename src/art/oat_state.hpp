@@ -37,6 +37,9 @@ struct OatFile::State {
   std::uint64_t gap_after(VirtualAddress address) const;
 };
 
+// Adds the DEX file of each record, found or not.
+void find_dex_files(OatFile::State& state, DexFinder& finder);
+
 // Chooses the form in which sizes make sense, by some of the methods.
 CodeSizeForm choose_code_size_form(const OatFile::State& state);
 

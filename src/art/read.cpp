@@ -12,38 +12,24 @@ namespace {
 
 constexpr std::uint32_t counts_methods_since = 194;
 
-// Reads where the methods of the DEX files are. False where the file contradicts the layout.
+// Reads where the methods of the DEX files are. False where the file contradicts the layout: each
+// class has a word of its own in it, and so has each compiled method.
 bool collect(OatFile::State& state, bool counts_methods) {
   state.counts_methods = counts_methods;
   state.compiled.clear();
-  for (std::size_t i = 0; i < state.dex.size(); ++i)
-    if (state.dex[i] && !add_compiled(state.classes(i), state.compiled)) return false;
+  const std::uint64_t most = state.header.data.size() / sizeof(std::uint32_t);
+  std::uint64_t classes = 0;
+  for (std::size_t i = 0; i < state.dex.size(); ++i) {
+    if (!state.dex[i]) continue;
+    classes += state.dex[i]->class_count();
+    if (classes > most || !add_compiled(state.classes(i), most, state.compiled)) return false;
+  }
   return true;
 }
 
 bool collect_either_way(OatFile::State& state) {
   const bool likely = state.header.version >= counts_methods_since;
   return collect(state, likely) || collect(state, !likely);
-}
-
-void find_dex_files(OatFile::State& state, DexFinder& finder) {
-  for (const OatRecord& record : state.records) {
-    OatDex shown{.location = std::string(record.location), .source = {}, .tried = {}};
-    std::optional<DexFile> dex;
-    auto found = finder.find(record, shown.tried);
-    if (found) {
-      auto parsed = DexFile::parse(found->bytes);
-      if (parsed) {
-        dex = *parsed;
-        shown.source = found->source;
-      } else {
-        shown.tried.push_back(found->source + " (" + parsed.error().message + ")");
-      }
-    }
-    state.dex.push_back(dex);
-    state.owners.push_back(found ? std::move(found->owner) : nullptr);
-    state.shown.push_back(std::move(shown));
-  }
 }
 
 using StatePointer = std::unique_ptr<OatFile::State>;
@@ -54,10 +40,11 @@ bool are_same(const OatRecord& a, const OatRecord& b) {
              std::tie(b.checksum, b.dex_offset, b.class_offsets);
 }
 
-// Of the layouts that the file does not contradict the one by which most DEX files are found: their
-// checksums are the proof.
+// The layout by which most DEX files are found: their checksums are the proof. Null where the file
+// contradicts that one, or all.
 StatePointer read_as_laid_out(const OatFile::State& base, DexFinder& finder) {
   StatePointer best;
+  std::size_t most_refused = 0; // DEX files found
   std::vector<std::vector<OatRecord>> seen;
   for (const RecordLayout& layout : record_layouts(base.header.version)) {
     auto records = read_records(base.header, layout);
@@ -70,10 +57,14 @@ StatePointer read_as_laid_out(const OatFile::State& base, DexFinder& finder) {
     auto state = std::make_unique<OatFile::State>(base);
     state->records = std::move(*records);
     find_dex_files(*state, finder);
-    if (!collect_either_way(*state)) continue;
+    if (!collect_either_way(*state)) {
+      most_refused = std::max(most_refused, state->found());
+      continue;
+    }
     if (!best || state->found() > best->found()) best = std::move(state);
     if (best->found() == best->records.size()) break;
   }
+  if (best && best->found() < most_refused) best.reset();
   return best;
 }
 
@@ -88,6 +79,16 @@ Error unknown_version(std::uint32_t version) {
                fmt::format("OAT version {} is not known ({} to {} are), and the file's own symbols "
                            "do not confirm that it is laid out like those",
                            version, oldest_version, newest_version)};
+}
+
+// Of an unknown version whose DEX files are not there to try it with.
+Error unchecked_version(std::uint32_t version, const OatDex& missing) {
+  Error error{
+      ErrorKind::unsupported,
+      fmt::format("OAT version {} is not known ({} to {} are), and the DEX file of {}, which "
+                  "would show whether it is laid out like those, is not found",
+                  version, oldest_version, newest_version, missing.location)};
+  return with_dex_places(std::move(error), missing);
 }
 
 // Enough to have a VDEX and its neighbours: an image inside an archive has none.
@@ -127,9 +128,11 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& where) {
   state->code_size_form = choose_code_size_form(*state);
   OatFile oat(std::move(state));
   if (is_known) return oat;
+  const auto is_missing = [](const OatDex& dex) { return !dex.source; };
   if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
-  if (!oat.has_all_dex_files() || !names_agree(oat, image.debug_symbols()))
-    return fail(unknown_version(version));
+  const auto missing = std::ranges::find_if(oat.dex_files(), is_missing);
+  if (missing != oat.dex_files().end()) return fail(unchecked_version(version, *missing));
+  if (!names_agree(oat, image.debug_symbols())) return fail(unknown_version(version));
   return oat;
 }
 

@@ -76,14 +76,6 @@ std::vector<Line> lines_of(std::span<const ListedMethod> methods, const ListFilt
   return lines;
 }
 
-std::vector<std::string> others_at(const art::OatFile& oat, const ListedMethod& own) {
-  std::vector<std::string> names;
-  for (const art::Method& method : oat.methods_at(own.method->code))
-    if (std::string text = to_string(oat.signature(method)); text != own.signature)
-      names.push_back(std::move(text));
-  return names;
-}
-
 } // namespace
 
 bool asks_for_methods(const SymbolFilter& filter) {
@@ -114,7 +106,7 @@ std::size_t for_each_method(const MethodListing& listing, std::vector<std::strin
         folded.push_back(method_symbol(listing.oat, *other.method, other.signature));
       record.folded = folded;
       if (listing.filter.fold || listing.filter.aliases)
-        record.aliases = others_at(listing.oat, own);
+        record.aliases = other_methods_at(listing.oat, own.method->code, own.signature);
       visit(record);
     }
   });

@@ -97,9 +97,8 @@ private:
         {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
          *real_path, filter_},
         unmatched_, [&](const SymbolRecord& record) { console_.sink().symbol(record); });
-    if (count == 0 && oat.compiled().empty())
-      console_.warn({subject + ": nothing is compiled in this file (compiler filter '" +
-                     std::string(oat.value("compiler-filter")) + "')"});
+    if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
+      console_.warn({subject + ": nothing is compiled in this file" + in_compiler_filter(oat)});
     return true;
   }
 

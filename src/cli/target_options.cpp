@@ -3,6 +3,9 @@
 #include "console.hpp"
 #include "numbers.hpp"
 
+#include <filesystem>
+#include <fmt/format.h>
+
 namespace uprobectl::cli {
 
 void add_target_options(OptionParser& parser, TargetWords& words) {
@@ -22,11 +25,28 @@ void add_dex_options(OptionParser& parser, TargetWords& words) {
               "a system image unpacked here, where an OAT file's jars and APKs are");
 }
 
+namespace {
+
+// Of places that are only looked at where an OAT file needs them: a slip is said all the same.
+Result<void> check_dex_search(const art::DexSearch& where) {
+  for (const std::string& file : where.files)
+    if (auto opened = MappedFile::open(file); !opened)
+      return fail(Error(std::move(opened).error()).within("--dex"));
+  std::error_code error;
+  if (where.root && !std::filesystem::is_directory(*where.root, error))
+    return fail(ErrorKind::not_found, fmt::format("--root: {}: no such folder", *where.root));
+  return {};
+}
+
+} // namespace
+
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words) {
   TargetOptions options;
   options.debug_places = std::move(words.debug_places);
   options.extracted = words.extracted;
   options.dex = {.files = std::move(words.dex_files), .root = std::move(words.root)};
+  if (auto checked = check_dex_search(options.dex); !checked)
+    return fail(std::move(checked).error());
   auto pids = parse_pids(words.pid_lists);
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   options.pids = std::move(*pids);

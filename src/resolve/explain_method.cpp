@@ -1,6 +1,6 @@
 #include "resolve/explain_method.hpp"
 
-#include "resolve/joined.hpp"
+#include "resolve/native_name.hpp"
 #include "resolve/quote.hpp"
 #include "uprobectl/spelling.hpp"
 
@@ -15,12 +15,6 @@ constexpr std::size_t most_listed = 10;
 
 std::string_view simple_name(std::string_view qualified) {
   return qualified.substr(qualified.find_last_of(".$") + 1);
-}
-
-std::string compiler_filter(const art::OatFile& oat) {
-  const auto filter = oat.value("compiler-filter");
-  return filter.empty() ? std::string("the file does not say by which compiler filter")
-                        : fmt::format("compiler filter '{}'", filter);
 }
 
 bool is_class(const art::OatFile& oat, std::string_view name) {
@@ -41,23 +35,6 @@ std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_vi
   return std::move(near).take();
 }
 
-// The native method's function in its library: "Resolving Native Method Names" of the JNI
-// specification.
-std::string native_name(const art::Signature& signature) {
-  std::string text = "Java_";
-  for (const char letter : signature.class_name + '.' + signature.name) {
-    if (letter == '.')
-      text += '_';
-    else if (letter == '_')
-      text += "_1";
-    else if (letter == '$')
-      text += "_00024";
-    else
-      text += letter;
-  }
-  return text;
-}
-
 Error list_signatures(Error error, const art::OatFile& oat, std::span<const art::Method> methods) {
   for (const art::Method& method : methods.first(std::min(most_listed, methods.size())))
     error = std::move(error).hint("it is there as: " + to_string(oat.signature(method)));
@@ -67,6 +44,11 @@ Error list_signatures(Error error, const art::OatFile& oat, std::span<const art:
 }
 
 } // namespace
+
+std::string in_compiler_filter(const art::OatFile& oat) {
+  const auto filter = oat.value("compiler-filter");
+  return filter.empty() ? std::string() : fmt::format(" (compiler filter '{}')", filter);
+}
 
 Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
   const auto files = oat.dex_files();
@@ -79,11 +61,7 @@ Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
               fmt::format("{}: the DEX file of {} {} not found, so the methods have no names",
                           subject, first->location,
                           missing > 1 ? fmt::format("and {} more are", missing - 1) : "is")};
-  if (!first->tried.empty())
-    error = std::move(error).hint("looked for it at: " +
-                                  joined({first->tried.begin(), first->tried.end()}));
-  return std::move(error).hint("name it with --dex FILE, or with --root DIR the folder that the "
-                               "system image was unpacked into");
+  return art::with_dex_places(std::move(error), *first);
 }
 
 Error no_such_class(const Question& question, const art::OatFile& oat, const MethodName& name) {
@@ -148,12 +126,13 @@ Error no_code_of(const Question& question, const art::OatFile& oat,
         "ask for it in the classes that implement it");
   if (all(&art::Method::is_native))
     return Error{ErrorKind::no_code, subject + " is native: its code is in a library"}.hint(
-        fmt::format("there it is called '{}', unless the library registers it under another name",
+        fmt::format("there it is called '{0}', or where it is overloaded '{0}__' and what stands "
+                    "for its parameters, unless the library registers it under another name",
                     native_name(signature)));
-  const std::string why = oat.compiled().empty()
+  const std::string why = oat.has_all_dex_files() && oat.compiled().empty()
                               ? " is not compiled, and nothing else in this file is"
                               : " is not compiled in this file";
-  return Error{ErrorKind::no_code, fmt::format("{}{} ({})", subject, why, compiler_filter(oat))}
+  return Error{ErrorKind::no_code, subject + why + in_compiler_filter(oat)}
       .hint("the interpreter runs it, or code that is compiled at run time: no file has that")
       .hint("to have an app compiled: adb shell cmd package compile -m speed -f PACKAGE");
 }
@@ -161,8 +140,8 @@ Error no_code_of(const Question& question, const art::OatFile& oat,
 Error no_method_matches(const Question& question, const art::OatFile& oat) {
   if (!oat.has_all_dex_files()) return no_dex_file(question.subject(), oat);
   if (oat.compiled().empty())
-    return {ErrorKind::not_found, fmt::format("{}: nothing is compiled in this file ({})",
-                                              question.subject(), compiler_filter(oat))};
+    return {ErrorKind::not_found,
+            question.subject() + ": nothing is compiled in this file" + in_compiler_filter(oat)};
   return Error{ErrorKind::not_found, fmt::format("{}: no compiled method matches '{}'",
                                                  question.subject(), question.function.name)}
       .hint(

@@ -83,6 +83,15 @@ bool matches_method(std::string_view pattern, std::string_view signature) {
          matches_pattern(escaped, unreturned.substr(0, unreturned.find('(')));
 }
 
+std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
+                                          std::string_view own) {
+  std::vector<std::string> names;
+  for (const art::Method& method : oat.methods_at(address))
+    if (std::string text = to_string(oat.signature(method)); text != own)
+      names.push_back(std::move(text));
+  return names;
+}
+
 elf::Symbol method_symbol(const art::OatFile& oat, const art::Method& method,
                           std::string_view signature) {
   elf::Symbol symbol;

@@ -3,6 +3,7 @@
 #include "resolve/choose.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/explain_method.hpp"
+#include "resolve/pattern_points.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -32,14 +33,11 @@ private:
   std::vector<elf::Symbol> symbols_;
 };
 
-std::vector<std::string> others_at(const art::OatFile& oat, VirtualAddress address,
-                                   std::string_view own) {
-  std::vector<std::string> names;
-  for (const art::Method& method : oat.methods_at(address)) {
-    std::string text = to_string(oat.signature(method));
-    if (text != own) names.push_back(std::move(text));
-  }
-  return names;
+// What is found may not be all there is. Nothing where no DEX file is missing.
+std::optional<std::string> may_lack_methods(const Question& question, const art::OatFile& oat) {
+  if (oat.has_all_dex_files()) return std::nullopt;
+  return no_dex_file(question.subject(), oat).message +
+         ": other methods may match, and share this code";
 }
 
 // The list is what makes a surprising hit understandable, so it is whole but for the absurd.
@@ -59,7 +57,8 @@ Result<ProbePoint> point_of_method(const Question& question, const art::OatFile&
   auto point = point_of(question, symbol);
   if (!point) return point;
   if (point->size == 0U) point->size.reset();
-  auto others = others_at(oat, symbol.address, symbol.name);
+  if (!warn && !question.options.aliases) return point;
+  auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (warn && !others.empty()) point->warnings.push_back(shared_code(*point, others));
   if (question.options.aliases) point->aliases = std::move(others);
   return point;
@@ -87,20 +86,17 @@ Result<Points> resolve_method_pattern(const Question& question, const art::OatFi
     if (matches_method(question.function.name, text)) matching.add(method, std::move(text));
   }
   if (matching.symbols().empty()) return fail(no_method_matches(question, oat));
-  Points points;
+  PatternPoints found(question);
   std::size_t shared = 0;
   for (const elf::Symbol& symbol : places_of(matching.symbols())) {
     auto point = point_of_method(question, oat, symbol, false);
-    if (!point) continue; // no such "+N"
-    if (oat.methods_at(symbol.address).size() > 1) ++shared;
-    points.push_back(std::move(*point));
+    if (point && oat.methods_at(symbol.address).size() > 1) ++shared;
+    found.add(std::move(point));
   }
-  if (points.empty())
-    return fail(ErrorKind::out_of_range,
-                fmt::format("{}: no method that matches '{}' is that long", question.subject(),
-                            question.function.request));
-  if (shared != 0)
-    points.front().warnings.push_back(
+  auto points = found.take("methods");
+  if (points && points->empty()) return fail(no_method_matches(question, oat));
+  if (points && shared != 0)
+    points->front().warnings.push_back(
         fmt::format("{}: {} of the places that match '{}' are code that several methods share, and "
                     "a probe there fires for each of them (--aliases names them)",
                     question.subject(), shared, question.function.name));
@@ -150,6 +146,24 @@ Result<Points> resolve_in_class(const Question& question, const art::OatFile& oa
   return points;
 }
 
+Result<Points> resolve_in(const Question& question, const art::OatFile& oat) {
+  const std::string_view text = question.function.name;
+  const auto name = parse_method_name(text);
+  const bool is_pattern_too = is_method_pattern(text);
+  const auto classes = name ? classes_called(oat, name->class_name) : std::vector<art::Class>();
+  if (classes.size() == 1) {
+    auto points = resolve_in_class(question, oat, classes.front(), *name);
+    if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
+  }
+  if (is_pattern_too) return resolve_method_pattern(question, oat);
+  if (!name)
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", question.subject(), text)}
+            .hint("Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)"));
+  return fail(classes.empty() ? no_such_class(question, oat, *name)
+                              : several_classes(question, oat, classes));
+}
+
 } // namespace
 
 const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
@@ -179,22 +193,11 @@ std::string why_no_methods(const Question& question) {
 
 Result<std::vector<ProbePoint>> resolve_method(const Question& question) {
   if (!*question.methods) return fail(Error(question.methods->error()).within(question.subject()));
-  const art::OatFile& oat = **question.methods;
-  const std::string_view text = question.function.name;
-  const auto name = parse_method_name(text);
-  const bool is_pattern_too = is_method_pattern(text);
-  const auto classes = name ? classes_called(oat, name->class_name) : std::vector<art::Class>();
-  if (classes.size() == 1) {
-    auto points = resolve_in_class(question, oat, classes.front(), *name);
-    if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
-  }
-  if (is_pattern_too) return resolve_method_pattern(question, oat);
-  if (!name)
-    return fail(
-        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", question.subject(), text)}
-            .hint("Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)"));
-  return fail(classes.empty() ? no_such_class(question, oat, *name)
-                              : several_classes(question, oat, classes));
+  auto points = resolve_in(question, **question.methods);
+  if (!points) return points;
+  if (auto doubt = may_lack_methods(question, **question.methods))
+    points->front().warnings.push_back(std::move(*doubt));
+  return points;
 }
 
 std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& point,
@@ -207,8 +210,9 @@ std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& 
   const auto symbol = method_symbol(oat, methods.front(), text);
   name_point(question, point, symbol, point.address.value - symbol.address.value);
   if (point.size == 0U) point.size.reset();
-  auto others = others_at(oat, symbol.address, text);
+  auto others = other_methods_at(oat, symbol.address, text);
   if (!others.empty()) point.warnings.push_back(shared_code(point, others));
+  if (auto doubt = may_lack_methods(question, oat)) point.warnings.push_back(std::move(*doubt));
   if (question.options.aliases) point.aliases = std::move(others);
   return symbol;
 }

@@ -2,6 +2,7 @@
 #include "resolve/choose.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/kin.hpp"
+#include "resolve/pattern_points.hpp"
 #include "resolve/point.hpp"
 
 #include <algorithm>
@@ -79,25 +80,11 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   Symbols meant;
   for (const elf::Symbol& symbol : *matching)
     if (with_cold || !is_cold_part(symbol.name)) meant.push_back(symbol);
-  std::vector<ProbePoint> points;
-  std::optional<Error> left_out;
-  const Symbols places = places_of(std::move(meant));
-  for (const elf::Symbol& symbol : places) {
-    // A symbol that lies, or has no such "+N", is no reason to give up the others.
-    auto point = point_of(question, symbol);
-    if (point)
-      points.push_back(std::move(*point));
-    else if (!left_out)
-      left_out = std::move(point).error();
-  }
-  const bool inside = question.function.plus.value_or(0) != 0;
-  if (points.empty() && inside && left_out) return fail(std::move(*left_out));
-  if (points.empty()) return fail(no_function(question, "no function matches"));
-  if (inside && left_out)
-    points.front().warnings.push_back(
-        fmt::format("{}; functions that match '{}' and are left out: {}", left_out->message,
-                    question.function.name, places.size() - points.size()));
-  std::ranges::sort(points, {}, &ProbePoint::image_offset);
+  PatternPoints found(question);
+  for (const elf::Symbol& symbol : places_of(std::move(meant)))
+    found.add(point_of(question, symbol));
+  auto points = found.take("functions");
+  if (points && points->empty()) return fail(no_function(question, "no function matches"));
   return points;
 }
 

@@ -2,6 +2,7 @@
 // the rest is the ELF image. What is read must lie where it can.
 #include "uprobectl/art.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
 #include <string>
@@ -29,8 +30,13 @@ void read(const art::OatFile& oat, const elf::Image& image) {
   for (const art::Method& method : oat.compiled()) {
     const elf::Segment* const segment = image.segment_of(method.code);
     expect(segment != nullptr && segment->executable);
-    expect(!oat.methods_at(method.code).empty() || oat.code_size(method) == 0);
-    (void)to_string(oat.signature(method));
+    const std::uint64_t size = oat.code_size(method);
+    expect(method.code.value + size <= segment->address.value + segment->file_size);
+    const auto covering = oat.methods_at({method.code.value + (size == 0 ? 0 : size - 1)});
+    expect(std::ranges::any_of(covering, [&](const art::Method& other) {
+      return other.dex == method.dex && other.index == method.index;
+    }));
+    expect(to_string(oat.signature(method)).size() < 65535 + 1024);
   }
   oat.for_each_class([&](art::Class defined, std::string_view) {
     (void)oat.methods_of(defined);

@@ -5,6 +5,7 @@
 #include "art/java_names.hpp"
 #include "oat_samples.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <fstream>
@@ -16,6 +17,9 @@ using namespace uprobectl::test;
 
 namespace {
 
+// Names, and what stands between them of at most 255 parameters.
+constexpr std::size_t longest_text = art::longest_signature + 1024;
+
 // Whether the bytes were taken for an OAT file.
 bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
   auto image = elf::Image::parse(as_bytes(bytes));
@@ -26,8 +30,13 @@ bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
     const elf::Segment* const segment = image->segment_of(method.code);
     REQUIRE(segment != nullptr);
     REQUIRE(segment->executable);
-    REQUIRE(to_string(oat->signature(method)).ends_with(')'));
-    REQUIRE(oat->code_size(method) <= segment->file_size);
+    REQUIRE(to_string(oat->signature(method)).size() < longest_text);
+    const std::uint64_t size = oat->code_size(method);
+    REQUIRE(method.code.value + size <= segment->address.value + segment->file_size);
+    const auto covering = oat->methods_at({method.code.value + (size == 0 ? 0 : size - 1)});
+    REQUIRE(std::ranges::any_of(covering, [&](const art::Method& other) {
+      return other.dex == method.dex && other.index == method.index;
+    }));
   }
   oat->for_each_class([&](art::Class defined, std::string_view) {
     (void)oat->methods_of(defined);
