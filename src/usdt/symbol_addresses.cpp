@@ -10,12 +10,13 @@ void SymbolAddresses::add(const elf::Symbol& symbol) {
     return;
   const Known fresh{.place = {symbol.address, symbol.absolute},
                     .imported = !symbol.defined,
+                    .function = symbol.type == elf::SymbolType::function,
                     .in_each_thread = symbol.type == elf::SymbolType::tls};
   const auto [at, is_new] = known_.try_emplace(symbol.name, fresh);
   if (is_new || fresh.imported) return;
-  if (at->second.imported)
+  if (at->second.imported || (at->second.function && !fresh.function))
     at->second = fresh;
-  else if (at->second.place.address != symbol.address)
+  else if (at->second.function == fresh.function && at->second.place.address != symbol.address)
     at->second.several = true;
 }
 

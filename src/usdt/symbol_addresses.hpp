@@ -27,6 +27,7 @@ private:
   struct Known {
     Place place;
     bool imported = false;       // it is only named here
+    bool function = false;       // a variable of the same name goes before it
     bool several = false;        // at different addresses
     bool in_each_thread = false; // the address is an offset in each thread's block
   };
