@@ -47,7 +47,7 @@ bool are_values(Bytes bytes) {
   if (text.size() < 4 || text.back() != '\0' || !is_key_letter(text.front())) return false;
   const auto key = text.substr(0, text.find('\0'));
   return std::ranges::all_of(key, is_key_letter) &&
-         std::ranges::none_of(text, [](char c) { return c != '\0' && c < ' ' && c >= 0; });
+         std::ranges::none_of(text, [](unsigned char c) { return c != 0 && c < ' '; });
 }
 
 // What lies between executable_offset and the size of the store is offsets of trampolines, and

@@ -36,7 +36,7 @@ private:
 
 bool is_location(std::string_view text) {
   return !text.empty() &&
-         std::ranges::none_of(text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; });
+         std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
 
 bool is_magic(std::string_view text) {
