@@ -7,7 +7,7 @@ namespace uprobectl {
 
 // Reports each probe that was not; one whose hits are not known is one of them. `hits` by point.
 bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
-                         std::span<const std::optional<std::uint64_t>> hits, Sink& sink,
+                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
                          const Reporter& reporter);
 
 } // namespace uprobectl
