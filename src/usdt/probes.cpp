@@ -114,7 +114,7 @@ private:
     constexpr std::uint64_t smallest_page = 4096;
     for (const elf::Segment& segment : image_.segments()) {
       const std::uint64_t within = address.value - segment.address.value;
-      if (!segment.writable || within >= segment.memory_size) continue;
+      if (!segment.writable || segment.file_size == 0 || within >= segment.memory_size) continue;
       const std::uint64_t end = segment.offset.value + segment.file_size;
       const std::uint64_t rest = (smallest_page - end % smallest_page) % smallest_page;
       if (within < segment.file_size + rest) return ImageOffset{segment.offset.value + within};
