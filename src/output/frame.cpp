@@ -24,23 +24,19 @@ struct Shown {
   Text build_id = {};
 };
 
-Text optional_text(const std::optional<std::string>& value) {
-  return value ? Text(*value) : std::nullopt;
-}
-
 Shown shown(const StackFrame& frame) {
   Shown shown{.pc = frame.pc};
   if (!frame.place) return shown;
   const ProbePoint& place = *frame.place;
   shown.file = place.binary->real_path;
   shown.shown_file = place.binary->path.file;
-  shown.entry = optional_text(place.binary->path.entry);
+  shown.entry = text_of(place.binary->path.entry);
   shown.address = place.address;
   shown.image_offset = place.image_offset;
-  shown.symbol = optional_text(place.symbol);
+  shown.symbol = text_of(place.symbol);
   shown.symbol_offset = place.symbol_offset;
-  shown.demangled = optional_text(place.demangled);
-  shown.build_id = optional_text(place.binary->build_id);
+  shown.demangled = text_of(place.demangled);
+  shown.build_id = text_of(place.binary->build_id);
   return shown;
 }
 
@@ -51,14 +47,14 @@ Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   const stacks::Place& place = *frame.place;
   shown.file = place.module->path();
   shown.shown_file = place.module->path();
-  shown.entry = optional_text(place.module->entry());
+  shown.entry = text_of(place.module->entry());
   if (!shown.entry) shown.begin = place.module->begin().value;
   shown.address = place.address;
   shown.image_offset = place.offset;
-  shown.symbol = optional_text(name->symbol);
+  shown.symbol = text_of(name->symbol);
   shown.symbol_offset = name->symbol_offset;
-  shown.demangled = optional_text(name->demangled);
-  shown.build_id = optional_text(place.module->build_id());
+  shown.demangled = text_of(name->demangled);
+  shown.build_id = text_of(place.module->build_id());
   return shown;
 }
 

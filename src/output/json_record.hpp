@@ -18,6 +18,11 @@ struct Hex {
 void append_hex(std::string& out, std::uint64_t value);     // 0x2a
 void append_decimal(std::string& out, std::uint64_t value); // 42
 
+// A view of text that may not be there.
+inline std::optional<std::string_view> text_of(const std::optional<std::string>& value) {
+  return value ? std::optional<std::string_view>(*value) : std::nullopt;
+}
+
 // Values may be wrapped in std::optional: nothing becomes null.
 class JsonRecord {
 public:

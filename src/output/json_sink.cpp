@@ -11,10 +11,6 @@ namespace {
 
 using Text = std::optional<std::string_view>;
 
-Text text_of(const std::optional<std::string>& value) {
-  return value ? Text(*value) : std::nullopt;
-}
-
 std::string_view event_kind(const Event& event) {
   switch (event.kind) {
   case EventKind::entry:
@@ -29,19 +25,24 @@ std::string_view event_kind(const Event& event) {
   return "record";
 }
 
+// What was asked for, and where it is.
+void add_place(JsonRecord& record, const ProbePoint& point) {
+  record.field("target", point.binary->target);
+  record.field("request", point.request);
+  record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
+  record.field("entry", point.binary->path.entry);
+  record.field("offset", point.offset);
+  record.field("image_offset", point.image_offset);
+  record.field("address", point.address);
+}
+
 class JsonSink final : public Sink {
 public:
   explicit JsonSink(OutputBuffer& out) : out_(out), line_(out.draft()) {}
 
   void match(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
-    record.field("target", point.binary->target);
-    record.field("request", point.request);
-    record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
-    record.field("entry", point.binary->path.entry);
-    record.field("offset", point.offset);
-    record.field("image_offset", point.image_offset);
-    record.field("address", point.address);
+    add_place(record, point);
     record.field("symbol", point.symbol);
     record.field("symbol_offset",
                  point.symbol ? std::optional(Hex{point.symbol_offset}) : std::nullopt);
@@ -62,13 +63,7 @@ public:
     const ProbePoint& point = *listed.point;
     const StaticProbe& probe = *point.static_probe;
     JsonRecord record(line_, "usdt");
-    record.field("target", point.binary->target);
-    record.field("request", point.request);
-    record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
-    record.field("entry", point.binary->path.entry);
-    record.field("offset", point.offset);
-    record.field("image_offset", point.image_offset);
-    record.field("address", point.address);
+    add_place(record, point);
     record.field("provider", probe.provider);
     record.field("name", probe.name);
     record.field("semaphore_offset", point.semaphore);

@@ -45,15 +45,9 @@ std::optional<std::uint32_t> arm_scale(std::string_view text) {
 
 // What stands between the brackets.
 void set_arm_memory(std::string_view text, StaticArgument& argument) {
-  std::array<std::string_view, 3> parts;
-  std::size_t count = 0;
-  while (true) {
-    if (count == parts.size()) return leave_unparsed(argument);
-    const auto comma = text.find(',');
-    parts[count++] = trimmed(text.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
+  const auto split = split_at_commas(text);
+  if (!split) return leave_unparsed(argument);
+  const auto& [parts, count] = *split;
   const auto base = arm_register(parts[0]);
   if (!base) return leave_unparsed(argument);
   if (*base == "pc")

@@ -1,7 +1,6 @@
 // Operands of arm64: "x0", "w0", "5", "[sp, 12]", "[x0, w1, sxtw 2]", "[x21, #:lo12:counter]".
 #include "usdt/sum.hpp"
 
-#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -89,15 +88,9 @@ void set_on_page(std::string_view text, SymbolAddresses& symbols, StaticArgument
 
 // What stands between the brackets.
 void set_arm64_memory(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument) {
-  std::array<std::string_view, 3> parts;
-  std::size_t count = 0;
-  while (true) {
-    if (count == parts.size()) return leave_unparsed(argument);
-    const auto comma = text.find(',');
-    parts[count++] = trimmed(text.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
+  const auto split = split_at_commas(text);
+  if (!split) return leave_unparsed(argument);
+  const auto& [parts, count] = *split;
   auto base = arm64_register(parts[0]);
   if (!base || !base->is_64bit || base->whole.empty()) return leave_unparsed(argument);
   const std::string_view offset = without_hash(parts[1]);

@@ -76,6 +76,17 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return sum->number;
 }
 
+std::optional<AddressParts> split_at_commas(std::string_view text) {
+  AddressParts split;
+  while (split.count < split.parts.size()) {
+    const auto comma = text.find(',');
+    split.parts[split.count++] = trimmed(text.substr(0, comma));
+    if (comma == std::string_view::npos) return split;
+    text.remove_prefix(comma + 1);
+  }
+  return std::nullopt;
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t";
   const auto begin = text.find_first_not_of(blanks);

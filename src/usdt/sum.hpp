@@ -4,6 +4,8 @@
 #include "uprobectl/usdt.hpp"
 #include "usdt/symbol_addresses.hpp"
 
+#include <array>
+
 namespace uprobectl {
 
 struct Sum {
@@ -21,6 +23,13 @@ std::optional<std::uint64_t> whole_number(std::string_view text);
 std::optional<Sum> whole_sum(std::string_view text);
 
 std::string_view trimmed(std::string_view text); // without blanks at its ends
+
+// What stands between the brackets of an address, without blanks; empty where there are fewer.
+struct AddressParts {
+  std::array<std::string_view, 3> parts;
+  std::size_t count = 0;
+};
+std::optional<AddressParts> split_at_commas(std::string_view text); // nothing where there are more
 
 // `problem` says what cannot be told of the operand.
 void leave_unparsed(StaticArgument& argument, std::string problem);

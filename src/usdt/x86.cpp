@@ -3,7 +3,6 @@
 #include "usdt/sum.hpp"
 #include "usdt/x86_registers.hpp"
 
-#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -62,15 +61,9 @@ std::optional<std::string> address_register(std::string_view text, bool i386) {
 
 // What stands between the brackets: "%rbp", "%rax,%rbx,4", ",%rax,8".
 std::optional<Brackets> parse_brackets(std::string_view text, bool i386) {
-  std::array<std::string_view, 3> parts;
-  std::size_t count = 0;
-  while (true) {
-    if (count == parts.size()) return std::nullopt;
-    const auto comma = text.find(',');
-    parts[count++] = trimmed(text.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
+  const auto split = split_at_commas(text);
+  if (!split) return std::nullopt;
+  const auto& parts = split->parts;
   auto base = address_register(parts[0], i386);
   auto index = address_register(parts[1], i386);
   if (!base || !index || (base->empty() && index->empty())) return std::nullopt;
