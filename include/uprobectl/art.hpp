@@ -72,6 +72,14 @@ struct OatDex {
 // Hints where one that is missing was looked for, and how it can be named.
 Error with_dex_places(Error error, const OatDex& missing);
 
+// What oatdump says of a method (--dump-method-and-offset-as-json).
+struct DumpedMethod {
+  std::string signature;
+  std::uint64_t offset = 0; // with the Thumb bit; 0: not compiled
+};
+// One line of it. corrupt.
+Result<DumpedMethod> parse_dumped_method(std::string_view line);
+
 class OatFile {
 public:
   // Whether the image is an OAT file of whatever version.
@@ -83,6 +91,15 @@ public:
   // (.gnu_debugdata is read for it) do not confirm.
   static Result<OatFile> read(elf::Image& image, const DexSearch& where);
 
+  // The same from what oatdump says, which has the methods and no DEX files. Older versions count
+  // from oatdata, newer ones from the file: taken is that which puts every method where a function
+  // begins in the executable bytes, by the image's symbols (.gnu_debugdata is read for it), by our
+  // own reading of the file, which must have the same methods there (those of DEX files that are
+  // not found only oatdump has), or else by the headers of at least eight functions. corrupt where
+  // neither does, ambiguous where both do or the headers do not tell.
+  static Result<OatFile> from_oatdump(elf::Image& image, std::vector<DumpedMethod> methods,
+                                      const DexSearch& where);
+
   OatFile(OatFile&&) noexcept;
   OatFile& operator=(OatFile&&) noexcept;
   ~OatFile();
@@ -92,7 +109,8 @@ public:
   std::string_view value(std::string_view key) const;
 
   std::span<const OatDex> dex_files() const;
-  bool has_all_dex_files() const;
+  bool has_all_dex_files() const; // or needs none
+  bool knows_access() const;      // Method::access; oatdump does not tell it
 
   // Every compiled method of the DEX files that were found, by address; several may share one.
   std::span<const Method> compiled() const;

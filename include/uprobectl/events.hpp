@@ -11,6 +11,10 @@
 
 namespace uprobectl {
 
+namespace stacks {
+struct Stack;
+}
+
 enum class EventKind {
   entry,
   on_return,
@@ -55,6 +59,8 @@ struct Event {
   std::vector<std::uint64_t> registers;            // where asked for, as register_names() has them
   std::optional<std::uint32_t> ns_pid;             // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record;        // record
+  // Where it was asked for: borrowed, valid while the event is shown.
+  const stacks::Stack* stack = nullptr;
 };
 
 // What the elements of Event::registers are called on this machine.
@@ -65,15 +71,20 @@ class UserRecordDecoder {
 public:
   // The maps as RecordStreams numbers them. With a type name every record is of that type, and
   // not_found tells where there is none of the name. Without one a record of map "events" is read
-  // as `struct event` or `struct events_record` where the types have one of exactly its size.
+  // as `struct event` or `struct events_record` where the types have one of exactly its size; one
+  // of a map of Android's UprobeStats as its programs lay it out (events/known_records.hpp). That
+  // goes before the types only where the pin names the object.
   static Result<UserRecordDecoder> make(std::optional<DataTypes> types,
                                         std::span<const UserMap> maps,
                                         const std::optional<std::string>& type_name);
-  Event decode(std::size_t map, Bytes record) const;
+  Event decode(std::size_t map, Bytes record);
+  // Records of UprobeStats' maps, of sizes that no version of its programs has: shown raw.
+  std::uint64_t wrong_sized() const { return wrong_sized_; }
 
 private:
   struct Stream {
     std::string map;
+    std::optional<std::string> known_as; // a name that events/known_records.hpp has
     MapUse use = MapUse::ring_buffer;
     std::vector<DataTypes::Type> by_name; // candidates, of which the size decides
   };
@@ -82,6 +93,7 @@ private:
   std::optional<DataTypes> types_;
   std::optional<DataTypes::Type> wanted_;
   std::vector<Stream> streams_;
+  std::uint64_t wrong_sized_ = 0;
 };
 
 } // namespace uprobectl

@@ -39,11 +39,11 @@ struct TracefsEvent {
 
 // The text of uprobe_events: "p:group/name PATH:0xOFFSET(0xREF) ARGS…", a line each (Linux
 // Documentation/trace/uprobetracer.rst). Lines of another form are counted.
-struct TracefsEvents {
+struct ListedEvents {
   std::vector<TracefsEvent> events;
   std::size_t unknown_lines = 0;
 };
-TracefsEvents parse_uprobe_events(std::string_view text);
+ListedEvents parse_uprobe_events(std::string_view text);
 
 // What was found, by file and offset, and what could not be looked at.
 struct Inventory {

@@ -83,11 +83,19 @@ struct AttachedRecord {
   std::uint64_t boottime_ns = 0;
   std::uint64_t realtime_ns = 0;
 };
+// Of a probe that a task file asked for.
+struct TaskProbeNote {
+  std::size_t task = 0;      // from 1
+  std::string_view bpf_name; // of the program that is to run there
+  std::string_view request;  // the method, as the file names it
+  std::string_view status;   // "resolved", "attached", "failed", "refused"
+};
 struct ProbeRecord {
-  const ProbePoint* point = nullptr;
+  const ProbePoint* point = nullptr; // null for a task's probe that has no place
   std::optional<std::uint64_t> hits; // entries and returns, lost ones included; nothing: not known
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // why it never fired
+  std::optional<TaskProbeNote> task = {};
 };
 // Where a thread was, or will go back to.
 struct StackFrame {
@@ -118,8 +126,9 @@ struct CountRecord {
   // Where stacks are counted for themselves: this one, the probed place first; empty where it could
   // not be kept.
   std::optional<std::span<const StackFrame>> stack = {};
-  std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
-  std::uint64_t time_ns = 0;  // ... to then
+  const stacks::Stack* unwound = nullptr; // instead, where stacks were unwound; likewise empty
+  std::uint64_t since_ns = 0;             // CLOCK_MONOTONIC: what happened from then ...
+  std::uint64_t time_ns = 0;              // ... to then
 };
 struct HistogramRecord {
   const ProbePoint* point = nullptr;
@@ -145,6 +154,11 @@ struct SummaryRecord {
   std::size_t probes_hit = 0;
   std::size_t probes_silent = 0;
   bool detached_cleanly = false;
+  // Where they were asked for: all, those that were longer than what was copied of them, and those
+  // that were not unwound to the end for another reason.
+  std::optional<std::uint64_t> stacks = {};
+  std::optional<std::uint64_t> stacks_truncated = {};
+  std::optional<std::uint64_t> stacks_failed = {};
 };
 // What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
 // ids or arguments, as the change asks for.

@@ -28,6 +28,10 @@ std::vector<Mapping> parse_all_maps(std::string_view text);
 
 // not_found if the process does not exist, not_permitted if its maps may not be read.
 Result<std::vector<Mapping>> mappings_of(pid_t pid);
+// With the mappings of no file.
+Result<std::vector<Mapping>> all_mappings_of(pid_t pid);
+// When the process began, in clock ticks since boot: a pid that is used again has another one.
+std::optional<std::uint64_t> start_time_of(pid_t pid);
 
 // Every process id in /proc, ascending.
 std::vector<pid_t> all_processes();

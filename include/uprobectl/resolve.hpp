@@ -79,6 +79,15 @@ struct ProbedBinary {
   std::optional<std::string> build_id;
 };
 
+// What compiled code that begins at a place takes and returns; types as art::Signature has them.
+struct JavaMethod {
+  std::string return_type;
+  std::vector<std::string> parameters;
+  bool is_static = false;
+
+  bool operator==(const JavaMethod&) const = default;
+};
+
 // A place in a file where a probe can be put.
 struct ProbePoint {
   std::shared_ptr<const ProbedBinary> binary; // never null
@@ -105,6 +114,10 @@ struct ProbePoint {
       aliases;                            // raw names of the symbol's address; if asked for
   std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
   std::vector<std::string> warnings;      // what a person should know before probing here
+
+  // Of a method in an OAT file, also behind its start; nothing where methods with other parameters
+  // share its code.
+  std::shared_ptr<const JavaMethod> java;
 
   // Of a place of a static probe, whose symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
@@ -140,6 +153,7 @@ struct TargetOptions {
   bool extracted = false;
   // --dex, --root: where the DEX files of OAT files may be, whose methods they name.
   art::DexSearch dex;
+  std::optional<std::string> oatdump; // --oatdump: asked instead of reading OAT files
 };
 
 // What offset there is to show: that in the file, else that in the library as it is installed.

@@ -47,6 +47,11 @@ struct AttachRequest {
   std::optional<std::chrono::nanoseconds> interval; // ... and each time so much has passed
   std::optional<std::size_t> top;                   // only so many, those with the most hits
   std::optional<std::uint64_t> expected_hits;       // of each probe, else the run has failed
+  // Where the stacks that inspection.stack asks for go besides.
+  std::optional<std::string> kept_stacks;   // a folder for those that did not unwind to the end
+  std::optional<std::string> folded_stacks; // files for all of them, as text ...
+  std::optional<std::string> flame_graph;   // ... and as a picture
+  std::string command_line = {};            // which that has as its title
   // Which processes are probed: pids, names or a command (or all, where there is none of these), of
   // the app's user and this user, and in this control group.
   std::vector<pid_t> pids;

@@ -37,6 +37,7 @@ struct Frame {
 // Why there is no further frame.
 enum class End : std::uint8_t {
   outermost,         // the thread began here
+  not_told,          // frames of another, who has not said it: the kernel's walk by frame pointers
   no_mapping,        // the caller's address, or that of the last frame, is in no executable mapping
   no_unwind_data,    // of the last frame's code
   stack_too_short,   // what the last frame saved is in no byte that was given
@@ -48,10 +49,18 @@ enum class End : std::uint8_t {
   too_many           // frames
 };
 
+std::string_view to_string(End end); // "stack_too_short"
+
 struct Stack {
   std::vector<Frame> frames; // the innermost first; one at least, if the registers have a pc
   End end = End::outermost;
   std::uint64_t address = 0; // no_mapping: what is not mapped; stack_too_short: what is missing
+};
+
+// The return address that a return probe has replaced.
+struct KnownReturn {
+  std::uint64_t stack_pointer = 0; // when the function was entered
+  std::uint64_t address = 0;
 };
 
 struct UnwindLimits {
@@ -59,6 +68,8 @@ struct UnwindLimits {
   std::size_t most_frames = 4096;
   // The thread has just entered the function it is in, as at a probe of its first instruction.
   bool at_function_entry = false;
+  // Where one is missing the stack ends with return_probe.
+  std::span<const KnownReturn> known_returns = {};
 };
 
 // What is read of the modules' files is remembered in the address space's cache.

@@ -47,7 +47,9 @@ std::uint64_t code_size(const elf::Image& image, VirtualAddress code, CodeSizeFo
   if (form == CodeSizeForm::in_header) return *word & 0x7fffffffU;
   const std::uint32_t rest = *word & distance;
   if (form == CodeSizeForm::marked && (*word & is_code_info) == 0) return rest;
-  return rest > code.value ? 0 : size_in_code_info(bytes_at(image, {code.value - rest}));
+  // The code is not its own CodeInfo: a zero is what was never written.
+  if (rest == 0 || rest > code.value) return 0;
+  return size_in_code_info(bytes_at(image, {code.value - rest}));
 }
 
 } // namespace uprobectl::art

@@ -21,7 +21,7 @@ constexpr std::uint64_t methods_at = 88;
 constexpr std::uint64_t classes_at = 96;
 constexpr std::uint64_t data_at = 104;
 constexpr std::uint64_t header_size = 112;
-constexpr std::uint64_t signature_size = 20;
+constexpr std::uint64_t dex_signature_size = 20;
 
 constexpr std::uint64_t class_size = 32;
 constexpr std::uint64_t field_size = 8;
@@ -83,7 +83,7 @@ Result<DexFile::Table> DexFile::table(std::uint64_t header_field, std::uint64_t 
   return Table{*bytes, count};
 }
 
-Bytes DexFile::signature() const { return bytes_.subspan(signature_at, signature_size); }
+Bytes DexFile::signature() const { return bytes_.subspan(signature_at, dex_signature_size); }
 
 std::optional<DexFile::Class> DexFile::class_def(std::uint32_t index) const {
   const auto item = slice(classes_.bytes, index * class_size, class_size);

@@ -71,7 +71,15 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   return fitting(*best) == 0 ? CodeSizeForm::unknown : *best;
 }
 
+bool OatFile::knows_access() const { return state_->dumped == nullptr; }
+
 void OatFile::for_each_class(const std::function<bool(Class, std::string_view)>& visit) const {
+  if (state_->dumped) {
+    const auto classes = state_->dumped->classes();
+    for (std::uint32_t i = 0; i < classes.size(); ++i)
+      if (!visit({0, i}, classes[i].name)) return;
+    return;
+  }
   std::string name;
   for (std::size_t number = 0; number < state_->dex.size(); ++number) {
     const auto& dex = state_->dex[number];
@@ -85,6 +93,7 @@ void OatFile::for_each_class(const std::function<bool(Class, std::string_view)>&
 }
 
 std::optional<Class> OatFile::find_class(std::string_view name) const {
+  if (state_->dumped) return state_->dumped->find_class(name);
   std::string descriptor = "L";
   for (const char letter : name) descriptor += letter == '.' ? '/' : letter;
   descriptor += ';';
@@ -106,6 +115,7 @@ std::optional<Class> OatFile::find_class(std::string_view name) const {
 }
 
 std::string OatFile::class_name(Class defined) const {
+  if (state_->dumped) return state_->dumped->classes()[defined.index].name;
   std::string name;
   const DexFile& dex = *state_->dex[defined.dex];
   append_type(dex.type(dex.class_def(defined.index)->type).value_or("?"), name);
@@ -113,6 +123,7 @@ std::string OatFile::class_name(Class defined) const {
 }
 
 std::string OatFile::superclass(Class defined) const {
+  if (state_->dumped) return {};
   std::string name;
   const DexFile& dex = *state_->dex[defined.dex];
   const std::uint32_t type = dex.class_def(defined.index)->superclass;
@@ -122,6 +133,13 @@ std::string OatFile::superclass(Class defined) const {
 
 std::vector<Method> OatFile::methods_of(Class defined) const {
   std::vector<Method> methods;
+  if (state_->dumped) {
+    for (const std::uint32_t index : state_->dumped->classes()[defined.index].methods) {
+      const auto compiled = std::ranges::find(state_->compiled, index, &Method::index);
+      methods.push_back(compiled == state_->compiled.end() ? Method{.index = index} : *compiled);
+    }
+    return methods;
+  }
   ClassBudget budget(*state_->dex[defined.dex]);
   // That nothing contradicts itself has been seen when the file was read, of classes with code.
   (void)visit_methods(state_->classes(defined.dex), defined.index, budget,
@@ -130,10 +148,16 @@ std::vector<Method> OatFile::methods_of(Class defined) const {
 }
 
 Signature OatFile::signature(const Method& method) const {
+  if (state_->dumped) return state_->dumped->signature(method.index);
   return signature_of(*state_->dex[method.dex], method.index);
 }
 
 void OatFile::append_qualified_name(const Method& method, std::string& text) const {
+  if (state_->dumped) {
+    const Signature signature = state_->dumped->signature(method.index);
+    text += signature.class_name + '.' + signature.name;
+    return;
+  }
   append_name_of(*state_->dex[method.dex], method.index, text);
 }
 

@@ -134,6 +134,14 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   return header;
 }
 
+Result<OatHeader> read_oat_start(const elf::Image& image) {
+  const auto oatdata = symbol_named(image, "oatdata");
+  const auto data = oatdata ? bytes_from(image, oatdata->address) : std::nullopt;
+  const auto version = data ? version_of(*data) : std::nullopt;
+  if (!version) return fail(ErrorKind::not_found, "no OAT file");
+  return OatHeader{.data = *data, .address = oatdata->address, .version = *version, .values = {}};
+}
+
 std::string_view value_of(Bytes values, std::string_view key) {
   std::string_view rest = as_text(values);
   const auto next = [&] {

@@ -20,6 +20,9 @@ bool has_oat_header(const elf::Image& image);
 // not_found where there is none, corrupt where no known layout fits. Versions are not looked at.
 Result<OatHeader> read_oat_header(const elf::Image& image);
 
+// Only its place and version, which every version has.
+Result<OatHeader> read_oat_start(const elf::Image& image);
+
 // Of the store: keys and values end with a NUL each; newer versions pad values with more of them.
 std::string_view value_of(Bytes values, std::string_view key);
 

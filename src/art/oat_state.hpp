@@ -3,6 +3,7 @@
 
 #include "art/code_size.hpp"
 #include "art/dex_search.hpp"
+#include "art/dumped_methods.hpp"
 #include "art/oat_classes.hpp"
 
 namespace uprobectl::art {
@@ -17,6 +18,8 @@ struct OatFile::State {
   std::vector<std::optional<DexFile>> dex; // nothing: not found
   std::vector<std::shared_ptr<const void>> owners;
   std::vector<OatDex> shown;
+
+  std::shared_ptr<const DumpedNames> dumped; // instead, and then there are no DEX files
 
   bool counts_methods = true;
   std::vector<Method> compiled; // by address

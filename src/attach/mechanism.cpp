@@ -59,9 +59,11 @@ Result<void> usable_multi(const KernelFeatures& features, const MechanismNeeds& 
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe_multi links"}.hint(
         "they came with Linux 6.6; --mechanism perf works from Linux 5.15 on"));
   if (needs.filters_by_pid && !features.multi_pid_filter)
-    return fail(Error{ErrorKind::unsupported,
-                      "uprobe_multi links of this kernel filter by thread, not by process"}
-                    .hint("that was mended in Linux 6.10; use --mechanism perf, or leave out -p"));
+    return fail(
+        Error{ErrorKind::unsupported,
+              "uprobe_multi links of this kernel filter by thread, not by process"}
+            .hint("that was mended in Linux 6.10; perf probes filter by process on every kernel: "
+                  "--mechanism perf, for a pinned program one that is loaded for it"));
   return {};
 }
 

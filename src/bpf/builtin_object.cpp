@@ -49,11 +49,11 @@ public:
       resize("stacks", most_stacks);
       resize("stack_counts", most_process_counts);
     }
-    bpf_map__set_value_size(find("calls"), variant_.record_size);
-    bpf_map__set_value_size(find("blank"), variant_.record_size);
+    bpf_map__set_value_size(find("calls"), variant_.kept_size);
+    bpf_map__set_value_size(find("blank"), variant_.kept_size);
     // A perf buffer takes records only from memory that is somebody's own.
     if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
-      resize("calls", std::min(most_calls, most_call_bytes / variant_.record_size));
+      resize("calls", std::min(most_calls, most_call_bytes / variant_.kept_size));
   }
 
   Result<void> share(const BuiltinObject& first) const {

@@ -46,6 +46,16 @@ struct BuiltinProgram::State {
     return {};
   }
 
+  PerfReading perf_reading() const {
+    PerfReading reading{.bytes = settings.buffer_bytes};
+    for (const builtin_settings& variant : settings.variants) {
+      if ((variant.flags & COPY_STACK) == 0) continue;
+      reading.stack_bytes = variant.stack_size;
+      reading.kept_size = variant.kept_size;
+    }
+    return reading;
+  }
+
   Result<void> watch_cgroup() {
     const std::uint32_t first = 0;
     const auto group = static_cast<std::uint32_t>(settings.cgroup);
@@ -74,6 +84,7 @@ builtin_settings BuiltinProgram::plain_settings() {
   builtin_settings settings{};
   settings.flags = SEND_RECORDS;
   settings.record_size = sizeof(probe_record) + RECORD_VALUES * sizeof(std::uint64_t);
+  settings.kept_size = settings.record_size;
   settings.pointer_size = 8;
   return settings;
 }
@@ -103,7 +114,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   const int records = state->objects.front().map("records");
   auto reader = settings.buffer == RecordBuffer::ring
                     ? open_ring_reader(records)
-                    : open_perf_reader(records, settings.buffer_bytes);
+                    : open_perf_reader(records, state->perf_reading());
   if (!reader) return fail(std::move(reader).error());
   state->reader = std::move(*reader);
   return BuiltinProgram(std::move(state));
@@ -172,8 +183,6 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
 }
 
 std::vector<StackCount> BuiltinProgram::stack_counts() const {
-  // Linux Documentation/arch/arm64/tagged-pointers.rst; signatures are taken off by the kernel.
-  constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
   const int counts = state_->objects.front().map("stack_counts");
   const int stacks = state_->objects.front().map("stacks");
   std::vector<StackCount> result;
@@ -189,17 +198,8 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
                      .count = value.count};
     std::array<std::uint64_t, MOST_FRAMES> frames{};
     const auto number = static_cast<std::uint32_t>(key.stack);
-    if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0) {
-      for (const std::uint64_t frame : frames) {
-        if (frame == 0) break;
-        stack.frames.push_back(frame & address_bits);
-      }
-      const std::uint64_t caller = key.caller & address_bits;
-      // Newer kernels see themselves that no frame has been made yet (Linux 6.11).
-      const bool missed = stack.frames.size() < 2 || stack.frames[1] != caller;
-      if (caller != 0 && missed && !stack.frames.empty())
-        stack.frames.insert(stack.frames.begin() + 1, caller);
-    }
+    if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
+      stack.frames = walked_frames(frames, key.caller);
     result.push_back(std::move(stack));
   }
   return result;

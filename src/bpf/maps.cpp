@@ -54,6 +54,8 @@ Result<UserMap> describe_map(UniqueFd fd) {
     return fail(bpf_load_error(errno, "cannot ask about a BPF map"));
   return UserMap{.fd = std::move(fd),
                  .name = std::string(info.name, ::strnlen(info.name, sizeof(info.name))),
+                 .pin = {},
+                 .id = info.id,
                  .use = use_of(info.type),
                  .key_size = info.key_size,
                  .value_size = info.value_size,
@@ -65,7 +67,9 @@ Result<UserMap> describe_map(UniqueFd fd) {
 Result<UserMap> open_pinned_map(const std::string& path) {
   auto fd = open_pin(path, "map");
   if (!fd) return fail(std::move(fd).error());
-  return describe_map(std::move(*fd));
+  auto map = describe_map(std::move(*fd));
+  if (map) map->pin = path.substr(path.rfind('/') + 1);
+  return map;
 }
 
 Result<std::vector<UserMap>> maps_of_program(int program) {

@@ -1,6 +1,7 @@
 #include "bpf/record_reader.hpp"
 
 #include "bpf/output_event.hpp"
+#include "bpf/perf_sample.hpp"
 #include "uprobectl/bpf/record.h"
 
 #include <algorithm>
@@ -15,6 +16,8 @@ namespace {
 
 // A drain ends here even if a hot probe refills the buffer as fast as it is read.
 constexpr std::uint32_t most_records_per_drain = 1U << 16;
+constexpr std::size_t most_bytes_per_drain = std::size_t{16}
+                                             << 20; // of perf buffers, which it copies
 
 class RingReader final : public RecordReader {
 public:
@@ -49,13 +52,15 @@ private:
 // Each CPU's buffer is in order by itself. What waits in all of them is taken out and sorted.
 class PerfReader final : public RecordReader {
 public:
+  explicit PerfReader(const PerfReading& reading) : reading_(reading) {}
+
   // ENOMEM, EPERM, ...: an errno, 0 if it is open.
   int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
-    perf_event_attr attributes = bpf_output_event();
-    attributes.watermark = 1;
-    attributes.wakeup_watermark = wake_at;
-    buffers_.reset(
-        perf_buffer__new_raw(map, pages_per_cpu, &attributes, take_record, this, nullptr));
+    event_ = bpf_output_event();
+    event_.watermark = 1;
+    event_.wakeup_watermark = wake_at;
+    if (reading_.stack_bytes > 0) ask_for_stack_bytes(event_, reading_.stack_bytes);
+    buffers_.reset(perf_buffer__new_raw(map, pages_per_cpu, &event_, take_record, this, nullptr));
     return buffers_ ? 0 : errno;
   }
 
@@ -87,20 +92,39 @@ private:
     return more;
   }
 
-  // A sample's body is a size and that many bytes, padded (perf_event_open(2)). What the kernel
-  // says of lost samples is left aside: the program counts them itself.
+  // What the kernel says of lost samples is left aside: the program counts them itself.
   static bpf_perf_event_ret take_record(void* context, int /*cpu*/, perf_event_header* header) {
     auto& reader = *static_cast<PerfReader*>(context);
-    constexpr std::size_t start = sizeof(perf_event_header) + sizeof(std::uint32_t);
-    if (header->type != PERF_RECORD_SAMPLE || header->size < start + sizeof(probe_record))
+    if (header->type != PERF_RECORD_SAMPLE || header->size < sizeof(*header))
       return LIBBPF_PERF_EVENT_CONT;
-    const Bytes body{reinterpret_cast<const std::byte*>(header) + start, header->size - start};
+    const auto sample =
+        parse_perf_sample({reinterpret_cast<const std::byte*>(header) + sizeof(*header),
+                           header->size - sizeof(*header)},
+                          reader.event_);
+    if (!sample || sample->raw.size() < sizeof(probe_record)) return LIBBPF_PERF_EVENT_CONT;
+    reader.keep(*sample);
+    --reader.left_;
+    if (reader.bytes_.size() > most_bytes_per_drain) reader.left_ = 0;
+    return reader.left_ != 0 ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
+  }
+
+  void keep(const PerfSample& sample) {
     probe_record record;
-    std::memcpy(&record, body.data(), sizeof(record));
-    reader.waiting_.push_back(
-        {.time_ns = record.time_ns, .begin = reader.bytes_.size(), .size = body.size()});
-    reader.bytes_.insert(reader.bytes_.end(), body.begin(), body.end());
-    return --reader.left_ != 0 ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
+    std::memcpy(&record, sample.raw.data(), sizeof(record));
+    const std::size_t begin = bytes_.size();
+    bytes_.insert(bytes_.end(), sample.raw.begin(), sample.raw.end());
+    if (sample.from && sample.raw.size() >= reading_.kept_size)
+      add_stack(begin, sample.from->stack);
+    waiting_.push_back({.time_ns = record.time_ns, .begin = begin, .size = bytes_.size() - begin});
+  }
+
+  // Behind the record, in the place of the padding.
+  void add_stack(std::size_t record, Bytes stack) {
+    bytes_.resize(record + reading_.kept_size);
+    std::byte* const head = bytes_.data() + bytes_.size() - sizeof(stack_head);
+    const auto size = static_cast<std::uint32_t>(stack.size());
+    std::memcpy(head + offsetof(stack_head, size), &size, sizeof(size));
+    bytes_.insert(bytes_.end(), stack.begin(), stack.end());
   }
 
   struct Free {
@@ -109,8 +133,10 @@ private:
   struct Waiting {
     std::uint64_t time_ns = 0;
     std::size_t begin = 0; // in bytes_
-    std::size_t size = 0;  // with the padding
+    std::size_t size = 0;  // with the padding, or the stack
   };
+  PerfReading reading_;
+  perf_event_attr event_ = {};
   std::vector<Waiting> waiting_;
   std::vector<std::byte> bytes_;
   std::size_t next_ = 0;                       // of waiting_, to be handed out
@@ -126,17 +152,18 @@ Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
   return reader;
 }
 
-Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, std::size_t bytes) {
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReading& reading) {
   // Beyond 512 KiB for each CPU memory has to be locked, which takes a capability or a limit
   // (/proc/sys/kernel/perf_event_mlock_kb).
   constexpr std::size_t least = 64U << 10;
   const auto cpus = static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1));
   const auto page = static_cast<std::size_t>(::getpagesize());
   int error = 0;
-  for (std::size_t size = std::max(std::bit_floor(bytes / cpus), least); size >= least; size /= 2) {
+  for (std::size_t size = std::max(std::bit_floor(reading.bytes / cpus), least); size >= least;
+       size /= 2) {
     const auto wake_at =
         static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));
-    auto reader = std::make_unique<PerfReader>();
+    auto reader = std::make_unique<PerfReader>(reading);
     error = reader->open(map, std::max<std::size_t>(size / page, 1), wake_at);
     if (error == 0) return reader;
     if (error != EPERM && error != ENOMEM) break;

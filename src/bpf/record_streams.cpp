@@ -1,6 +1,9 @@
 #include "bpf/output_event.hpp"
+#include "bpf/perf_sample.hpp"
 #include "uprobectl/bpf/maps.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <bpf/libbpf.h>
 #include <cerrno>
 
@@ -15,18 +18,19 @@ struct FreePerfBuffer {
   void operator()(perf_buffer* buffer) const { perf_buffer__free(buffer); }
 };
 
-constexpr std::size_t perf_pages = 64; // for each CPU
+constexpr std::size_t perf_pages = 64;         // for each CPU
+constexpr std::size_t pages_for_stacks = 1024; // if so many may be locked
 
 // A drain ends here even if a program refills a buffer as fast as it is read.
 constexpr std::uint32_t most_per_drain = 1U << 16;
 
-using Visit = std::function<bool(std::size_t map, Bytes record)>;
+using Visit = std::function<bool(std::size_t map, Bytes sent)>;
 
 // What the callbacks of all buffers share.
 struct Draining {
   const Visit* visit = nullptr;
   std::uint32_t left = 0;
-  std::uint64_t lost = 0;
+  std::atomic<std::uint64_t> lost = 0; // asked for while another thread drains
 
   bool take(std::size_t map, Bytes record) {
     if (visit == nullptr || left == 0) return false;
@@ -39,6 +43,7 @@ struct Draining {
 struct Source {
   Draining& draining;
   std::size_t map = 0;
+  perf_event_attr event = {}; // of a perf event array
 };
 
 int take_from_ring(void* context, void* data, std::size_t size) {
@@ -57,18 +62,21 @@ bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header*
     source.draining.lost += count;
   }
   if (header->type != PERF_RECORD_SAMPLE || body.size() < 4) return LIBBPF_PERF_EVENT_CONT;
-  std::uint32_t size = 0;
-  std::memcpy(&size, body.data(), sizeof(size));
-  const Bytes record = body.subspan(4, std::min<std::size_t>(size, body.size() - 4));
-  return source.draining.take(source.map, record) ? LIBBPF_PERF_EVENT_CONT
-                                                  : LIBBPF_PERF_EVENT_ERROR;
+  return source.draining.take(source.map, body) ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
 }
 
-perf_buffer* open_perf_buffer(const UserMap& map, Source& source) {
-  perf_event_attr attributes = bpf_output_event();
-  attributes.wakeup_events = 1;
-  return perf_buffer__new_raw(map.fd.get(), perf_pages, &attributes, take_from_perf, &source,
-                              nullptr);
+// Null with errno.
+perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StreamStack& stack) {
+  source.event = bpf_output_event();
+  source.event.wakeup_events = 1;
+  ask_for_stack(source.event, stack);
+  const bool large = source.event.sample_type != PERF_SAMPLE_RAW;
+  for (std::size_t pages = large ? pages_for_stacks : perf_pages;; pages /= 2) {
+    perf_buffer* const opened =
+        perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source, nullptr);
+    const bool memory = errno == EPERM || errno == ENOMEM;
+    if (opened != nullptr || !memory || pages <= perf_pages) return opened;
+  }
 }
 
 } // namespace
@@ -86,15 +94,17 @@ RecordStreams::RecordStreams(RecordStreams&&) noexcept = default;
 RecordStreams& RecordStreams::operator=(RecordStreams&&) noexcept = default;
 RecordStreams::~RecordStreams() = default;
 
-Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps) {
+Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
+                                          std::span<const StreamStack> stacks) {
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const UserMap& map = maps[i];
     if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
-    state->sources.push_back(std::make_unique<Source>(Source{state->draining, i}));
+    state->sources.push_back(std::unique_ptr<Source>(new Source{state->draining, i, {}}));
     Source* const source = state->sources.back().get();
     if (map.use == MapUse::perf_buffer) {
-      state->perf_buffers.emplace_back(open_perf_buffer(map, *source));
+      state->perf_buffers.emplace_back(
+          open_perf_buffer(map, *source, stacks.empty() ? StreamStack() : stacks[i]));
       if (!state->perf_buffers.back())
         return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
       state->poll_fds.push_back(perf_buffer__epoll_fd(state->perf_buffers.back().get()));
@@ -123,6 +133,16 @@ bool RecordStreams::drain(const Visit& visit) {
     if (state_->draining.left != 0) perf_buffer__consume(buffer.get());
   state_->draining.visit = nullptr;
   return state_->draining.left == 0;
+}
+
+std::optional<SentRecord> RecordStreams::record_of(std::size_t map, Bytes sent) const {
+  const auto source =
+      std::ranges::find_if(state_->sources, [&](const auto& each) { return each->map == map; });
+  if (source == state_->sources.end()) return std::nullopt;
+  if ((*source)->event.size == 0) return SentRecord{.record = sent, .from = {}};
+  auto sample = parse_perf_sample(sent, (*source)->event);
+  if (!sample) return std::nullopt;
+  return SentRecord{.record = sample->raw, .from = std::move(sample->from)};
 }
 
 std::uint64_t RecordStreams::lost() const { return state_->draining.lost; }

@@ -1,11 +1,11 @@
 #include "uprobectl/bpf/usdt_specs.hpp"
 
+#include "bpf/owned_types.hpp"
 #include "bpf/usdt_layout.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 
 namespace uprobectl {
 
@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::string_view table_name = "__bpf_usdt_specs";
 constexpr std::size_t longest_kernel_name = 15;
-
-struct FreeTypes {
-  void operator()(btf* types) const { btf__free(types); }
-};
 
 // A register's place in what the program is given, bytes.
 std::uint64_t register_offset(std::uint32_t number) { return std::uint64_t{number} * 8; }
@@ -75,7 +71,7 @@ bool UsdtSpecs::is_table(const UserMap& map) {
 }
 
 Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
-  const std::unique_ptr<btf, FreeTypes> types(btf__load_from_kernel_by_id(map.btf_id));
+  const OwnedTypes types(btf__load_from_kernel_by_id(map.btf_id));
   if (map.btf_id == 0 || !types)
     return fail(Error{ErrorKind::unsupported,
                       "the program's table of static probes (__bpf_usdt_specs) has no types"}

@@ -59,10 +59,15 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
                                    "--entry and --return do not"));
   if (auto applied = apply(parser, options.inspection, request); !applied)
     return fail(std::move(applied).error());
+  if (auto applied = apply(parser, options.stack, request); !applied)
+    return fail(std::move(applied).error());
   request.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
   request.resolve_options = options.resolve;
   request.target_options.debug_places = options.debug_places;
+  auto dex = make_dex_search(options.dex);
+  if (!dex) return fail(std::move(dex).error());
+  request.target_options.dex = std::move(*dex);
 
   auto command = command_of(parser, options, arguments);
   if (!command) return fail(std::move(command).error());
@@ -112,6 +117,7 @@ void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords
               "start the command, probe only it and end with it; or behind --");
   parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
   add_inspection_options(parser, options.inspection, words);
+  add_stack_options(parser, options.stack);
   parser.text("-n,--max-events", options.max_events, "N", "end after N events");
   parser.text("--mechanism", options.mechanism, "HOW",
               "auto, multi (Linux 6.6), perf (Linux 5.15), perf-ioctl or tracefs");
@@ -125,6 +131,7 @@ void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
   add_program_options(parser, options.program);
   add_debug_options(parser, options.debug_places);
+  if (words == ProbeWords::functions) add_dex_options(parser, options.dex);
 }
 
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {

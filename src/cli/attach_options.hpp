@@ -5,6 +5,8 @@
 #include "inspection_options.hpp"
 #include "process_options.hpp"
 #include "program_options.hpp"
+#include "stack_options.hpp"
+#include "target_options.hpp"
 
 namespace uprobectl::cli {
 
@@ -18,10 +20,12 @@ struct AttachOptions {
   ResolveOptions resolve = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
+  DexWords dex;
   std::optional<std::string> command_line;
   bool forward_exit = false;
   ProgramOptions program;
   InspectionOptions inspection;
+  StackOptions stack;
   ProcessOptions processes;
 };
 

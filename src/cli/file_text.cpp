@@ -10,14 +10,11 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Ten times what a record of every function of the largest library takes.
-constexpr std::size_t largest_file = 512U << 20;
-
-Error too_large(const std::string& path) {
-  return {ErrorKind::unsupported, path + ": over 512 MiB"};
+Error too_large(const std::string& path, std::size_t most) {
+  return {ErrorKind::unsupported, path + ": over " + std::to_string(most >> 20U) + " MiB"};
 }
 
-Result<std::vector<char>> read_whole(int fd, const std::string& path) {
+Result<std::vector<char>> read_whole(int fd, const std::string& path, std::size_t most) {
   constexpr std::size_t step = 64 << 10;
   std::vector<char> text;
   for (;;) {
@@ -27,7 +24,7 @@ Result<std::vector<char>> read_whole(int fd, const std::string& path) {
     if (size < 0 && errno != EINTR) return fail(system_error(errno, path));
     text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     if (size == 0) return text;
-    if (text.size() > largest_file) return fail(too_large(path));
+    if (text.size() > most) return fail(too_large(path, most));
   }
 }
 
@@ -38,20 +35,20 @@ bool is_regular(const std::string& path) {
 
 } // namespace
 
-Result<FileText> FileText::read(const std::string& path) {
+Result<FileText> FileText::read(const std::string& path, std::size_t most) {
   FileText file;
   const bool is_stdin = path == "-";
   file.name_ = is_stdin ? "stdin" : path;
   if (!is_stdin && is_regular(path)) {
     auto mapped = MappedFile::open(path);
     if (!mapped) return fail(std::move(mapped).error());
-    if (mapped->bytes().size() > largest_file) return fail(too_large(path));
+    if (mapped->bytes().size() > most) return fail(too_large(path, most));
     file.mapped_ = std::make_unique<const MappedFile>(std::move(*mapped));
     return file;
   }
   const UniqueFd fd{is_stdin ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   if (!is_stdin && !fd) return fail(system_error(errno, path));
-  auto text = read_whole(is_stdin ? STDIN_FILENO : fd.get(), path);
+  auto text = read_whole(is_stdin ? STDIN_FILENO : fd.get(), path, most);
   if (!text) return fail(std::move(text).error());
   file.read_ = std::move(*text);
   return file;

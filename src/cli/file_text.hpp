@@ -11,8 +11,11 @@ namespace uprobectl::cli {
 class FileText {
 public:
   FileText() = default;
-  // "-" is stdin. At most 512 MiB.
-  static Result<FileText> read(const std::string& path);
+  // Ten times what a record of every function of the largest library takes.
+  static constexpr std::size_t largest = std::size_t{512} << 20U;
+
+  // "-" is stdin. unsupported where there is more than `most` bytes, whole MiB.
+  static Result<FileText> read(const std::string& path, std::size_t most = largest);
 
   std::string_view text() const; // where it lies does not change when this is moved
 

@@ -36,8 +36,6 @@ void add_inspection_options(OptionParser& parser, InspectionOptions& options, Pr
   parser.flag("--regs", options.registers, "show all registers");
   parser.flag("--count", options.count, "show how often each was hit instead of events");
   parser.flag("--per-process", options.per_process, "count processes for themselves");
-  parser.text("--stack", options.stack, "HOW",
-              "with --count: count each user stack for itself; fp (by frame pointers)");
   parser.flag("--histogram", options.histogram,
               of_functions ? "show how latencies are distributed instead of events"
                            : "show how the values of --measure are distributed instead of events");
@@ -69,7 +67,6 @@ std::optional<std::string> builtin_only(const InspectionOptions& options) {
 std::optional<std::string> orphan(const InspectionOptions& options) {
   const bool sums = options.count || options.histogram;
   if (options.per_process && !options.count) return "--per-process needs --count";
-  if (options.stack && !options.count) return "--stack needs --count";
   if (options.measured && !options.histogram) return "--measure needs --histogram";
   if (options.interval && !sums) return "--interval needs --count or --histogram";
   if (options.top && !sums) return "--top needs --count or --histogram";
@@ -87,7 +84,6 @@ public:
   Result<void> apply() {
     set_moments();
     if (auto chosen = choose_return(); !chosen) return chosen;
-    if (auto chosen = choose_stack(); !chosen) return chosen;
     if (auto read = read_values(); !read) return read;
     return read_numbers();
   }
@@ -164,13 +160,6 @@ private:
     Error usage = parser_.usage_error(option + error.message);
     usage.hints.insert(usage.hints.begin(), error.hints.begin(), error.hints.end());
     return fail(std::move(usage));
-  }
-
-  Result<void> choose_stack() {
-    if (!options_.stack) return {};
-    if (*options_.stack != "fp") return wrong("'" + *options_.stack + "' is no --stack, it is fp");
-    inspection_.count_stacks = true;
-    return {};
   }
 
   Result<void> read_numbers() {

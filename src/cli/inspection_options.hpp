@@ -22,7 +22,6 @@ struct InspectionOptions {
   std::optional<std::string> min_latency;
   bool count = false;
   bool per_process = false;
-  std::optional<std::string> stack;
   bool histogram = false;
   std::optional<std::string> measured;
   std::optional<std::string> interval;

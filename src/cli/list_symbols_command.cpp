@@ -35,7 +35,8 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   add_list_options(parser, listing);
   TargetWords where;
   add_target_options(parser, where);
-  add_dex_options(parser, where);
+  add_dex_options(parser, where.dex);
+  add_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   auto request = make_list_request(parser, *parsed);

@@ -88,8 +88,9 @@ private:
       for (const std::string& hint : missing->hints) console_.reporter().detail(hint);
     }
     const art::OatFile& oat = **methods;
-    if (std::ranges::none_of(oat.dex_files(),
-                             [](const auto& dex) { return dex.source.has_value(); }))
+    if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
+          return dex.source.has_value();
+        }))
       return false;
     const auto real_path = target.file()->real_path();
     if (!real_path) return false; // which is said when the symbols are listed

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace uprobectl::cli {
 
@@ -17,7 +18,8 @@ std::vector<std::string> Arguments::words() const {
 struct OptionParser::Impl {
   Text text;
   CLI::App app;
-  std::vector<std::string> extras; // that CLI11 has left over
+  std::map<std::string, std::vector<std::string>, std::less<>> optional; // values, by name
+  std::vector<std::string> extras;                                       // that CLI11 has left over
   bool help = false;
   bool version = false;
 
@@ -49,6 +51,13 @@ void OptionParser::text(const std::string& names, std::optional<std::string>& ta
           names, [&target](const std::string& value) { target = value; }, help)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->type_name(placeholder);
+}
+
+void OptionParser::optional_text(const std::string& name, std::optional<std::string>& target,
+                                 std::vector<std::string> words, const std::string& placeholder,
+                                 const std::string& help) {
+  text(name, target, placeholder, help);
+  impl_->optional.emplace(name, std::move(words));
 }
 
 void OptionParser::texts(const std::string& names, std::vector<std::string>& target,
@@ -109,9 +118,20 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +
                               "' needs a value behind its '='"));
   const auto tail = only_positionals(arguments.begin(), dashes);
+  std::vector<std::string> options(arguments.begin(), tail);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const auto known = impl_->optional.find(options[i]);
+    if (known == impl_->optional.end()) continue;
+    const bool has_value = i + 1 < options.size() &&
+                           std::ranges::find(known->second, options[i + 1]) != known->second.end();
+    if (has_value)
+      ++i;
+    else
+      options[i] += "=" + known->second.front();
+  }
+  std::ranges::reverse(options); // as CLI11 takes them
   try {
-    // CLI11 takes them in reverse order.
-    impl_->app.parse(std::vector<std::string>(std::make_reverse_iterator(tail), arguments.rend()));
+    impl_->app.parse(std::move(options));
   } catch (const CLI::ParseError& error) {
     return fail(usage_error(message_of(error)));
   }
@@ -144,7 +164,11 @@ std::string OptionParser::help() const {
       line += (line.empty() ? "  -" : ", -") + name;
     for (const std::string& name : option->get_lnames())
       line += (line.empty() ? "  --" : ", --") + name;
-    if (option->get_type_size() > 0) line += " " + option->get_type_name();
+    const bool optional = impl_->optional.contains(option->get_name());
+    if (optional)
+      line += "[=" + option->get_type_name() + "]";
+    else if (option->get_type_size() > 0)
+      line += " " + option->get_type_name();
     constexpr std::size_t column = 28;
     line.append(line.size() < column ? column - line.size() : 2, ' ');
     help += line + option->get_description() + "\n";

@@ -34,6 +34,10 @@ public:
   void flag(const std::string& names, bool& target, const std::string& help);
   void text(const std::string& names, std::optional<std::string>& target,
             const std::string& placeholder, const std::string& help);
+  // Its value stands behind '=', or is one of the words; without one it is the first of these.
+  void optional_text(const std::string& name, std::optional<std::string>& target,
+                     std::vector<std::string> words, const std::string& placeholder,
+                     const std::string& help);
   // May be given several times.
   void texts(const std::string& names, std::vector<std::string>& target,
              const std::string& placeholder, const std::string& help);

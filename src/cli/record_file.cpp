@@ -1,9 +1,6 @@
 #include "record_file.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <fcntl.h>
-#include <unistd.h>
+#include "replaced_file.hpp"
 
 namespace uprobectl::cli {
 
@@ -26,25 +23,15 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
 }
 
 Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points) {
-  const std::string draft = path + ".uprobectl-new";
-  const UniqueFd file{
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666)};
-  if (!file) return fail(system_error(errno, "cannot write " + draft));
-  OutputBuffer out(file.get());
-  const auto sink = make_json_sink(out);
-  for (const ProbePoint& point : points) {
-    if (point.static_probe)
-      sink->static_probe({.point = &point, .target = {}});
-    else
-      sink->match(point);
-  }
-  out.flush();
-  std::optional<Error> failure = out.error();
-  if (!failure && ::rename(draft.c_str(), path.c_str()) != 0)
-    failure = system_error(errno, "cannot replace " + path);
-  if (!failure) return {};
-  ::unlink(draft.c_str());
-  return fail(std::move(*failure));
+  return replace_file(path, [&](OutputBuffer& out) {
+    const auto sink = make_json_sink(out);
+    for (const ProbePoint& point : points) {
+      if (point.static_probe)
+        sink->static_probe({.point = &point, .target = {}});
+      else
+        sink->match(point);
+    }
+  });
 }
 
 } // namespace uprobectl::cli

@@ -3,6 +3,7 @@
 #include "emit_option.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
+#include "task_options.hpp"
 #include "verify_mode.hpp"
 
 #include <filesystem>
@@ -114,7 +115,7 @@ private:
 ExitCode run_resolve(std::span<const std::string_view> arguments) {
   OptionParser parser(
       {.command = "resolve",
-       .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD",
+       .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD | --config TASKS",
        .description =
            "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
            "uprobes need.\n"
@@ -130,7 +131,8 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   add_common_options(parser, options);
   TargetWords where;
   add_target_options(parser, where);
-  add_dex_options(parser, where);
+  add_dex_options(parser, where.dex);
+  add_oatdump_option(parser, where.oatdump);
   TextStyle style;
   std::optional<std::string> file;
   VerifyOptions verify;
@@ -143,6 +145,10 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   parser.flag("--unsafe", how.unsafe, "allow +N beyond a function and inside an instruction");
   parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
   add_verify_options(parser, verify);
+  TaskFileOptions tasks;
+  add_task_file_options(parser, tasks);
+  parser.text("--binary", tasks.binary, "OUT",
+              "with --config: write the task file in the binary form that the service reads");
   std::optional<std::string> emit;
   add_emit_option(parser, emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
@@ -151,6 +157,12 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
     return finish_with(checked.error(), options);
   const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
+  if (const auto checked =
+          check_task_file_options(parser, tasks,
+                                  !parsed->words().empty() || file || verify.record || where.app ||
+                                      !where.pid_lists.empty());
+      !checked)
+    return finish_with(checked.error(), options);
   const auto target_options = make_target_options(parser, std::move(where));
   if (!target_options) return finish_with(target_options.error(), options);
 
@@ -160,7 +172,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   how.instructions = instructions_of(options, style.instruction);
 
   Requests requests;
-  if (!verify.record) {
+  if (!verify.record && !tasks.config) {
     auto read = read_all(parser, *parsed, file, options.output);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
@@ -172,6 +184,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   }
   const auto console = Console::open(options, style, *tool);
   if (!console) return finish_with(console.error(), options);
+  if (tasks.config) return resolve_task_file(tasks, *target_options, **console);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
   Resolving resolving(*target_options, how, **console);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);

@@ -18,35 +18,38 @@ void add_target_options(OptionParser& parser, TargetWords& words) {
               "TARGET among the files of this Android package, * is all of them");
 }
 
-void add_dex_options(OptionParser& parser, TargetWords& words) {
-  parser.texts("--dex", words.dex_files, "FILE",
+void add_dex_options(OptionParser& parser, DexWords& words) {
+  parser.texts("--dex", words.files, "FILE",
                "DEX, VDEX, jar or APK that an OAT file was compiled from; repeatable");
   parser.text("--root", words.root, "DIR",
-              "a system image unpacked here, where an OAT file's jars and APKs are");
+              "a system image unpacked here, where an OAT file's jars and APKs are, with --config "
+              "also file_paths");
 }
 
-namespace {
+void add_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump) {
+  parser.text("--oatdump", oatdump, "PROGRAM",
+              "ask this oatdump, a device's own, instead of reading OAT files here");
+}
 
-// Of places that are only looked at where an OAT file needs them: a slip is said all the same.
-Result<void> check_dex_search(const art::DexSearch& where) {
+Result<art::DexSearch> make_dex_search(DexWords words) {
+  art::DexSearch where{.files = std::move(words.files), .root = std::move(words.root)};
   for (const std::string& file : where.files)
     if (auto opened = MappedFile::open(file); !opened)
       return fail(Error(std::move(opened).error()).within("--dex"));
   std::error_code error;
   if (where.root && !std::filesystem::is_directory(*where.root, error))
     return fail(ErrorKind::not_found, fmt::format("--root: {}: no such folder", *where.root));
-  return {};
+  return where;
 }
-
-} // namespace
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words) {
   TargetOptions options;
   options.debug_places = std::move(words.debug_places);
   options.extracted = words.extracted;
-  options.dex = {.files = std::move(words.dex_files), .root = std::move(words.root)};
-  if (auto checked = check_dex_search(options.dex); !checked)
-    return fail(std::move(checked).error());
+  auto dex = make_dex_search(std::move(words.dex));
+  if (!dex) return fail(std::move(dex).error());
+  options.dex = std::move(*dex);
+  options.oatdump = std::move(words.oatdump);
   auto pids = parse_pids(words.pid_lists);
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   options.pids = std::move(*pids);

@@ -6,20 +6,30 @@
 
 namespace uprobectl::cli {
 
+// Of the commands that know Java methods.
+struct DexWords {
+  std::vector<std::string> files;
+  std::optional<std::string> root;
+};
+
 struct TargetWords {
   std::vector<std::string> pid_lists; // as typed
   std::optional<std::string> app;
   std::vector<std::string> debug_places;
   bool extracted = false;
-  std::vector<std::string> dex_files;
-  std::optional<std::string> root;
+  DexWords dex;
+  std::optional<std::string> oatdump;
 };
 
 // --debug-dir, -p, --app and --extracted.
 void add_target_options(OptionParser& parser, TargetWords& words);
 
-// --dex and --root, of the commands that know Java methods.
-void add_dex_options(OptionParser& parser, TargetWords& words);
+// --dex and --root.
+void add_dex_options(OptionParser& parser, DexWords& words);
+// They are looked at only where an OAT file needs them: a slip is said all the same.
+Result<art::DexSearch> make_dex_search(DexWords words);
+
+void add_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words);
 

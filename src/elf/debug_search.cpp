@@ -99,7 +99,7 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
 
 // The CRC is that of the whole debug file, so all of it is read: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
-  constexpr std::uint64_t largest = std::uint64_t{8} << 30; // bytes
+  constexpr std::uint64_t largest_file = std::uint64_t{8} << 30; // bytes
   if (!exists(path)) return;
   auto opened = MappedFile::open(path);
   if (!opened) return warn_unused(path, opened.error().message);
@@ -112,7 +112,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   if (kinship.answer == Kinship::Answer::different && (wanted_.build_id && symbols->build_id()))
     return warn_unused(path, kinship.reason);
   if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, kinship.reason);
-  if (bytes.size() > largest)
+  if (bytes.size() > largest_file)
     return warn_unused(path,
                        fmt::format("it has {} bytes, more than are read for a CRC", bytes.size()));
   if (const std::uint32_t crc = crc32_of(bytes); crc != wanted_.link->crc32)

@@ -35,6 +35,7 @@ constexpr std::array type_names = {
     TypeName{"char", ArgumentType::character},
     TypeName{"str", ArgumentType::string},
     TypeName{"cxxstring", ArgumentType::cxx_string},
+    TypeName{"jstring", ArgumentType::java_string},
     TypeName{"buf", ArgumentType::bytes},
 };
 
@@ -53,7 +54,7 @@ Error unknown_type(std::string_view name) {
   if (const auto near = nearest(name, names); !near.empty())
     return std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("types are s8 … s64, u8 … u64, x8 … x64, ptr, bool, char, str, "
-                               "cxxstring and buf[N]");
+                               "cxxstring, jstring and buf[N]");
 }
 
 // "u32", "buf[16]", "buf[len]", "buf".
@@ -168,7 +169,7 @@ bool is_floating(ArgumentType type) {
 
 bool is_memory(ArgumentType type) {
   return type == ArgumentType::string || type == ArgumentType::cxx_string ||
-         type == ArgumentType::bytes;
+         type == ArgumentType::java_string || type == ArgumentType::bytes;
 }
 
 Result<ArgumentList> parse_arguments(std::string_view text) {

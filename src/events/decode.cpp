@@ -1,3 +1,4 @@
+#include "events/java_text.hpp"
 #include "uprobectl/events/plan.hpp"
 
 #include <algorithm>
@@ -39,6 +40,12 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
     value.truncated = length == how.capacity; // room for one more than is shown, and NUL
     length = length == 0 ? 0 : length - 1;
     if (value.truncated) --length;
+  } else if (how.form == READ_JAVA_STRING) {
+    const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
+    value.truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
+    const Bytes characters = record.subspan(how.bytes_at, length);
+    value.bytes = is_utf_16 ? utf_8_of_utf_16(characters) : utf_8_of_latin_1(characters);
+    return value;
   } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
     value.truncated = result.value > length;
   } else if (how.length_from > 0) {
@@ -74,8 +81,7 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
                                         std::to_string(points.size()));
   const std::uint32_t variant = variant_of_[raw.cookie];
   const builtin_settings& settings = variants_[variant];
-  if (record.size() < settings.record_size)
-    return fail(too_short(record.size(), settings.record_size));
+  if (record.size() < settings.kept_size) return fail(too_short(record.size(), settings.kept_size));
 
   Event event;
   event.time_ns = raw.time_ns;
@@ -94,7 +100,14 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
   if (format.six_registers && event.has_arguments)
     event.arguments = value_at<decltype(event.arguments)>(record, sizeof(raw));
   for (const auto& [spec, reading, problem] : format.arguments) {
+    const bool is_return = spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned;
+    if (!problem.empty() && is_return) {
+      if (raw.kind != RECORD_ENTRY)
+        event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};
+      continue;
+    }
     if (!problem.empty()) {
+      if (raw.kind == RECORD_RETURN) continue;
       (event.typed ? *event.typed : event.typed.emplace())
           .push_back({.name = spec.name, .type = spec.type, .error = problem});
       continue;
@@ -104,13 +117,13 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
         raw.kind == RECORD_CALL || (how.moment == AT_ENTRY) == (raw.kind == RECORD_ENTRY);
     if (!was_read) continue;
     ArgumentValue value = decode_argument(record, spec, how, reading);
-    if (spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned)
+    if (is_return)
       event.typed_return = std::move(value);
     else
       (event.typed ? *event.typed : event.typed.emplace()).push_back(std::move(value));
   }
   if (!format.six_registers && event.has_arguments && !event.typed) event.typed.emplace();
-  if (settings.registers_at != 0) {
+  if (shows_registers_) {
     event.registers.resize(register_names().size());
     std::memcpy(event.registers.data(), record.data() + settings.registers_at,
                 event.registers.size() * sizeof(std::uint64_t));

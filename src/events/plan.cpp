@@ -47,11 +47,7 @@ std::string problem_of_length(const ArgumentSpec& spec, std::span<const PlannedA
 }
 
 // Integers are read first, because the lengths of buffers are among them.
-std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
-                                      const StaticProbe* probe) {
-  std::vector<PlannedArgument> planned;
-  for (const ArgumentSpec& spec : specs)
-    planned.push_back({.spec = spec, .reading = 0, .problem = problem_of(spec, probe)});
+std::vector<PlannedArgument> with_readings(std::vector<PlannedArgument> planned) {
   for (PlannedArgument& each : planned)
     if (each.problem.empty()) each.problem = problem_of_length(each.spec, planned);
   std::size_t next = 0;
@@ -59,6 +55,33 @@ std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
     for (PlannedArgument& each : planned)
       if (each.problem.empty() && is_memory(each.spec.type) == memory) each.reading = next++;
   return planned;
+}
+
+std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
+                                      const StaticProbe* probe) {
+  std::vector<PlannedArgument> planned;
+  for (const ArgumentSpec& spec : specs)
+    planned.push_back({.spec = spec, .reading = 0, .problem = problem_of(spec, probe)});
+  return with_readings(std::move(planned));
+}
+
+// What the signature of a Java method says, as far as a record has room.
+std::vector<PlannedArgument> of_signature(const JavaMethod& method, CodeKind kind, bool arguments,
+                                          bool on_return) {
+  std::vector<JavaArgument> known;
+  if (arguments) known = java_arguments(method, kind);
+  const auto returned = on_return ? java_return(method, kind) : std::nullopt;
+  const std::size_t room = MOST_READINGS - (returned && returned->problem.empty() ? 1 : 0);
+  if (returned) known.push_back(*returned);
+  std::vector<PlannedArgument> planned;
+  std::size_t read = 0;
+  for (JavaArgument& each : known) {
+    const bool is_return = each.spec.source.kind == ArgumentSource::Kind::returned;
+    if (each.problem.empty() && !is_return && ++read > room)
+      each.problem = "a record has room for " + std::to_string(MOST_READINGS) + " values";
+    planned.push_back({.spec = std::move(each.spec), .problem = std::move(each.problem)});
+  }
+  return with_readings(std::move(planned));
 }
 
 bool is_for(const ArgumentList& list, const ProbePoint& point) {
@@ -113,8 +136,9 @@ public:
     return chosen;
   }
 
-  Result<RecordFormat> format(std::size_t list, const CodeFacts& facts,
-                              const StaticProbe* probe) const {
+  Result<RecordFormat> format(std::size_t list, const CodeFacts& facts, const ProbePoint& point,
+                              bool at_start) const {
+    const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < inspection_.arguments.size() ? &inspection_.arguments[list] : nullptr;
     if (probe != nullptr) {
@@ -123,21 +147,37 @@ public:
       return RecordFormat{.arguments = numbered(*specs, probe)};
     }
     if (asked != nullptr) return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
+    const bool at_entry = inspection_.on_entry || inspection_.pair_calls;
+    if (point.java && at_start)
+      return RecordFormat{.arguments =
+                              of_signature(*point.java, facts.kind, at_entry,
+                                           inspection_.on_return || inspection_.pair_calls)};
     const bool elsewhere = facts.kind != CodeKind::native;
-    if (elsewhere && (inspection_.on_entry || inspection_.pair_calls))
-      return RecordFormat{.arguments = numbered(six_arguments(), nullptr)};
+    if (elsewhere && at_entry) return RecordFormat{.arguments = numbered(six_arguments(), nullptr)};
     return RecordFormat{.arguments = {}, .six_registers = true};
   }
 
+  // The caller's address is where a call has put it. Numbers and labels may lie anywhere in a
+  // function, but not where its return is probed.
+  bool is_entry(const ProbePoint& point) const {
+    if (point.static_probe || point.symbol_offset != 0) return false;
+    if (inspection_.on_return || inspection_.pair_calls) return true;
+    if (!point.symbol || is_cold_part(*point.symbol)) return false;
+    return point.size.value_or(0) > 0 || point.kind == SymbolKind::plt || point.java;
+  }
+
   Result<builtin_settings> settings(const RecordFormat& format, const CodeFacts& facts,
-                                    bool at_start, const StaticPlace& place) const {
+                                    bool at_start, bool is_entry, const StaticPlace& place,
+                                    const JavaMethod* method) const {
     const auto convention = calling_convention(facts.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
-    const ReadingMaker maker(inspection_, *convention, facts, at_start, place);
+    const ReadingMaker maker(inspection_, *convention, facts, at_start, place, method);
     builtin_settings settings{};
     settings.flags = flags();
-    if (inspection_.count_stacks && at_start && place.probe == nullptr) settings.flags |= AT_START;
+    add_stack(facts, settings);
+    const bool asks_for_stacks = inspection_.count_stacks || inspection_.stack != StackWalk::none;
+    if (asks_for_stacks && is_entry) settings.flags |= AT_START;
     settings.user = inspection_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
     settings.pointer_size = convention->pointer_size;
@@ -159,13 +199,26 @@ public:
 private:
   unsigned flags() const {
     unsigned flags = inspection_.filters;
-    if (inspection_.send_events) flags |= SEND_RECORDS;
+    // Unwound stacks are counted by who unwinds them.
+    if (inspection_.send_events || inspection_.stack != StackWalk::none) flags |= SEND_RECORDS;
     if (inspection_.pair_calls) flags |= PAIR_CALLS;
     if (inspection_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (inspection_.count_stacks) flags |= COUNT_STACKS;
     if (inspection_.measure_latency) flags |= MEASURE_LATENCY;
     if (inspection_.measured) flags |= MEASURE_VALUE;
     return flags;
+  }
+
+  // 32-bit code has other registers and no unwinder.
+  void add_stack(const CodeFacts& facts, builtin_settings& settings) const {
+    if (inspection_.stack == StackWalk::frame_pointers) {
+      settings.flags |= WALK_STACK;
+      settings.stack_size = MOST_FRAMES * sizeof(std::uint64_t);
+    } else if (inspection_.stack == StackWalk::frame_data && facts.kind != CodeKind::native_32) {
+      settings.flags |= COPY_STACK;
+      settings.stack_size = inspection_.stack_bytes;
+      settings.returns = inspection_.return_instances;
+    }
   }
 
   // What the record holds, and where.
@@ -175,7 +228,7 @@ private:
         std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
     std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
                                                          : count * sizeof(reading_result));
-    if (inspection_.registers) {
+    if (inspection_.registers || (settings.flags & COPY_STACK) != 0) {
       settings.registers_at = static_cast<std::uint32_t>(end);
       end += register_names().size() * sizeof(std::uint64_t);
     }
@@ -201,6 +254,29 @@ private:
   std::span<const ProbePoint> points_;
 };
 
+// Variants share their maps, and so the size of what lies in them. Stacks come last.
+void give_one_size(std::vector<builtin_settings>& variants) {
+  std::uint32_t largest = 0;
+  std::uint32_t stack = 0;
+  std::uint32_t returns = 0;
+  unsigned flags = 0;
+  for (const builtin_settings& each : variants) {
+    largest = std::max(largest, each.record_size);
+    stack = std::max(stack, each.stack_size);
+    flags |= each.flags;
+    if (each.returns.utask != 0) returns = sizeof(replaced_returns);
+  }
+  const bool has_stack = (flags & (COPY_STACK | WALK_STACK)) != 0;
+  const auto head = static_cast<std::uint32_t>(has_stack ? sizeof(stack_head) : 0);
+  for (builtin_settings& each : variants) {
+    each.record_size = largest + returns + head + stack;
+    // Copies go straight into the buffer.
+    each.kept_size = (flags & COPY_STACK) != 0 ? largest + returns + head : each.record_size;
+    if (each.returns.utask != 0) each.returns_at = largest;
+    if ((each.flags & (COPY_STACK | WALK_STACK)) != 0) each.stack_at = largest + returns;
+  }
+}
+
 } // namespace
 
 Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
@@ -209,19 +285,22 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
   const Planner planner(inspection, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   InspectionPlan plan;
-  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, std::string>,
+  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, std::string>,
            std::uint32_t>
       known;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t list = planner.list_for(points[i]);
     const bool at_start = points[i].symbol_offset == 0;
+    const bool is_entry = planner.is_entry(points[i]);
     const StaticPlace place{.probe = points[i].static_probe.get(), .address = points[i].address};
-    const auto [variant, is_new] = known.emplace(
-        std::tuple(list, facts[i].kind, facts[i].strings, at_start, reading_key(place)),
-        static_cast<std::uint32_t>(plan.variants_.size()));
+    const auto [variant, is_new] =
+        known.emplace(std::tuple(list, facts[i].kind, facts[i].strings, at_start, is_entry,
+                                 reading_key(place) + signature_key(points[i].java.get())),
+                      static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
-      auto format = planner.format(list, facts[i], place.probe);
-      auto settings = format ? planner.settings(*format, facts[i], at_start, place)
+      auto format = planner.format(list, facts[i], points[i], at_start);
+      auto settings = format ? planner.settings(*format, facts[i], at_start, is_entry, place,
+                                                points[i].java.get())
                              : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();
@@ -233,14 +312,16 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
     }
     plan.variant_of_.push_back(variant->second);
   }
-  std::uint32_t largest = 0;
-  for (const builtin_settings& each : plan.variants_) largest = std::max(largest, each.record_size);
-  for (builtin_settings& each : plan.variants_) each.record_size = largest;
+  plan.shows_registers_ = inspection.registers;
+  plan.copies_stacks_ = inspection.stack == StackWalk::frame_data;
+  give_one_size(plan.variants_);
   return plan;
 }
 
 std::vector<std::string> InspectionPlan::problems_of(std::size_t point) const {
   std::vector<std::string> problems;
+  if (copies_stacks_ && (variants_[variant_of_[point]].flags & COPY_STACK) == 0)
+    problems.emplace_back("stacks of 32-bit code are not unwound");
   for (const PlannedArgument& each : formats_[variant_of_[point]].arguments)
     if (!each.problem.empty())
       problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");

@@ -11,18 +11,6 @@ namespace {
 
 using Kind = ArgumentSource::Kind;
 
-std::string name_of_source(const ArgumentSource& source) {
-  switch (source.kind) {
-  case Kind::argument:
-    return "arg" + std::to_string(source.number);
-  case Kind::returned:
-    return "ret";
-  case Kind::machine_register:
-    break;
-  }
-  return source.register_name;
-}
-
 std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
   switch (type) {
   case ArgumentType::s8:
@@ -39,6 +27,7 @@ std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
   case ArgumentType::u32:
   case ArgumentType::x32:
   case ArgumentType::f32:
+  case ArgumentType::java_string: // a reference of ART's heap, which lies below 4 GiB
     return 4;
   case ArgumentType::s64:
   case ArgumentType::u64:
@@ -96,6 +85,18 @@ void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] =
 
 } // namespace
 
+std::string name_of_source(const ArgumentSource& source) {
+  switch (source.kind) {
+  case Kind::argument:
+    return source.number == this_argument ? "this" : "arg" + std::to_string(source.number);
+  case Kind::returned:
+    return "ret";
+  case Kind::machine_register:
+    break;
+  }
+  return source.register_name;
+}
+
 Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
@@ -118,6 +119,16 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
 
 Result<std::optional<ArgumentType>>
 ReadingMaker::noted_integer(const ArgumentSource& source) const {
+  if (is_java_ && !source.memory && source.addend == 0) {
+    const JavaArgument* const argument = source.kind == Kind::returned
+                                             ? (java_return_ ? &*java_return_ : nullptr)
+                                             : find_java(java_, source);
+    if (argument == nullptr) return std::nullopt;
+    if (is_floating(argument->spec.type))
+      return fail(ErrorKind::usage, name_of_source(source) + " is a floating-point number, only "
+                                                             "integers are compared and measured");
+    return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
+  }
   const bool noted = place_.probe != nullptr && source.kind == Kind::argument && !source.memory &&
                      source.number < place_.probe->arguments.size();
   if (!noted) return std::nullopt;
@@ -126,6 +137,18 @@ ReadingMaker::noted_integer(const ArgumentSource& source) const {
     return fail(ErrorKind::usage, name_of_source(source) + " is a floating-point number, only "
                                                            "integers are compared and measured");
   return type_of(argument);
+}
+
+Result<reading> ReadingMaker::stack_value(const ArgumentSource& source, std::int64_t above) const {
+  if (!at_start_)
+    return fail(
+        Error{ErrorKind::unsupported,
+              name_of_source(source) + " lies on the stack, which has moved inside the function"}
+            .hint("probe where the function begins"));
+  reading made{};
+  made.base = convention_.stack_pointer;
+  add_step(made, above);
+  return made;
 }
 
 Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::uint32_t size,
@@ -141,28 +164,27 @@ Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::
                   name_of_source(source) + " (" + argument.raw + "): " + problem);
     return static_reading(place_, argument, size, is_signed);
   }
-  reading made{};
-  made.size = size;
-  made.is_signed = is_signed ? 1 : 0;
+  if (is_java_) return java_value(source, size, is_signed);
   const auto registers = convention_.argument_registers;
+  reading made{};
   if (source.number < registers.size()) {
     made.base = registers[source.number];
+    made.size = size;
+    made.is_signed = is_signed ? 1 : 0;
     return made;
   }
   if (!convention_.has_stack_arguments)
     return fail(ErrorKind::unsupported,
                 name_of_source(source) +
                     ": Go passes it on the stack, where it has no fixed place");
-  if (!at_start_)
-    return fail(
-        Error{ErrorKind::unsupported,
-              name_of_source(source) + " lies on the stack, which has moved inside the function"}
-            .hint("probe where the function begins"));
-  made.base = convention_.stack_pointer;
-  add_step(made, convention_.first_on_stack +
-                     static_cast<std::int64_t>(convention_.slot) *
-                         (source.number - static_cast<std::int64_t>(registers.size())));
-  return made;
+  auto read =
+      stack_value(source, convention_.first_on_stack +
+                              static_cast<std::int64_t>(convention_.slot) *
+                                  (source.number - static_cast<std::int64_t>(registers.size())));
+  if (!read) return read;
+  read->size = size;
+  read->is_signed = is_signed ? 1 : 0;
+  return read;
 }
 
 Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType type) const {
@@ -175,6 +197,7 @@ Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType t
   switch (source.kind) {
   case Kind::returned:
     made.base = convention_.return_register;
+    if (is_java_ && java_return_ && !source.memory) made.size = std::min(size, java_return_->size);
     break;
   case Kind::machine_register:
     made.base = *register_number(source.register_name); // the parser takes no others
@@ -200,7 +223,10 @@ Result<reading> ReadingMaker::argument(const ArgumentSpec& spec,
                                        std::span<const PlannedArgument> list) const {
   auto made = value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
-  if (spec.type == ArgumentType::string) {
+  if (spec.type == ArgumentType::java_string) {
+    made->form = READ_JAVA_STRING;
+    made->capacity = inspection_.longest_text;
+  } else if (spec.type == ArgumentType::string) {
     made->form = READ_STRING;
     made->capacity = inspection_.longest_text + 2; // NUL, and a byte that tells if there is more
   } else if (spec.type == ArgumentType::cxx_string) {

@@ -1,3 +1,4 @@
+#include "events/known_records.hpp"
 #include "uprobectl/events.hpp"
 
 namespace uprobectl {
@@ -7,6 +8,8 @@ namespace {
 // The names that authors give the record type of a buffer: libbpf's own tools have map "events" and
 // `struct event`.
 std::vector<std::string> usual_names(std::string_view map) {
+  constexpr std::string_view with_stack = "_with_stack"; // which says nothing of the type
+  if (map.ends_with(with_stack)) map.remove_suffix(with_stack.size());
   std::vector<std::string> names = {std::string(map) + "_record", std::string(map)};
   if (map.ends_with('s')) names.emplace_back(map.substr(0, map.size() - 1));
   return names;
@@ -16,6 +19,13 @@ std::vector<std::string> usual_names(std::string_view map) {
 bool has_size(MapUse use, std::size_t type, std::size_t record) {
   if (use == MapUse::ring_buffer) return record == type;
   return record >= type && (record + 4) % 8 == 0 && record - type < 8;
+}
+
+// Of the layouts that the map's records may have.
+const RecordLayout* layout_of(const KnownMap& map, MapUse use, std::size_t size) {
+  for (const RecordLayout& layout : map.layouts)
+    if (has_size(use, size_of(layout), size)) return &layout;
+  return nullptr;
 }
 
 } // namespace
@@ -34,8 +44,12 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types
     decoder.wanted_ = std::move(*found);
   }
   for (const UserMap& map : maps) {
-    Stream stream{.map = map.name, .use = map.use, .by_name = {}};
-    if (types && !type_name)
+    Stream stream{.map = map.name, .known_as = {}, .use = map.use, .by_name = {}};
+    const std::string& known_as = map.pin.empty() ? map.name : map.pin;
+    const auto known = find_known_map(known_as);
+    if (known && !type_name) stream.known_as = known_as;
+    const bool by_object = known && known->has_object_name;
+    if (types && !type_name && !by_object)
       for (const std::string& name : usual_names(map.name))
         if (auto found = types->find(name)) stream.by_name.push_back(std::move(*found));
     decoder.streams_.push_back(std::move(stream));
@@ -51,13 +65,22 @@ const DataTypes::Type* UserRecordDecoder::type_of(const Stream& stream, std::siz
   return nullptr;
 }
 
-Event UserRecordDecoder::decode(std::size_t map, Bytes record) const {
+Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   const Stream& stream = streams_[map];
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
   if (const DataTypes::Type* const type = type_of(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
+  } else if (stream.known_as) {
+    const auto known = find_known_map(*stream.known_as);
+    const RecordLayout* const layout = layout_of(*known, stream.use, record.size());
+    if (layout != nullptr) {
+      decoded->type = layout->type;
+      decoded->value = read_record(*layout, record);
+    } else {
+      ++wrong_sized_;
+    }
   }
   if (!decoded->value) decoded->raw.assign(record.begin(), record.end());
   Event event;

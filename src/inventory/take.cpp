@@ -150,7 +150,7 @@ private:
     for (const std::string root : roots) {
       const auto text = pseudo_file_text(root + "/uprobe_events");
       if (!text) continue;
-      TracefsEvents parsed = parse_uprobe_events(*text);
+      ListedEvents parsed = parse_uprobe_events(*text);
       for (TracefsEvent& event : parsed.events) add_event(std::move(event), root);
       if (parsed.unknown_lines > 0)
         inventory_.warnings.push_back(fmt::format("{} lines of {}/uprobe_events are not understood",

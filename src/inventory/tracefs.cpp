@@ -33,8 +33,8 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
 
 } // namespace
 
-TracefsEvents parse_uprobe_events(std::string_view text) {
-  TracefsEvents result;
+ListedEvents parse_uprobe_events(std::string_view text) {
+  ListedEvents result;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     const auto line = text.substr(0, end);

@@ -38,6 +38,7 @@ DataValue data_of(const ArgumentValue& argument) {
     return {std::string(1, static_cast<char>(argument.number))};
   case ArgumentType::string:
   case ArgumentType::cxx_string:
+  case ArgumentType::java_string:
     return {argument.bytes};
   case ArgumentType::bytes:
     break;

@@ -1,5 +1,7 @@
 #include "output/escape.hpp"
 
+#include "base/utf8.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,26 +14,6 @@ namespace {
 
 unsigned char byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
-}
-
-bool in(unsigned char byte, unsigned low, unsigned high) { return byte >= low && byte <= high; }
-
-// The length of the well-formed UTF-8 sequence that begins at the position, 0 if there is none
-// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
-std::size_t sequence_length(std::string_view text, std::size_t at) {
-  const unsigned char lead = byte_at(text, at);
-  if (lead < 0x80) return 1;
-  const std::size_t length = in(lead, 0xc2, 0xdf)   ? 2
-                             : in(lead, 0xe0, 0xef) ? 3
-                             : in(lead, 0xf0, 0xf4) ? 4
-                                                    : 0;
-  if (length == 0 || text.size() - at < length) return 0;
-  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  if (!in(byte_at(text, at + 1), low, high)) return 0;
-  for (std::size_t i = 2; i < length; ++i)
-    if (!in(byte_at(text, at + i), 0x80, 0xbf)) return 0;
-  return length;
 }
 
 constexpr char hex_digits[] = "0123456789abcdef";
@@ -133,7 +115,7 @@ void append_printable(std::string& out, std::string_view text) {
     out += text.substr(at, end - at);
     at = end;
     if (at == text.size()) return;
-    const std::size_t length = sequence_length(text, at);
+    const std::size_t length = utf8_length(text, at);
     const bool is_c1 = length == 2 && byte_at(text, at) == 0xc2 && byte_at(text, at + 1) < 0xa0;
     if (length < 2 || is_c1)
       for (std::size_t i = 0; i < (is_c1 ? 2U : 1U); ++i)
@@ -150,7 +132,7 @@ void append_json(std::string& out, std::string_view text) {
     out += text.substr(at, end - at);
     at = end;
     if (at == text.size()) return;
-    const std::size_t length = sequence_length(text, at);
+    const std::size_t length = utf8_length(text, at);
     if (length == 1)
       append_json_ascii(out, text[at]);
     else

@@ -12,10 +12,8 @@ using Text = std::optional<std::string_view>;
 // A frame, whichever way it was found; views of it.
 struct Shown {
   std::uint64_t pc = 0;
-  Text file = {};                   // nothing: where the pc lies is not known
-  std::string_view shown_file = {}; // as a person has named it
+  Text file = {}; // nothing: where the pc lies is not known
   Text entry = {};
-  std::uint64_t begin = 0; // of the image in the file, where no entry tells
   VirtualAddress address = {};
   ImageOffset image_offset = {};
   Text symbol = {}; // raw
@@ -29,7 +27,6 @@ Shown shown(const StackFrame& frame) {
   if (!frame.place) return shown;
   const ProbePoint& place = *frame.place;
   shown.file = place.binary->real_path;
-  shown.shown_file = place.binary->path.file;
   shown.entry = text_of(place.binary->path.entry);
   shown.address = place.address;
   shown.image_offset = place.image_offset;
@@ -46,9 +43,7 @@ Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   if (name == nullptr) return shown;
   const stacks::Place& place = *frame.place;
   shown.file = place.module->path();
-  shown.shown_file = place.module->path();
   shown.entry = text_of(place.module->entry());
-  if (!shown.entry) shown.begin = place.module->begin().value;
   shown.address = place.address;
   shown.image_offset = place.offset;
   shown.symbol = text_of(name->symbol);
@@ -106,22 +101,6 @@ void append_shown(std::string& out, const Shown& frame) {
   append_text(out, "demangled", frame.demangled);
 }
 
-// "name (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)", behind the name
-void append_place(std::string& text, const Shown& frame) {
-  text += text.empty() ? "(" : " (";
-  text += file_name_of(frame.shown_file);
-  if (frame.entry) {
-    text += "!/";
-    text += *frame.entry;
-  } else if (frame.begin != 0) {
-    text += '@';
-    append_hex(text, frame.begin);
-  }
-  text += '+';
-  append_hex(text, frame.address.value);
-  text += ')';
-}
-
 // What lies in no file that is known.
 std::string display_bare(std::uint64_t pc, std::string_view mapping) {
   std::string text;
@@ -147,6 +126,21 @@ void append_json_stack(std::string& out, std::optional<std::span<const StackFram
   out += ']';
 }
 
+void append_json_stack(std::string& out, const stacks::Stack* stack) {
+  if (stack == nullptr) {
+    out += "null";
+    return;
+  }
+  out += '[';
+  for (std::size_t i = 0; i < stack->frames.size(); ++i) {
+    out += i == 0 ? "{\"index\":" : ",{\"index\":";
+    append_decimal(out, i);
+    append_json_frame(out, stack->frames[i]);
+    out += '}';
+  }
+  out += ']';
+}
+
 void append_json_frame(std::string& out, const stacks::Frame& frame) {
   const auto name = name_of(frame);
   append_shown(out, shown(frame, name.get()));
@@ -155,7 +149,10 @@ void append_json_frame(std::string& out, const stacks::Frame& frame) {
 std::string display_frame(const StackFrame& frame) {
   if (!frame.place) return display_bare(frame.pc, frame.module);
   std::string text = frame.place->symbol ? display_name(*frame.place) : std::string();
-  append_place(text, shown(frame));
+  const ProbePoint& place = *frame.place;
+  if (!text.empty()) text += ' ';
+  stacks::append_place(text, place.binary->path.file, text_of(place.binary->path.entry), {},
+                       place.address);
   return text;
 }
 
@@ -163,18 +160,7 @@ std::string display_frame(const stacks::Frame& frame) {
   const auto name = name_of(frame);
   if (name == nullptr)
     return display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-  std::string text;
-  text.reserve(128);
-  if (name->demangled)
-    text = *name->demangled;
-  else if (name->symbol)
-    text = *name->symbol;
-  if (name->symbol_offset != 0) {
-    text += '+';
-    append_hex(text, name->symbol_offset);
-  }
-  append_place(text, shown(frame, name.get()));
-  return text;
+  return name->shown;
 }
 
 } // namespace uprobectl

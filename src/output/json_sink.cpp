@@ -182,7 +182,7 @@ public:
 
   void event(const Event& event) override {
     if (event.kind == EventKind::record) {
-      user_record(*event.record);
+      user_record(event);
       return;
     }
     const ProbePoint& point = *event.point;
@@ -207,7 +207,7 @@ public:
       record.field("return_value", returns ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
     record.field("latency_ns", event.latency_ns);
-    record.field("stack", nullptr);
+    add_stack(record, event.stack);
     append_json_registers(record.open("registers"), event.registers);
     record.field("map", nullptr);
     record.field("record_type", nullptr);
@@ -223,7 +223,10 @@ public:
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
-    append_json_stack(record.open("stack"), count.stack);
+    if (count.unwound != nullptr)
+      append_json_stack(record.open("stack"), count.unwound);
+    else
+      append_json_stack(record.open("stack"), count.stack);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);
@@ -262,11 +265,20 @@ public:
 
   void probe(const ProbeRecord& probe) override {
     JsonRecord record(line_, "probe");
-    name_probe(record, *probe.point);
-    record.field("status", probe.hits ? Text(*probe.hits > 0 ? "hit" : "silent") : std::nullopt);
+    if (probe.point != nullptr)
+      name_probe(record, *probe.point);
+    else
+      for (const auto* const unknown : {"symbol", "file", "entry", "offset"})
+        line_ += ",\"" + std::string(unknown) + "\":null";
+    const auto status = probe.hits ? Text(*probe.hits > 0 ? "hit" : "silent") : std::nullopt;
+    record.field("status", probe.task ? probe.task->status : status);
     record.field("hits", probe.hits);
     record.field("processes_mapping", probe.processes_mapping);
     record.field("reason", probe.reason);
+    const auto& task = probe.task;
+    record.field("task", task ? std::optional(std::uint64_t{task->task}) : std::nullopt);
+    record.field("bpf_name", task ? Text(task->bpf_name) : std::nullopt);
+    record.field("request", task ? Text(task->request) : std::nullopt);
     finish(record);
   }
 
@@ -293,6 +305,9 @@ public:
     record.field("probes_hit", static_cast<std::uint64_t>(summary.probes_hit));
     record.field("probes_silent", static_cast<std::uint64_t>(summary.probes_silent));
     record.field("detached_cleanly", summary.detached_cleanly);
+    record.field("stacks", summary.stacks);
+    record.field("stacks_truncated", summary.stacks_truncated);
+    record.field("stacks_failed", summary.stacks_failed);
     finish(record);
   }
 
@@ -307,21 +322,38 @@ public:
   }
 
 private:
-  // What the kernel adds to a hit of the built-in program a user's program tells in its own way.
-  void user_record(const UserRecord& sent) {
+  // What the kernel adds to a hit of the built-in program a user's program tells in its own way,
+  // unless its buffer does.
+  void user_record(const Event& event) {
+    const UserRecord& sent = *event.record;
     JsonRecord record(line_, "event");
-    for (const auto* const unknown : {"time_ns", "pid", "ns_pid", "tid", "comm", "cpu", "file",
-                                      "entry", "symbol", "image_offset"})
+    const auto if_known = [&](std::uint64_t value) {
+      return event.time_ns != 0 ? std::optional(value) : std::nullopt;
+    };
+    record.field("time_ns", if_known(event.time_ns));
+    record.field("pid", if_known(event.pid));
+    record.field("ns_pid", nullptr);
+    record.field("tid", if_known(event.tid));
+    record.field("comm", nullptr);
+    record.field("cpu", if_known(event.cpu));
+    for (const auto* const unknown : {"file", "entry", "symbol", "image_offset"})
       line_ += ",\"" + std::string(unknown) + "\":null";
     record.field("kind", "record");
-    for (const auto* const unknown :
-         {"arguments", "return_value", "latency_ns", "stack", "registers"})
+    for (const auto* const unknown : {"arguments", "return_value", "latency_ns"})
       line_ += ",\"" + std::string(unknown) + "\":null";
+    add_stack(record, event.stack);
+    record.field("registers", nullptr);
     record.field("map", sent.map);
     record.field("record_type", sent.type);
     record.field("record", sent.value);
     record.field("raw", sent.value ? std::nullopt : std::optional(Bytes(sent.raw)));
     finish(record);
+  }
+
+  static void add_stack(JsonRecord& record, const stacks::Stack* stack) {
+    append_json_stack(record.open("stack"), stack);
+    const bool told = stack != nullptr && stack->end != stacks::End::not_told;
+    record.field("stack_end", told ? Text(stacks::to_string(stack->end)) : std::nullopt);
   }
 
   static void name_probe(JsonRecord& record, const ProbePoint& point) {

@@ -172,7 +172,7 @@ public:
                                  : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
     line_.clear();
     if (event.kind == EventKind::record) {
-      user_record(*event.record);
+      user_record(event);
       return;
     }
     clock_.append_time(line_, event.time_ns);
@@ -195,6 +195,7 @@ public:
     }
     add_registers(event);
     line_ += '\n';
+    add_stack(event.stack);
     out_.append(line_);
   }
 
@@ -214,15 +215,16 @@ public:
     const std::string count = std::to_string(record.count);
     const std::string name = name_of(*record.point) + (record.on_return ? " (return)" : "");
     // Piped it is the last column, as the other values are one each.
+    const bool has_stack = record.stack || record.unwound != nullptr;
     const std::string stack =
-        record.stack && !style_.aligned ? stack_of(*record.stack, " < ") : std::string();
+        has_stack && !style_.aligned ? stack_of(record, " < ") : std::string();
     if (record.pid)
       table_.row({count, std::to_string(*record.pid), record.comm, name, stack});
     else
       table_.row({count, name, stack});
-    if (!record.stack || !style_.aligned) return;
+    if (!has_stack || !style_.aligned) return;
     table_.flush();
-    out_.append("    " + stack_of(*record.stack, "\n    ") + "\n");
+    out_.append("    " + stack_of(record, "\n    ") + "\n");
   }
 
   void frame(const FrameRecord& record) override {
@@ -256,11 +258,16 @@ public:
   void error(const ErrorRecord&) override {}
 
 private:
-  // When and where it was sent only the program knows.
-  void user_record(const UserRecord& record) {
-    line_ += '-';
-    cell("-", 15, line_.size());
-    cell("-", 7, last_width_);
+  // When and by whom it was sent is known where its buffer says so.
+  void user_record(const Event& event) {
+    const UserRecord& record = *event.record;
+    const bool is_known = event.time_ns != 0;
+    if (is_known)
+      clock_.append_time(line_, event.time_ns);
+    else
+      line_ += '-';
+    cell(is_known ? std::to_string(event.pid) : "-", 15, line_.size());
+    cell(is_known ? std::to_string(event.tid) : "-", 7, last_width_);
     cell("-", 7, last_width_);
     cell(record.map, 15, last_width_);
     line_.append(style_.aligned ? "  " : "\t");
@@ -269,7 +276,24 @@ private:
     else
       append_hex_bytes(line_, record.raw);
     line_ += '\n';
+    add_stack(event.stack);
     out_.append(line_);
+  }
+
+  // A line a frame, and why there is no further one where it should be.
+  void add_stack(const stacks::Stack* stack) {
+    if (stack == nullptr) return;
+    for (std::size_t i = 0; i < stack->frames.size(); ++i) {
+      line_ += "    #";
+      line_ += std::to_string(i);
+      line_ += ' ';
+      append_printable(line_, display_frame(stack->frames[i]));
+      line_ += '\n';
+    }
+    if (stack->end == stacks::End::outermost || stack->end == stacks::End::not_told) return;
+    line_ += "    (";
+    append_printable(line_, stacks::explain_end(*stack));
+    line_ += ")\n";
   }
 
   void header(std::initializer_list<std::string_view> names) {
@@ -315,10 +339,15 @@ private:
     out_.append(line_);
   }
 
-  static std::string stack_of(std::span<const StackFrame> frames, std::string_view between) {
-    if (frames.empty()) return "<there was no room for the stack>";
+  static std::string stack_of(const CountRecord& record, std::string_view between) {
+    if (record.unwound != nullptr) return stack_of(record.unwound->frames, between);
+    return stack_of(*record.stack, between);
+  }
+  template <typename Frames>
+  static std::string stack_of(const Frames& frames, std::string_view between) {
+    if (frames.empty()) return "<the stack could not be kept>";
     std::string text;
-    for (const StackFrame& frame : frames) {
+    for (const auto& frame : frames) {
       if (!text.empty()) text += between;
       append_printable(text, display_frame(frame));
     }

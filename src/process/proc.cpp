@@ -1,4 +1,5 @@
 #include "process/pseudo_file.hpp"
+#include "process/status.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
@@ -19,14 +20,32 @@ struct CloseDirectory {
 
 } // namespace
 
-Result<std::vector<Mapping>> mappings_of(pid_t pid) {
+namespace {
+
+Result<std::string> maps_text(pid_t pid) {
   auto text = read_pseudo_file(proc_path(pid, "maps"));
-  if (!text) {
-    if (text.error().kind == ErrorKind::not_found)
-      return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
-    return fail(std::move(text).error());
-  }
+  if (!text && text.error().kind == ErrorKind::not_found)
+    return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+  return text;
+}
+
+} // namespace
+
+Result<std::vector<Mapping>> mappings_of(pid_t pid) {
+  const auto text = maps_text(pid);
+  if (!text) return fail(text.error());
   return parse_maps(*text);
+}
+
+Result<std::vector<Mapping>> all_mappings_of(pid_t pid) {
+  const auto text = maps_text(pid);
+  if (!text) return fail(text.error());
+  return parse_all_maps(*text);
+}
+
+std::optional<std::uint64_t> start_time_of(pid_t pid) {
+  const auto stat = pseudo_file_text(proc_path(pid, "stat"));
+  return stat ? parse_start_time(*stat) : std::nullopt;
 }
 
 std::vector<pid_t> all_processes() {

@@ -16,6 +16,16 @@ std::optional<Number> whole_number(std::string_view text) {
   return value;
 }
 
+// The fields of a stat line from the third on, "S PPID …".
+std::optional<std::string_view> behind_comm(std::string_view stat) {
+  const auto comm_end = stat.rfind(')');
+  if (comm_end == std::string_view::npos) return std::nullopt;
+  stat.remove_prefix(comm_end + 1);
+  if (!stat.starts_with(' ')) return std::nullopt;
+  stat.remove_prefix(1);
+  return stat;
+}
+
 // What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
 std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
   while (!status.empty()) {
@@ -31,15 +41,24 @@ std::optional<std::string_view> status_line(std::string_view status, std::string
 } // namespace
 
 std::optional<pid_t> parse_parent(std::string_view stat) {
-  const auto comm_end = stat.rfind(')');
-  if (comm_end == std::string_view::npos) return std::nullopt;
-  stat.remove_prefix(comm_end + 1);
-  // " S PPID "
-  if (stat.size() < 4 || stat[0] != ' ' || stat[2] != ' ') return std::nullopt;
-  stat.remove_prefix(3);
-  const auto end = stat.find(' ');
+  auto fields = behind_comm(stat);
+  // "S PPID "
+  if (!fields || fields->size() < 3 || (*fields)[1] != ' ') return std::nullopt;
+  fields->remove_prefix(2);
+  const auto end = fields->find(' ');
   if (end == std::string_view::npos) return std::nullopt;
-  return whole_number<pid_t>(stat.substr(0, end));
+  return whole_number<pid_t>(fields->substr(0, end));
+}
+
+std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
+  auto fields = behind_comm(stat);
+  if (!fields) return std::nullopt;
+  for (int number = 3; number < 22; ++number) {
+    const auto end = fields->find(' ');
+    if (end == std::string_view::npos) return std::nullopt;
+    fields->remove_prefix(end + 1);
+  }
+  return whole_number<std::uint64_t>(fields->substr(0, fields->find(' ')));
 }
 
 std::optional<uid_t> parse_user(std::string_view status) {

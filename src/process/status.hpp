@@ -11,6 +11,8 @@ namespace uprobectl {
 // The parent in a line of /proc/PID/stat, "PID (COMM) STATE PPID …". COMM may hold anything,
 // spaces, parentheses and newlines included: it ends at the last parenthesis.
 std::optional<pid_t> parse_parent(std::string_view stat);
+// Its 22nd field: when the process began, in clock ticks since boot.
+std::optional<std::uint64_t> parse_start_time(std::string_view stat);
 
 // Of /proc/PID/status: the first number of the line "Uid:", the last one of "NSpid:".
 std::optional<uid_t> parse_user(std::string_view status);

@@ -79,6 +79,16 @@ Result<std::vector<std::string>> abis_of_device() {
   return fail(ErrorKind::unsupported, "getprop does not tell which ABIs this device runs");
 }
 
+Result<bool> is_user_build() {
+  const auto result = run_command({"getprop", "ro.build.type"}, patience);
+  if (!result && result.error().kind == ErrorKind::not_found) return false;
+  if (!result) return fail(result.error());
+  if (result->exit_code != 0)
+    return fail(ErrorKind::io,
+                fmt::format("`getprop ro.build.type` ended with {}", result->exit_code));
+  return first_line(result->output) == "user";
+}
+
 // `pm path PKG` prints "package:/data/app/~~x/pkg-y/base.apk", a line each.
 Result<std::vector<std::string>> archives_of_package(const std::string& package) {
   if (!is_package_name(package))

@@ -21,4 +21,8 @@ struct PackageUser {
 // usage and not_found as above, unsupported where pm does not tell (Android before 8).
 Result<PackageUser> user_of_package(const std::string& package);
 
+// Whether this is Android as people buy it, "user", not "userdebug" or "eng"; also false where it
+// is no Android at all.
+Result<bool> is_user_build();
+
 } // namespace uprobectl

@@ -113,6 +113,8 @@ StringLayout layout_of(const elf::Image& image) {
 
 CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   State& state = *state_;
+  if (!state.is_oat) state.is_oat = art::OatFile::is_oat(state.image);
+  if (*state.is_oat) return CodeLanguage::java;
   const std::string_view symbol = point.symbol ? std::string_view(*point.symbol) : "";
   const bool mangled = looks_mangled(symbol) && demangle(symbol).has_value();
   if (!state.has_go) state.has_go = has_go_tables(state.image);

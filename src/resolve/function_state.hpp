@@ -34,6 +34,7 @@ struct FunctionReader::State {
   std::optional<JumpTargets> targets = {};
   std::optional<FrameTable> frames = {};
   std::optional<CodeMarks> marks = {};
+  std::optional<bool> is_oat = {};    // Java's
   std::optional<bool> has_go = {};    // Go's tables
   std::optional<bool> has_cgo = {};   // C code linked to Go's
   std::optional<bool> may_throw = {}; // C++'s or Rust's unwinding

@@ -3,6 +3,7 @@
 #include "resolve/choose.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/explain_method.hpp"
+#include "resolve/oatdump.hpp"
 #include "resolve/pattern_points.hpp"
 
 #include <algorithm>
@@ -52,11 +53,27 @@ std::string shared_code(const ProbePoint& point, const std::vector<std::string>&
   return text;
 }
 
+// Nothing where the methods at the address differ: which one is called a probe cannot tell.
+std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, VirtualAddress address) {
+  std::shared_ptr<JavaMethod> known;
+  if (!oat.has_all_dex_files() || !oat.knows_access()) return known;
+  for (const art::Method& method : oat.methods_at(address)) {
+    art::Signature signature = oat.signature(method);
+    JavaMethod found{.return_type = std::move(signature.return_type),
+                     .parameters = std::move(signature.parameters),
+                     .is_static = method.is_static()};
+    if (known && *known != found) return nullptr;
+    if (!known) known = std::make_shared<JavaMethod>(std::move(found));
+  }
+  return known;
+}
+
 Result<ProbePoint> point_of_method(const Question& question, const art::OatFile& oat,
                                    const elf::Symbol& symbol, bool warn) {
   auto point = point_of(question, symbol);
   if (!point) return point;
   if (point->size == 0U) point->size.reset();
+  if (question.options.to_probe) point->java = java_method_at(oat, symbol.address);
   if (!warn && !question.options.aliases) return point;
   auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (warn && !others.empty()) point->warnings.push_back(shared_code(*point, others));
@@ -168,7 +185,8 @@ Result<Points> resolve_in(const Question& question, const art::OatFile& oat) {
 
 const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
   if (!std::exchange(looked_, true) && art::OatFile::is_oat(image))
-    oat_.emplace(art::OatFile::read(image, where_));
+    oat_.emplace(oatdump_ ? ask_oatdump(*oatdump_, image, where_)
+                          : art::OatFile::read(image, where_));
   return oat_ ? &*oat_ : nullptr;
 }
 
@@ -210,6 +228,7 @@ std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& 
   const auto symbol = method_symbol(oat, methods.front(), text);
   name_point(question, point, symbol, point.address.value - symbol.address.value);
   if (point.size == 0U) point.size.reset();
+  if (question.options.to_probe) point.java = java_method_at(oat, symbol.address);
   auto others = other_methods_at(oat, symbol.address, text);
   if (!others.empty()) point.warnings.push_back(shared_code(point, others));
   if (auto doubt = may_lack_methods(question, oat)) point.warnings.push_back(std::move(*doubt));

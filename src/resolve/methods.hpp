@@ -9,13 +9,15 @@ namespace uprobectl {
 class JavaMethods {
 public:
   JavaMethods() = default;
-  explicit JavaMethods(art::DexSearch where) : where_(std::move(where)) {}
+  JavaMethods(art::DexSearch where, std::optional<std::string> oatdump)
+      : where_(std::move(where)), oatdump_(std::move(oatdump)) {}
 
   // Null where the image, which must outlive this, is no OAT file.
   const Result<art::OatFile>* in(elf::Image& image);
 
 private:
   art::DexSearch where_;
+  std::optional<std::string> oatdump_;
   bool looked_ = false;
   std::optional<Result<art::OatFile>> oat_;
 };

@@ -51,7 +51,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
                             const TargetOptions& options) {
   auto state = std::make_unique<State>();
   state->debug = DebugSource({.places = options.debug_places});
-  state->methods = JavaMethods(options.dex);
+  state->methods = JavaMethods(options.dex, options.oatdump);
   state->text = text;
   state->path = file.path;
   state->warnings = file.warnings;

@@ -1,3 +1,5 @@
+#include "session/clock.hpp"
+#include "session/counted.hpp"
 #include "session/expected_hits.hpp"
 #include "session/file_changes.hpp"
 #include "session/held_command.hpp"
@@ -7,23 +9,16 @@
 #include "session/returns.hpp"
 #include "session/silence.hpp"
 #include "session/silence_teller.hpp"
+#include "session/stack_report.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <time.h>
 
 namespace uprobectl {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::uint64_t clock_ns(clockid_t clock) {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string program) {
   return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
@@ -35,9 +30,9 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string pro
 }
 
 Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request, CodeReaders& readers,
-                                              const Reporter& reporter) {
-  if (request.program) return make_user_payload(request, reporter);
-  return make_builtin_payload(request, readers);
+                                              StackFiles& files, const Reporter& reporter) {
+  if (request.program) return make_user_payload(request, files, reporter);
+  return make_builtin_payload(request, readers, files, reporter);
 }
 
 MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
@@ -58,10 +53,10 @@ MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
 // The flow but for the life of a command, which is probed as the only one of request.pids.
 class AttachRun {
 public:
-  AttachRun(const AttachRequest& request, Payload& payload, CodeReaders& readers,
+  AttachRun(const AttachRequest& request, Payload& payload, CodeReaders& readers, StackFiles& files,
             HeldCommand* command, OutputBuffer& out, Sink& sink, const Reporter& reporter)
-      : request_(request), payload_(payload), readers_(readers), command_(command), out_(out),
-        sink_(sink), reporter_(reporter) {}
+      : request_(request), payload_(payload), readers_(readers), files_(files), command_(command),
+        out_(out), sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
     auto signals = SignalWatch::start();
@@ -88,13 +83,13 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
-    const std::vector<Question> questions = payload_.questions();
+    const std::vector<PayloadQuestion> questions = payload_.questions();
     auto found = resolve_questions(questions, request_, options, reporter_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
     plan_returns(request_, readers_, resolved_, reporter_);
     std::size_t asked = 0;
-    for (const Question& question : questions) asked += question.functions.size();
+    for (const PayloadQuestion& question : questions) asked += question.functions.size();
     return judge_failures(asked, request_, resolved_, sink_, reporter_);
   }
 
@@ -131,7 +126,10 @@ private:
     for (const std::string& caution : payload_.cautions()) reporter_.warning(caution);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-    if (auto started = payload_.start(); !started) return fail(std::move(started).error());
+    // Programs that run elsewhere do so for every process.
+    const bool others = !request_.names.empty() || request_.all_processes || payload_.others() > 0;
+    if (auto started = payload_.start(others ? std::vector<pid_t>() : request_.pids); !started)
+      return fail(std::move(started).error());
     start_ = Clock::now();
     sink_.attached(describe(*mechanism, placed->probes, payload_.name()));
     reporter_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
@@ -161,17 +159,23 @@ private:
     // should take the longer life of some for more calls.
     const bool stopped = payload_.stop().has_value();
     take_away(placed, reporter_);
+    std::uint64_t left = 0;
     if (!pump.finish()) {
-      reporter_.warning(fmt::format("the reader of the output has stalled: {} bytes and what the "
+      left = payload_.left();
+      reporter_.warning(fmt::format("the reader of the output has stalled: {} bytes{} and what the "
                                     "ring buffer still held are not written",
-                                    out_.pending()));
+                                    out_.pending(),
+                                    left > 0 ? ", " + counted(left, "event", "events") : ""));
       out_.abandon();
     }
     if (command_ != nullptr) outcome.command_status = command_->end();
     payload_.tell_sums(end, sink_);
     payload_.show_maps(sink_, reporter_);
     const auto hits = payload_.hits(resolved_.sites, points.size());
-    report(processes, hits, pump, {end - start_, stopped});
+    report(processes, hits, pump, {end - start_, stopped, left});
+    if (const StackTotals* const stacks = payload_.stacks())
+      report_stacks(*stacks, request_, reporter_);
+    write_stacks(end - start_, outcome);
     if (request_.expected_hits)
       outcome.too_few_hits =
           !check_expected_hits(*request_.expected_hits, points, hits, sink_, reporter_);
@@ -181,6 +185,7 @@ private:
   struct Stop {
     std::chrono::nanoseconds duration;
     bool cleanly = false;
+    std::uint64_t left = 0; // events that nobody could take any more
   };
   void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
               const Pump& pump, const Stop& stop) const {
@@ -194,17 +199,28 @@ private:
                 .left_out = payload_.explain_left_out(resolved_.points.size()),
                 .only_counted = !request_.program && !request_.inspection.send_events,
                 .pumped = pump.state(),
+                .left = stop.left,
                 .corrupt = payload_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
                 .follows_children = !processes.leaves_children_out(),
-                .debug_places = request_.target_options.debug_places},
+                .debug_places = request_.target_options.debug_places,
+                .stacks = payload_.stacks(),
+                .copies_stacks = request_.inspection.stack != StackWalk::frame_pointers},
                sink_, reporter_);
+  }
+
+  void write_stacks(std::chrono::nanoseconds duration, AttachOutcome& outcome) const {
+    auto written = files_.write(picture_subtitle(duration, payload_.stacks()));
+    if (written) return;
+    reporter_.error(written.error());
+    outcome.some_failed = true;
   }
 
   const AttachRequest& request_;
   Payload& payload_;
   CodeReaders& readers_;
+  StackFiles& files_;
   HeldCommand* command_;
   OutputBuffer& out_;
   Sink& sink_;
@@ -219,15 +235,18 @@ private:
 Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
                                  const Reporter& reporter) {
   CodeReaders readers(request.target_options.debug_places);
-  auto payload = make_payload(request, readers, reporter);
+  auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
+  if (!files) return fail(std::move(files).error());
+  auto payload = make_payload(request, readers, *files, reporter);
   if (!payload) return fail(std::move(payload).error());
   if (request.command.empty() || request.dry_run)
-    return AttachRun(request, **payload, readers, nullptr, out, sink, reporter).run();
+    return AttachRun(request, **payload, readers, *files, nullptr, out, sink, reporter).run();
   auto command = HeldCommand::start(request.command);
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.pids = {command->pid()};
-  auto outcome = AttachRun(probed, **payload, readers, &*command, out, sink, reporter).run();
+  auto outcome =
+      AttachRun(probed, **payload, readers, *files, &*command, out, sink, reporter).run();
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                                  command->pid()));

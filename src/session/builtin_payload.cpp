@@ -1,7 +1,9 @@
 #include "session/left_out.hpp"
 #include "session/own_pids.hpp"
 #include "session/payload.hpp"
+#include "session/read_ahead.hpp"
 #include "session/sums.hpp"
+#include "session/unwound_counts.hpp"
 
 #include <algorithm>
 
@@ -9,13 +11,17 @@ namespace uprobectl {
 
 namespace {
 
+// Of the buffer: a record with a stack is a hundred times as large as one without.
+constexpr std::uint32_t bytes_for_stacks = 32U << 20;
+
 class BuiltinPayload final : public Payload {
 public:
-  BuiltinPayload(const AttachRequest& request, CodeReaders& readers)
-      : request_(request), readers_(readers) {}
+  BuiltinPayload(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
+                 const Reporter& reporter)
+      : request_(request), readers_(readers), files_(files), reporter_(reporter) {}
 
   std::string name() const override { return "builtin"; }
-  std::vector<Question> questions() const override {
+  std::vector<PayloadQuestion> questions() const override {
     return {{.target = request_.target,
              .functions = request_.functions,
              .static_probes = request_.static_probes,
@@ -30,6 +36,8 @@ public:
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
     features_ = features;
+    if (request_.inspection.stack == StackWalk::frame_data)
+      return_instances_ = find_return_instances();
     return {};
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
@@ -45,6 +53,7 @@ public:
     Inspection inspection = request_.inspection;
     inspection.filters = filter_.filters;
     inspection.user = filter_.user;
+    inspection.return_instances = return_instances_.value_or(return_instance_layout{});
     auto plan = InspectionPlan::make(inspection, points, facts);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
@@ -56,7 +65,8 @@ public:
                                          .variants = plan_.variants(),
                                          .variant_of = plan_.variant_of(),
                                          .processes = filter_.processes,
-                                         .cgroup = filter_.cgroup});
+                                         .cgroup = filter_.cgroup,
+                                         .buffer_bytes = buffer_bytes()});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
     return {};
@@ -81,29 +91,39 @@ public:
     return cautions;
   }
 
-  Result<void> start() override {
-    if (request_.counts || request_.histograms) sums_.emplace(request_, *program_, points_);
+  Result<void> start(std::span<const pid_t> pids) override {
+    if (request_.inspection.stack != StackWalk::none) {
+      stacks_.emplace(request_, pids, files_, reporter_);
+      if (request_.counts) unwound_.emplace(request_, points_, reporter_);
+      auto reading = ReadAhead::start({.drain =
+                                           [this](const ReadAhead::Visit& visit) {
+                                             return program_->drain(
+                                                 [&](Bytes record) { return visit(0, record); });
+                                           },
+                                       .poll_fds = {program_->poll_fd()}});
+      if (!reading) return fail(std::move(reading).error());
+      read_ahead_ = std::move(*reading);
+    }
+    if (request_.counts || request_.histograms) sums_.emplace(request_, *program_, points_, files_);
     return program_->arm(true);
   }
-  Result<void> stop() override { return program_->arm(false); }
+  Result<void> stop() override {
+    auto stopped = program_->arm(false);
+    if (read_ahead_) read_ahead_->finish();
+    return stopped;
+  }
 
   void add_to(std::vector<pollfd>& polled) const override {
-    polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
+    const int fd = read_ahead_ ? read_ahead_->poll_fd() : program_->poll_fd();
+    polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (stacks_) stacks_->add_to(polled);
   }
   bool drain(const Visit& visit) override {
-    return program_->drain([&](Bytes record) {
-      if (const auto pid = process_with_new_stack(record)) {
-        if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
-        return true;
-      }
-      auto event = plan_.decode(record, points_);
-      if (!event) {
-        ++corrupt_;
-        return true;
-      }
-      event->ns_pid = own_pids_.of(event->pid, event->time_ns);
-      return visit(*event);
-    });
+    if (stacks_) stacks_->look();
+    if (read_ahead_)
+      return read_ahead_->take(
+          [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
+    return program_->drain([&](Bytes record) { return take(record, visit); });
   }
   std::uint64_t corrupt() const override { return corrupt_; }
   std::uint64_t lost() const override { return program_->lost(); }
@@ -124,10 +144,36 @@ public:
   }
   void tell_sums(Sums::Time now, Sink& sink) override {
     if (sums_) sums_->tell(now, sink);
+    if (unwound_) unwound_->tell(now, sink);
   }
+  std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
+  const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
+  bool take(Bytes record, const Visit& visit) {
+    if (const auto pid = process_with_new_stack(record)) {
+      if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
+      return true;
+    }
+    auto event = plan_.decode(record, points_);
+    if (!event) {
+      ++corrupt_;
+      return true;
+    }
+    event->ns_pid = own_pids_.of(event->pid, event->time_ns);
+    if (stacks_)
+      if (const auto captured = plan_.stack_of(record))
+        event->stack = stacks_->find(*event, *captured);
+    if (unwound_) unwound_->add(*event, event->stack != nullptr ? *event->stack : stacks::Stack());
+    return !request_.inspection.send_events || visit(*event);
+  }
+
+  std::uint32_t buffer_bytes() const {
+    return request_.inspection.stack == StackWalk::none ? BuiltinProgram::Settings().buffer_bytes
+                                                        : bytes_for_stacks;
+  }
+
   static bool asks_for(const Inspection& inspection, ArgumentType type) {
     return std::ranges::any_of(inspection.arguments, [&](const ArgumentList& list) {
       return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
@@ -149,6 +195,8 @@ private:
 
   const AttachRequest& request_;
   CodeReaders& readers_;
+  StackFiles& files_;
+  const Reporter& reporter_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   bool cookies_ = true; // else each point has a program of its own
@@ -157,14 +205,19 @@ private:
   std::optional<Sums> sums_; // where they are asked for
   std::span<const ProbePoint> points_;
   ProgramFilter filter_;
+  std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   OwnPids own_pids_;
   std::uint64_t corrupt_ = 0;
+  std::optional<HitStacks> stacks_;       // where they are asked for
+  std::optional<UnwoundCounts> unwound_;  // of them
+  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
 };
 
 } // namespace
 
-std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers) {
-  return std::make_unique<BuiltinPayload>(request, readers);
+std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers,
+                                              StackFiles& files, const Reporter& reporter) {
+  return std::make_unique<BuiltinPayload>(request, readers, files, reporter);
 }
 
 } // namespace uprobectl

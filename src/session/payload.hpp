@@ -3,6 +3,7 @@
 #pragma once
 
 #include "session/code_facts.hpp"
+#include "session/hit_stacks.hpp"
 #include "uprobectl/bpf/object.hpp"
 #include "uprobectl/session.hpp"
 
@@ -11,7 +12,7 @@
 namespace uprobectl {
 
 // FUNCTIONs of one TARGET, and which of the payload's programs is to run there.
-struct Question {
+struct PayloadQuestion {
   std::string target;
   std::vector<std::string> functions;
   bool static_probes = false; // which the functions then name
@@ -47,7 +48,7 @@ public:
   virtual ~Payload() = default;
 
   virtual std::string name() const = 0; // as `attached` tells it
-  virtual std::vector<Question> questions() const = 0;
+  virtual std::vector<PayloadQuestion> questions() const = 0;
   virtual std::size_t others() const = 0; // programs that run elsewhere than at probes
 
   // Before anything else of the kernel's: afterwards kind() is known.
@@ -64,14 +65,17 @@ public:
   // After load(): what a person should know of what the probes will show.
   virtual std::vector<std::string> cautions() const { return {}; }
 
-  virtual Result<void> start() = 0; // the last probe is in place
-  virtual Result<void> stop() = 0;  // before the first one is taken away
+  // The last probe is in place. `pids`: who can be hit, with their children; empty: anybody.
+  virtual Result<void> start(std::span<const pid_t> pids) = 0;
+  virtual Result<void> stop() = 0; // before the first one is taken away
 
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
   // What has been sent, in order, until visit returns false. True if some may be left.
   virtual bool drain(const Visit& visit) = 0;
   virtual std::uint64_t corrupt() const = 0; // records that could not be decoded
   virtual std::uint64_t lost() const = 0;    // records that found a buffer full
+  // Records that are out of the kernel's buffers and have not been drained.
+  virtual std::uint64_t left() { return 0; }
 
   // By point, exact; nothing where it is not known.
   virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
@@ -82,15 +86,18 @@ public:
   }
   // The counts and histograms that were asked for.
   virtual void tell_sums(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
+  // What became of the stacks that were asked for; null where there are none.
+  virtual const StackTotals* stacks() { return nullptr; }
   // The maps that were asked for, at the end.
   virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
 };
 
-// Borrows both.
-std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers);
+// Borrows all of it. `files`: where stacks go besides.
+std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers,
+                                              StackFiles& files, const Reporter& reporter);
 
 // Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
-Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request,
+Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request, StackFiles& files,
                                                    const Reporter& reporter);
 
 } // namespace uprobectl

@@ -129,6 +129,11 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                         .probes_hit = 0,
                         .probes_silent = 0,
                         .detached_cleanly = end.detached_cleanly};
+  if (end.stacks != nullptr) {
+    summary.stacks = end.stacks->all;
+    summary.stacks_truncated = end.stacks->truncated;
+    summary.stacks_failed = end.stacks->failed;
+  }
   SilentProbes silent;
   std::size_t probes = 0;
   std::size_t shown_nothing = 0;
@@ -165,8 +170,11 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     reporter.warning(
         fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
   if (summary.lost > 0)
-    reporter.warning(
-        fmt::format("{} lost: the ring buffer was full", counted(summary.lost, "event", "events")));
+    reporter.warning(fmt::format(
+        "{} lost: the ring buffer was full{}", counted(summary.lost, "event", "events"),
+        end.stacks != nullptr && end.copies_stacks ? ", a smaller --stack-size leaves room for more"
+                                                   : ""));
+  summary.lost += end.left;
   sink.summary(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
   reporter.status(fmt::format("{}, {} of {} probes hit{}", what_came(end, summary),

@@ -1,6 +1,7 @@
 // What is said at the start and at the end of a run.
 #pragma once
 
+#include "session/hit_stacks.hpp"
 #include "session/probe_groups.hpp"
 #include "session/pump.hpp"
 #include "uprobectl/process.hpp"
@@ -26,11 +27,14 @@ struct RunEnd {
   std::vector<std::string> left_out = {}; // by point, or empty: Payload::explain_left_out()
   bool only_counted = false;              // no events were asked for
   PumpState pumped;
+  std::uint64_t left = 0;    // events that were read and then could not be written
   std::uint64_t corrupt = 0; // records that could not be decoded
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   bool follows_children = false;                  // no descendant of the pids is left out
   std::span<const std::string> debug_places = {}; // --debug-dir
+  const StackTotals* stacks = nullptr;            // where they were asked for
+  bool copies_stacks = false;                     // to unwind them, as against addresses alone
 };
 
 // The `probe` records, one line for each probe that never fired, and the summary.

@@ -25,7 +25,7 @@ void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved);
 // Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
 // where none of the processes can run what is in it.
-Result<Resolved> resolve_questions(std::span<const Question> questions,
+Result<Resolved> resolve_questions(std::span<const PayloadQuestion> questions,
                                    const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter);
 

@@ -45,10 +45,20 @@ public:
 
   // Empty: by the kernel's return probe.
   Result<std::vector<FileOffset>> instructions_of(const ProbePoint& point) {
-    if (request_.return_at == ReturnAt::trampoline) return {};
     const auto reader = readers_.reader_of(point);
+    const bool is_java =
+        point.java != nullptr || (reader && (*reader)->language_of(point) == CodeLanguage::java);
+    if (request_.return_at == ReturnAt::trampoline) {
+      if (!is_java && !reader && may_be_java(point)) return fail(reader.error());
+      if (!is_java) return {};
+      return fail(Error{ErrorKind::unsupported,
+                        display_name(point) + ": ART reads the return addresses on the stack, and "
+                                              "would end the app over one that a probe replaced"}
+                      .hint("probe its return instructions: --return-at ret"));
+    }
     if (!reader) {
-      if (request_.return_at == ReturnAt::automatic) return {};
+      if (is_java) return fail(java_without_instructions(reader.error()));
+      if (request_.return_at == ReturnAt::automatic && !may_be_java(point)) return {};
       return fail(reader.error());
     }
     const CodeLanguage language = (*reader)->language_of(point);
@@ -63,9 +73,23 @@ public:
   }
 
 private:
+  static Error java_without_instructions(Error why) {
+    return std::move(why)
+        .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
+              "on the stack")
+        .hint("probe where the method begins, without --return");
+  }
+
+  // Of a file that cannot be read: by what ART calls its files.
+  static bool may_be_java(const ProbePoint& point) {
+    const std::string_view name = point.binary->path.file;
+    return name.ends_with(".odex") || name.ends_with(".oat");
+  }
+
   // Go programs crash sooner or later; those that throw only when they do so through the function.
   Result<std::vector<FileOffset>> without_instructions(const ProbePoint& point,
                                                        CodeLanguage language, Error why) {
+    if (language == CodeLanguage::java) return fail(java_without_instructions(std::move(why)));
     if (language == CodeLanguage::go)
       return fail(std::move(why)
                       .hint("a return probe of the kernel's would crash the Go program")

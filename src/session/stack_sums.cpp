@@ -39,7 +39,10 @@ std::vector<Sums::Way> Sums::new_ways() {
     way.count += count;
   }
   std::vector<Way> result;
-  for (auto& [key, way] : ways) result.push_back(std::move(way));
+  for (auto& [key, way] : ways) {
+    files_.add(way.frames, way.count);
+    result.push_back(std::move(way));
+  }
   return result;
 }
 

@@ -17,9 +17,10 @@ std::uint64_t nanoseconds(Sums::Time time) {
 } // namespace
 
 Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
-           std::span<const ProbePoint> points)
-    : request_(request), program_(program), points_(points), groups_(probe_groups(points)),
-      since_ns_(nanoseconds(Time::clock::now())), places_(request.target_options.debug_places) {}
+           std::span<const ProbePoint> points, StackFiles& files)
+    : request_(request), program_(program), files_(files), points_(points),
+      groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
+      places_(request.target_options.debug_places) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
@@ -96,7 +97,7 @@ void Sums::tell(Time now, Sink& sink) {
   const std::uint64_t now_ns = nanoseconds(now);
   if (request_.counts && request_.inspection.count_stacks) {
     tell_stacks(now_ns, sink);
-  } else if (request_.counts) {
+  } else if (request_.counts && request_.inspection.stack == StackWalk::none) {
     const std::vector<ProcessCount> counted = request_.inspection.count_by_process
                                                   ? program_.process_counts()
                                                   : std::vector<ProcessCount>();

@@ -2,6 +2,7 @@
 // the end of a run, or one after each interval of it.
 #pragma once
 
+#include "session/stack_files.hpp"
 #include "session/stack_places.hpp"
 #include "uprobectl/session.hpp"
 
@@ -16,7 +17,7 @@ public:
 
   // Borrows all of it. Counting begins now.
   Sums(const AttachRequest& request, const BuiltinProgram& program,
-       std::span<const ProbePoint> points);
+       std::span<const ProbePoint> points, StackFiles& files);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
   void see_process(pid_t pid) { maps_.look_at(pid); }
@@ -41,6 +42,7 @@ private:
 
   const AttachRequest& request_;
   const BuiltinProgram& program_;
+  StackFiles& files_; // of what the kernel has counted
   std::span<const ProbePoint> points_;
   std::vector<std::size_t> groups_; // probe_groups() of them
   std::uint64_t since_ns_;

@@ -1,4 +1,8 @@
+#include "session/hit_stacks.hpp"
+#include "session/lost_map.hpp"
 #include "session/printk.hpp"
+#include "session/read_ahead.hpp"
+#include "session/stream_stacks.hpp"
 #include "session/user_programs.hpp"
 #include "session/user_static_probes.hpp"
 
@@ -17,11 +21,13 @@ DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Ra
 
 class UserPayload final : public Payload {
 public:
-  UserPayload(UserPrograms programs, const AttachRequest& request, const Reporter& reporter)
-      : programs_(std::move(programs)), request_(*request.program), reporter_(reporter) {}
+  UserPayload(UserPrograms programs, const AttachRequest& request, StackFiles& files,
+              const Reporter& reporter)
+      : programs_(std::move(programs)), run_(request), request_(*request.program), files_(files),
+        reporter_(reporter) {}
 
   std::string name() const override { return programs_.path(); }
-  std::vector<Question> questions() const override { return programs_.questions(); }
+  std::vector<PayloadQuestion> questions() const override { return programs_.questions(); }
   std::size_t others() const override { return programs_.others(); }
   Result<void> prepare(const KernelFeatures& features) override {
     features_ = features;
@@ -46,13 +52,14 @@ public:
     return static_probes_.cookie(site.point).value_or(request_.cookie);
   }
 
-  Result<void> start() override {
+  Result<void> start(std::span<const pid_t> pids) override {
+    if (has_stacks_) stacks_.emplace(run_, pids, files_, reporter_);
     counting_ = RunCounting::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();
     if (!others) return fail(std::move(others).error());
     others_ = std::move(*others);
-    return {};
+    return read_ahead();
   }
   Result<void> stop() override {
     for (std::size_t i = 0; i < programs_.count(); ++i) {
@@ -61,38 +68,54 @@ public:
                                              : std::nullopt);
     }
     others_.clear();
+    if (read_ahead_) read_ahead_->finish();
     return {};
   }
 
   void add_to(std::vector<pollfd>& polled) const override {
-    for (const int fd : streams_->poll_fds())
-      polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (read_ahead_)
+      polled.push_back({.fd = read_ahead_->poll_fd(), .events = POLLIN, .revents = 0});
+    else
+      for (const int fd : streams_->poll_fds())
+        polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (stacks_) stacks_->add_to(polled);
     if (printk_) polled.push_back({.fd = printk_->fd(), .events = POLLIN, .revents = 0});
   }
   bool drain(const Visit& visit) override {
     if (printk_)
       for (const std::string& line : printk_->take_lines()) reporter_.status(line);
-    return streams_->drain(
-        [&](std::size_t map, Bytes record) { return visit(decoder_->decode(map, record)); });
+    if (stacks_) stacks_->look();
+    const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
+    return read_ahead_ ? read_ahead_->take(one) : streams_->drain(one);
   }
-  std::uint64_t corrupt() const override { return 0; } // what cannot be decoded is shown raw
+  // What cannot be decoded is shown raw, but for what the kernel has added.
+  std::uint64_t corrupt() const override {
+    return corrupt_ + (decoder_ ? decoder_->wrong_sized() : 0);
+  }
   std::uint64_t lost() const override { return streams_->lost() + told_lost() - told_lost_before_; }
 
   std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
                                                  std::size_t points) const override;
+  std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
+  const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   void show_maps(Sink& sink, const Reporter& reporter) const override;
 
 private:
   std::optional<std::uint64_t> runs(std::size_t program) const {
     return counting_.runs(programs_.program(program).fd);
   }
-  std::uint64_t told_lost() const;
+  bool take(std::size_t map, Bytes sent, const Visit& visit);
+  Result<void> read_ahead();
+  Result<void> open_streams();
+  std::uint64_t told_lost() const { return lost_ ? lost_in(*lost_) : 0; }
   Result<void> open_maps();
   Result<void> select_maps(std::vector<UserMap> known);
   void show_table(const UserMap& map, const Table& table, Sink& sink) const;
 
   UserPrograms programs_;
+  const AttachRequest& run_;
   const UserProgramRequest& request_;
+  StackFiles& files_;
   const Reporter& reporter_;
   KernelFeatures features_;
   std::vector<UserMap> spec_table_;    // that of usdt.bpf.h, if the program has one
@@ -107,6 +130,11 @@ private:
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
   std::vector<std::optional<std::uint64_t>> runs_;
   std::vector<ObjectLink> others_;
+  std::uint64_t corrupt_ = 0;
+  bool told_of_narrow_ = false;           // of 32-bit processes
+  bool has_stacks_ = false;               // records come with them
+  std::optional<HitStacks> stacks_;       // likewise, once it has started
+  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
 };
 
 // Those named, or all.
@@ -135,16 +163,6 @@ Result<void> UserPayload::select_maps(std::vector<UserMap> known) {
   return {};
 }
 
-// By convention map "lost" has the count in its first value: only the program itself knows what has
-// found a ring buffer full.
-std::optional<UserMap> find_lost(const std::vector<UserMap>& maps) {
-  const auto found = std::ranges::find(maps, "lost", &UserMap::name);
-  if (found == maps.end() || found->key_size != 4 || found->value_size != 8) return std::nullopt;
-  if (found->use != MapUse::table && found->use != MapUse::per_cpu) return std::nullopt;
-  auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
-  return copy ? std::optional(std::move(*copy)) : std::nullopt;
-}
-
 // A descriptor of its own for libbpf's table of static probes.
 std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
   std::vector<UserMap> found;
@@ -155,22 +173,52 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
   return found;
 }
 
-std::uint64_t UserPayload::told_lost() const {
-  if (!lost_) return 0;
-  const auto table = read_table(*lost_, 1);
-  std::uint64_t sum = 0;
-  if (!table || table->entries.empty()) return 0;
-  for (const auto& value : table->entries.front().values) {
-    std::uint64_t count = 0;
-    std::memcpy(&count, value.data(), sizeof(count));
-    sum += count;
+Result<void> UserPayload::open_streams() {
+  const auto stacks = stacks_of_streams(maps_, run_.inspection, reporter_);
+  if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
+  auto streams = RecordStreams::open(maps_, *stacks);
+  if (!streams) return fail(std::move(streams).error());
+  streams_ = std::move(*streams);
+  has_stacks_ = std::ranges::any_of(*stacks, &StreamStack::is_asked_for);
+  const bool size_is_given = run_.inspection.stack_bytes != usual_stack_bytes;
+  if (!has_stacks_ && (files_.wanted() || run_.kept_stacks || size_is_given))
+    return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
+        "a perf event array has them with --stack, or where its name ends in _with_stack"));
+  return {};
+}
+
+// Only stacks take so long that it is worth a thread.
+Result<void> UserPayload::read_ahead() {
+  if (!stacks_) return {};
+  const auto fds = streams_->poll_fds();
+  auto reading = ReadAhead::start(
+      {.drain = [this](const ReadAhead::Visit& visit) { return streams_->drain(visit); },
+       .poll_fds = std::vector<int>(fds.begin(), fds.end())});
+  if (!reading) return fail(std::move(reading).error());
+  read_ahead_ = std::move(*reading);
+  return {};
+}
+
+bool UserPayload::take(std::size_t map, Bytes sent, const Visit& visit) {
+  const auto record = streams_->record_of(map, sent);
+  if (!record) {
+    ++corrupt_;
+    return true;
   }
-  return sum;
+  Event event = decoder_->decode(map, record->record);
+  if (record->from) {
+    tell_sender(event, *record->from);
+    if (const auto captured = stack_of(*record->from))
+      event.stack = stacks_->find(event, *captured);
+    else if (is_narrow(*record->from) && !std::exchange(told_of_narrow_, true))
+      reporter_.warning("stacks of 32-bit processes are not unwound");
+  }
+  return visit(event);
 }
 
 Result<void> UserPayload::open_maps() {
   auto known = programs_.maps();
-  if (known) lost_ = find_lost(*known);
+  if (known) lost_ = find_lost_map(*known);
   if (known) spec_table_ = find_spec_table(*known);
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;
@@ -183,9 +231,7 @@ Result<void> UserPayload::open_maps() {
   auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.path()));
   decoder_ = std::move(*decoder);
-  auto streams = RecordStreams::open(maps_);
-  if (!streams) return fail(std::move(streams).error());
-  streams_ = std::move(*streams);
+  if (auto opened = open_streams(); !opened) return opened;
   told_lost_before_ = told_lost();
   if (!request_.printk) return {};
   auto printk = PrintkReader::open();
@@ -252,11 +298,11 @@ void UserPayload::show_maps(Sink& sink, const Reporter& reporter) const {
 
 } // namespace
 
-Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request,
+Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request, StackFiles& files,
                                                    const Reporter& reporter) {
   auto programs = UserPrograms::open(request);
   if (!programs) return fail(std::move(programs).error());
-  return std::make_unique<UserPayload>(std::move(*programs), request, reporter);
+  return std::make_unique<UserPayload>(std::move(*programs), request, files, reporter);
 }
 
 } // namespace uprobectl

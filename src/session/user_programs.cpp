@@ -85,11 +85,11 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
                           "PROVIDER:NAME"));
   if (request.static_probes)
     if (auto may = may_serve_static(program); !may) return may;
-  Question question{.target = request.target,
-                    .functions = request.functions,
-                    .static_probes = request.static_probes,
-                    .on_entry = request.inspection.on_entry,
-                    .on_return = request.inspection.on_return};
+  PayloadQuestion question{.target = request.target,
+                           .functions = request.functions,
+                           .static_probes = request.static_probes,
+                           .on_entry = request.inspection.on_entry,
+                           .on_return = request.inspection.on_return};
   if (request_->direction_by_section || is_session(program)) {
     question.on_entry = !program.on_return;
     question.on_return = program.on_return;
@@ -157,7 +157,8 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   if (!pinned) return fail(std::move(pinned).error());
   pinned_ = std::move(*pinned);
   kind_ = pinned_->program().kind;
-  if (kind_ == ProgramKind::session && std::ranges::any_of(questions_, &Question::static_probes))
+  if (kind_ == ProgramKind::session &&
+      std::ranges::any_of(questions_, &PayloadQuestion::static_probes))
     return fail(ErrorKind::unsupported,
                 path() + ": a session program runs at returns, too, and a static probe has none");
   return {};

@@ -12,7 +12,7 @@ public:
   static Result<UserPrograms> open(const AttachRequest& request);
 
   const std::string& path() const { return request_->path; }
-  const std::vector<Question>& questions() const { return questions_; }
+  const std::vector<PayloadQuestion>& questions() const { return questions_; }
 
   // A pinned program is opened, so that kind() is known.
   Result<void> prepare(const KernelFeatures& features);
@@ -20,7 +20,7 @@ public:
 
   // An object is loaded, once. The verifier's log is told in detail.
   Result<void> load(Mechanism mechanism, const Reporter& reporter);
-  LoadedProgram program(std::size_t index) const; // as Question::program numbers them
+  LoadedProgram program(std::size_t index) const; // as PayloadQuestion::program numbers them
   std::size_t count() const { return chosen_.size(); }
 
   // Programs that are not for uprobes, attached where their sections say.
@@ -45,7 +45,7 @@ private:
   std::optional<ProgramKind> kind_;
   std::vector<std::string> chosen_; // names, by number
   std::vector<std::string> others_; // names
-  std::vector<Question> questions_;
+  std::vector<PayloadQuestion> questions_;
   bool loaded_ = false;
 };
 

@@ -1,3 +1,4 @@
+#include "stacks/mapping_kind.hpp"
 #include "uprobectl/stacks/modules.hpp"
 
 #include <algorithm>
@@ -7,12 +8,7 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// "[heap]", "[anon:…]", "//anon", an empty name: memory of no file. The kernel's own code, [vdso],
-// is an ELF image that a source of files may have.
-bool is_of_no_file(const Mapping& mapping) {
-  const std::string_view path = mapping.path;
-  return path.empty() || path.starts_with("//") || (path.starts_with('[') && path != "[vdso]");
-}
+constexpr unsigned most_address_bits = 52; // of user space, arm64
 
 // 0 for a byte of the segment, 1 for the next one before or behind it.
 std::uint64_t distance_to(const elf::Segment& segment, ImageOffset offset) {
@@ -21,10 +17,10 @@ std::uint64_t distance_to(const elf::Segment& segment, ImageOffset offset) {
   return inside < segment.file_size ? 0 : inside - segment.file_size + 1;
 }
 
-// The ELF address of a byte of an image that is mapped executable: that of the executable segment
-// it belongs to, or of the nearest one. What a loader maps is rounded to pages, and parts of a
-// segment may have been made writable, so mappings and segments do not match one to one.
-VirtualAddress address_of(const elf::Image& image, ImageOffset offset) {
+// The executable segment that a byte of an image belongs to, or the nearest one. What a loader maps
+// is rounded to pages, and parts of a segment may have been made writable, so mappings and segments
+// do not match one to one.
+const elf::Segment* segment_for(const elf::Image& image, ImageOffset offset) {
   const elf::Segment* best = nullptr;
   std::uint64_t least = 0; // bytes between the offset and the best one
   for (const elf::Segment& segment : image.segments()) {
@@ -34,8 +30,7 @@ VirtualAddress address_of(const elf::Image& image, ImageOffset offset) {
     best = &segment;
     least = distance;
   }
-  if (best == nullptr) return {offset.value};
-  return {best->address.value + (offset.value - best->offset.value)};
+  return best;
 }
 
 // An archive may be mapped in one piece with several images in it. What cannot be read has no end.
@@ -58,48 +53,71 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
     : mappings_(std::move(mappings)), cache_(cache), files_(files) {
   std::ranges::sort(mappings_, {}, &Mapping::start);
   modules_.resize(mappings_.size());
+  stretches_.resize(mappings_.size());
+  for (Mapping& mapping : mappings_) {
+    if (mapping.executable && is_of_no_file(mapping)) mapping.path = name_of_memory(mapping);
+    if (mapping.executable && mapping.path == "[uprobes]") {
+      trampolines_begin_ = mapping.start;
+      trampolines_end_ = mapping.end;
+    }
+    if (mapping.end > 0 && mapping.end - 1 < std::uint64_t{1} << most_address_bits)
+      highest_ = std::max(highest_, mapping.end - 1);
+  }
 }
 
-std::optional<Place> AddressSpace::find(std::uint64_t pc) {
-  const auto has = [&](std::size_t number) {
-    return pc >= mappings_[number].start && pc < mappings_[number].end;
-  };
-  std::size_t number = last_;
-  if (number >= mappings_.size() || !has(number)) {
-    const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
-    if (after == mappings_.begin()) return std::nullopt;
-    number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
-    if (!has(number)) return std::nullopt;
-    last_ = number;
-  }
+const AddressSpace::Stretch* AddressSpace::search(std::uint64_t pc) {
+  const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
+  if (after == mappings_.begin()) return nullptr;
+  const auto number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
+  if (pc >= mappings_[number].end || !mappings_[number].executable) return nullptr;
+  Stretch& known = stretches_[number];
+  if (pc < known.begin || pc >= known.end) known = stretch_at(number, pc);
+  last_ = number;
+  return &known;
+}
+
+AddressSpace::Stretch AddressSpace::stretch_at(std::size_t number, std::uint64_t pc) {
   const Mapping& mapping = mappings_[number];
-  if (!mapping.executable) return std::nullopt;
-  Place place;
-  place.mapping = mapping.path;
-  if (is_of_no_file(mapping)) return place;
+  const std::string_view name = cache_.keep(mapping.path);
+  Stretch whole{.begin = mapping.start, .end = mapping.end, .mapping = name};
+  // Of no image the address is 0, whatever the pc.
+  Stretch here{.begin = pc, .end = pc + 1, .to_address = -pc, .to_offset = -pc, .mapping = name};
+  if (is_of_no_file(mapping)) return here;
   const FileOffset offset{pc - mapping.start + mapping.offset.value};
   Module*& module = modules_[number];
   if (module == nullptr || !is_of(*module, offset))
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
-  place.module = module;
-  place.offset = {offset.value - module->begin().value};
-  place.address = module->image() != nullptr ? address_of(*module->image(), place.offset)
-                                             : likely_address(pc, mapping, place.offset);
-  return place;
+  // What was compiled at run time: its memory has a name, but there is no ELF image in it.
+  if (module->image() == nullptr && is_like_memory(mapping)) return here;
+  const ImageOffset in_image{offset.value - module->begin().value};
+  here.module = whole.module = module;
+  here.to_offset = whole.to_offset = in_image.value - pc;
+  if (module->image() == nullptr) {
+    here.to_address = likely_address(pc, mapping, in_image).value - pc;
+    return here;
+  }
+  const elf::Segment* const segment = segment_for(*module->image(), in_image);
+  here.to_address = whole.to_address =
+      (segment != nullptr ? segment->address.value - segment->offset.value : 0) + in_image.value -
+      pc;
+  if (segment == nullptr || distance_to(*segment, in_image) != 0) return here;
+  // As far as the segment goes.
+  const std::uint64_t before = in_image.value - segment->offset.value;
+  const std::uint64_t behind = segment->file_size - before;
+  if (pc - mapping.start > before) whole.begin = pc - before;
+  if (mapping.end - pc > behind) whole.end = pc + behind;
+  return whole;
 }
 
 std::uint64_t AddressSpace::code_mask(Isa isa) const {
   if (isa != Isa::arm64) return ~std::uint64_t{0};
   // Stacks and libraries lie just below the end of user space, so the highest address has as many
   // bits as there are (Linux Documentation/arch/arm64/memory.rst); signatures begin above.
-  constexpr unsigned sizes[] = {39, 42, 47, 48, 52};
-  unsigned bits = 0;
-  for (const Mapping& mapping : mappings_)
-    if (mapping.end > 0 && mapping.end - 1 < std::uint64_t{1} << 52)
-      bits = std::max(bits, static_cast<unsigned>(std::bit_width(mapping.end - 1)));
+  constexpr unsigned sizes[] = {39, 42, 47, 48};
+  const auto bits = static_cast<unsigned>(std::bit_width(highest_));
   for (const unsigned size : sizes)
     if (bits <= size) return (std::uint64_t{1} << size) - 1;
-  return (std::uint64_t{1} << 52) - 1;
+  return (std::uint64_t{1} << most_address_bits) - 1;
 }
 
 } // namespace uprobectl::stacks

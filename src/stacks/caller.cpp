@@ -101,6 +101,16 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
   for (std::size_t i = 0; i < step.told.size(); ++i) {
     const Step::Told& told = step.told[i];
     if (told.rule.kind == Rule::Kind::undefined || told.rule.kind == Rule::Kind::same) continue;
+    if (told.rule.kind == Rule::Kind::saved) { // nearly all
+      const std::uint64_t there = *cfa + static_cast<std::uint64_t>(std::int64_t{told.rule.value});
+      const auto word = memory.number(there);
+      if (!word && told.number == step.return_register)
+        return NoCaller{End::stack_too_short, there};
+      if (!word) continue;
+      values[i] = *word;
+      known |= std::uint64_t{1} << i;
+      continue;
+    }
     const auto value = reader.value(told.rule, *cfa);
     if (!value && told.number == step.return_register) return value.error();
     if (!value) continue;

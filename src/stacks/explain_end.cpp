@@ -9,8 +9,7 @@ namespace {
 std::string place_text(const Frame& frame) {
   if (!frame.place) return fmt::format("{:#x}", frame.pc);
   if (frame.place->module == nullptr)
-    return fmt::format("{:#x} in {}", frame.pc,
-                       frame.place->mapping.empty() ? "memory of no file" : frame.place->mapping);
+    return fmt::format("{:#x} in {}", frame.pc, frame.place->mapping);
   return fmt::format("{:#x} in {}", frame.place->address.value,
                      file_name_of(frame.place->module->path()));
 }
@@ -30,12 +29,42 @@ std::string without_data(const Frame& frame) {
 
 } // namespace
 
+std::string_view to_string(End end) {
+  switch (end) {
+  case End::outermost:
+    return "outermost";
+  case End::not_told:
+    return "not_told";
+  case End::no_mapping:
+    return "no_mapping";
+  case End::no_unwind_data:
+    return "no_unwind_data";
+  case End::stack_too_short:
+    return "stack_too_short";
+  case End::corrupt:
+    return "corrupt";
+  case End::no_return_address:
+    return "no_return_address";
+  case End::unknown_register:
+    return "unknown_register";
+  case End::return_probe:
+    return "return_probe";
+  case End::loop:
+    return "loop";
+  case End::too_many:
+    return "too_many";
+  }
+  return {};
+}
+
 std::string explain_end(const Stack& stack) {
   const Frame nowhere;
   const Frame& last = stack.frames.empty() ? nowhere : stack.frames.back();
   switch (stack.end) {
   case End::outermost:
     return "the stack ends here";
+  case End::not_told:
+    return "the kernel's walk along frame pointers ended here";
   case End::no_mapping:
     return fmt::format("{:#x} is in no executable mapping", stack.address);
   case End::no_unwind_data:

@@ -14,14 +14,13 @@ public:
   std::optional<std::uint64_t> number(std::uint64_t address, unsigned size = 8) const {
     address &= mask_;
     for (const MemoryPiece& piece : pieces_) {
-      if (address < piece.address) continue;
-      const auto bytes = slice(piece.bytes, address - piece.address, size);
-      if (!bytes) continue;
+      const std::uint64_t offset = address - piece.address; // huge for one that lies before it
+      if (offset > piece.bytes.size() || size > piece.bytes.size() - offset) continue;
       std::uint64_t value = 0;  // every supported host is little-endian
       if (size == sizeof value) // mostly, and then it is one instruction
-        std::memcpy(&value, bytes->data(), sizeof value);
+        std::memcpy(&value, piece.bytes.data() + offset, sizeof value);
       else
-        std::memcpy(&value, bytes->data(), size);
+        std::memcpy(&value, piece.bytes.data() + offset, size);
       return value;
     }
     return std::nullopt;

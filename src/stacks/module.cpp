@@ -1,14 +1,13 @@
 #include "stacks/unwind_data.hpp"
+#include "uprobectl/path.hpp"
 #include "uprobectl/stacks/modules.hpp"
 
+#include <fmt/format.h>
 #include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl::stacks {
 
 namespace {
-
-// Stacks come from the same places again and again.
-constexpr std::size_t most_names = 16384;
 
 std::optional<Isa> isa_of(const elf::Machine& machine) {
   if (machine == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little}) return Isa::x86_64;
@@ -18,6 +17,17 @@ std::optional<Isa> isa_of(const elf::Machine& machine) {
 
 } // namespace
 
+void append_place(std::string& text, std::string_view path, std::optional<std::string_view> entry,
+                  FileOffset begin, VirtualAddress address) {
+  text += '(';
+  text += file_name_of(path);
+  if (entry)
+    text.append("!/").append(*entry);
+  else if (begin.value != 0)
+    text += fmt::format("@{:#x}", begin.value);
+  text += fmt::format("+{:#x})", address.value);
+}
+
 Module::Module(std::string path, std::optional<std::string> entry)
     : path_(std::move(path)), entry_(std::move(entry)) {}
 Module::~Module() = default;
@@ -25,7 +35,7 @@ Module::~Module() = default;
 Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::string path,
                                              FileOffset begin, std::uint64_t size,
                                              std::optional<std::string> entry,
-                                             const elf::DebugSearch& where) {
+                                             const NameSources& names) {
   const auto bytes = slice(object.bytes, begin.value, size);
   if (!bytes) return fail(ErrorKind::corrupt, "the image lies outside of the file");
   // By its path an image can find a debug file that names it; inside of another file it has one
@@ -39,11 +49,19 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   std::unique_ptr<Module> module(new Module(std::move(path), std::move(entry)));
   module->begin_ = begin;
   module->owner_ = object.owner;
-  module->where_ = where;
+  module->sources_ = names;
   module->build_id_ = image->build_id();
   module->isa_ = isa_of(image->machine());
   module->image_ = std::move(*image);
   return module;
+}
+
+bool Module::begins_program_at(VirtualAddress address) const {
+  if (!image_ || !isa_) return false;
+  constexpr std::uint64_t entry_at = 24; // e_entry of ELF64
+  constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
+  const auto entry = read_at<std::uint64_t>(image_->bytes(), entry_at);
+  return entry && *entry != 0 && address.value >= *entry && address.value - *entry < longest;
 }
 
 std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {
@@ -52,26 +70,54 @@ std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {
   return module;
 }
 
-std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
-  const auto known = names_.find(address.value);
-  if (known != names_.end()) return known->second;
-  auto name = std::make_shared<PlaceName>();
-  if (image_ && !symbols_) {
-    const auto full = image_->full_symbols();
-    if (!full || full->size() == 0) {
-      image_->add_embedded_symbols();
-      image_->add_debug_file(where_);
-    }
-    symbols_ = std::make_unique<SymbolFinder>(*image_);
+void Module::find_names() {
+  if (symbols_ || !image_) return;
+  // Java methods first: of those of an OAT file the symbols name some at most.
+  if (art::OatFile::is_oat(*image_))
+    if (auto methods = art::OatFile::read(*image_, sources_.dex)) methods_ = std::move(*methods);
+  const auto full = image_->full_symbols();
+  if (!full || full->size() == 0) {
+    image_->add_embedded_symbols();
+    image_->add_debug_file(sources_.debug);
   }
-  if (const auto found = symbols_ ? symbols_->at(address) : std::nullopt) {
-    name->symbol = std::string(found->symbol.name);
-    name->symbol_offset = found->offset;
-    name->demangled = demangle(found->symbol.name);
-  }
-  if (names_.size() >= most_names) names_.clear();
-  names_.emplace(address.value, name);
+  symbols_ = std::make_unique<SymbolFinder>(*image_);
+}
+
+// Code that several methods share is none's more than the others'.
+std::optional<PlaceName> Module::method_name(VirtualAddress address) const {
+  if (!methods_) return std::nullopt;
+  const auto found = methods_->methods_at(address);
+  if (found.empty()) return std::nullopt;
+  PlaceName name;
+  name.symbol = art::to_string(methods_->signature(found.front()));
+  if (const std::size_t others = found.size() - 1; others > 0)
+    *name.symbol += fmt::format(" (or {} other{})", others, others == 1 ? "" : "s");
+  name.symbol_offset = address.value - found.front().code.value;
   return name;
+}
+
+PlaceName Module::find_name(VirtualAddress address) {
+  find_names();
+  if (auto method = method_name(address)) return std::move(*method);
+  PlaceName name;
+  const auto found = symbols_ ? symbols_->at(address) : std::nullopt;
+  // All code of an OAT file lies behind the symbol "oatexec" (AOSP dex2oat/linker/elf_writer.cc).
+  if (!found || found->symbol.name == "oatexec") return name;
+  name.symbol = std::string(found->symbol.name);
+  name.symbol_offset = found->offset;
+  name.demangled = demangle(found->symbol.name);
+  return name;
+}
+
+std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
+  if (const auto* const known = names_.find(address.value)) return *known;
+  PlaceName name = find_name(address);
+  name.shown = name.demangled ? *name.demangled : name.symbol.value_or("");
+  if (name.symbol_offset != 0) name.shown += fmt::format("+{:#x}", name.symbol_offset);
+  if (!name.shown.empty()) name.shown += ' ';
+  append_place(name.shown, path_, entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt,
+               begin_, address);
+  return names_.put(address.value, std::make_shared<const PlaceName>(std::move(name)));
 }
 
 UnwindData* Module::unwind_data(Isa isa) {

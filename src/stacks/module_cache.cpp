@@ -1,3 +1,5 @@
+#include "stacks/live_files.hpp"
+#include "stacks/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/stacks/modules.hpp"
 
@@ -56,23 +58,64 @@ Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const
   return fail(ErrorKind::not_elf, "no ELF file is mapped there");
 }
 
+namespace {
+
+// So many files are opened before a frame lies in them: each takes a descriptor.
+constexpr std::size_t most_expected = 256;
+
+// Of memory that has the name of a file only an image is held; code that is compiled at run time
+// would outlive its process.
+Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
+  auto object = files.open(mapping);
+  if (object && is_like_memory(mapping) && !begins_elf(object->bytes, 0) &&
+      !begins_elf(object->bytes, mapping.offset.value))
+    return fail(ErrorKind::not_elf, "no ELF file is mapped there");
+  return object;
+}
+
+} // namespace
+
+// What could not be opened is tried again: another process may still live.
+Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& mapping,
+                                             FileSource& files) {
+  auto object = objects_.find(key);
+  if (object == objects_.end())
+    return objects_.emplace(key, open_for_code(mapping, files)).first->second;
+  if (!object->second) object->second = open_for_code(mapping, files);
+  return object->second;
+}
+
+void ModuleCache::expect(const Mapping& mapping, FileSource& files) {
+  if (is_of_no_file(mapping) || objects_.size() >= most_expected) return;
+  FileKey key{mapping.identity, mapping.path};
+  if (objects_.contains(key) || reachable_.contains(key)) return;
+  if (is_reachable_by_path(mapping))
+    reachable_.insert(std::move(key));
+  else
+    object_at(key, mapping, files);
+}
+
+const MappedObject* ModuleCache::opened(const Mapping& mapping) const {
+  const auto object = objects_.find({mapping.identity, mapping.path});
+  return object != objects_.end() && object->second ? &*object->second : nullptr;
+}
+
 Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
                                std::span<const Mapping> earlier, FileSource& files) {
   const FileKey key{mapping.identity, mapping.path};
-  auto object = objects_.find(key);
-  if (object == objects_.end()) object = objects_.emplace(key, files.open(mapping)).first;
+  const Result<MappedObject>& object = object_at(key, mapping, files);
   // No image begins there: such files have one module, which tells why it is none.
   constexpr std::uint64_t no_image = ~std::uint64_t{0};
   Result<Part> part = fail(Error{ErrorKind::io, {}});
-  if (object->second)
-    part = part_at(*object->second, mapping, offset, earlier);
+  if (object)
+    part = part_at(*object, mapping, offset, earlier);
   else
-    part = fail(object->second.error());
+    part = fail(object.error());
   auto& module = modules_[{key, part ? part->begin.value : no_image}];
   if (module) return module.get();
-  auto opened = part ? Module::open(*object->second, mapping.path, part->begin, part->size,
-                                    part->entry, where_)
-                     : Result<std::unique_ptr<Module>>(fail(part.error()));
+  auto opened =
+      part ? Module::open(*object, mapping.path, part->begin, part->size, part->entry, names_)
+           : Result<std::unique_ptr<Module>>(fail(part.error()));
   module =
       opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
   return module.get();

@@ -35,4 +35,12 @@ std::optional<std::uint8_t> register_number(Isa isa, std::string_view name) {
   return std::nullopt;
 }
 
+std::string register_name(Isa isa, std::uint8_t number) {
+  if (isa == Isa::x86_64)
+    return std::string(number < x86_64_names.size() ? x86_64_names[number] : "");
+  if (number == roles_of(isa).stack_pointer) return "sp";
+  if (number == roles_of(isa).pc) return "pc";
+  return number < roles_of(isa).stack_pointer ? "x" + std::to_string(number) : "";
+}
+
 } // namespace uprobectl::stacks

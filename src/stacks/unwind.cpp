@@ -40,26 +40,34 @@ private:
   // Of a caller the place is that of the call, and of a thread that was interrupted in a system
   // call the instruction for that. What a handler returns to may stand at the very begin of its
   // mapping.
-  std::optional<Place> place_of(std::uint64_t pc) {
+  bool find_place(std::uint64_t pc, std::optional<Place>& place) {
     moved_back_ = interrupted_ ? 0 : back_to_call(isa());
-    if (interrupted_ && !stack_.frames.empty()) {
-      auto place = space_.find(pc);
-      if (!place || !place->module || !place->module->unwind_data(isa()) ||
-          !place->module->unwind_data(isa())->is_behind_system_call(place->address))
-        return place;
+    if (interrupted_ && stack_.frames.size() > 1) {
+      if (!space_.find(pc, place)) return false;
+      UnwindData* const data = place->module ? place->module->unwind_data(isa()) : nullptr;
+      if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
       moved_back_ = back_to_call(isa());
     }
-    if (auto place = space_.find(pc - moved_back_)) return place;
+    if (space_.find(pc - moved_back_, place)) return true;
     moved_back_ = 0;
-    return space_.find(pc);
+    return space_.find(pc, place);
   }
 
-  // What uretprobes put in place of a return address is the first byte of a mapping of the kernel's
-  // (Linux kernel/events/uprobes.c, uprobe_get_trampoline_vaddr), so that a look inside of the call
-  // would be one at what lies below it.
-  bool is_return_trampoline(std::uint64_t pc) {
-    const auto place = space_.find(pc);
-    return place && place->module == nullptr && place->mapping == "[uprobes]";
+  // The stack pointer of the function's caller tells which of the known ones it is. Functions that
+  // were left by tail calls, each with its probe, share one, and may know no more than the
+  // trampoline.
+  bool put_back_return_address() {
+    const auto top = registers_.stack_pointer();
+    if (!top) return false;
+    // x86-64 has pushed the return address when the function is entered.
+    const std::uint64_t at_entry = isa() == Isa::x86_64 ? *top - 8 : *top;
+    const auto known = std::ranges::find_if(limits_.known_returns, [&](const KnownReturn& each) {
+      return each.stack_pointer == at_entry &&
+             !space_.is_return_trampoline(each.address & code_mask_);
+    });
+    if (known == limits_.known_returns.end()) return false;
+    registers_.set(roles_of(isa()).pc, known->address);
+    return true;
   }
 
   // What handlers return to was never called.
@@ -73,16 +81,19 @@ private:
   bool enter_frame() {
     const bool first = stack_.frames.empty();
     if (first && !registers_.pc()) return finish(End::no_mapping);
-    if (!first && is_return_trampoline(pc())) return finish(End::return_probe);
+    if (!first && space_.is_return_trampoline(pc()) && !put_back_return_address())
+      return finish(End::return_probe);
     // Where a thread was, it was, if only by a call through a null pointer.
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
-    const auto place = place_of(pc());
-    if (called && !place) return finish(End::no_mapping, pc());
     if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
-    const bool mapped = place.has_value();
-    stack_.frames.push_back({pc(), found_by_, place});
-    return mapped || finish(End::no_mapping, pc());
+    // Where it will stay: this is done some million times a second.
+    Frame& frame = stack_.frames.emplace_back();
+    frame.pc = pc();
+    frame.found_by = found_by_;
+    if (find_place(frame.pc, frame.place)) return true;
+    if (called) stack_.frames.pop_back();
+    return finish(End::no_mapping, pc());
   }
 
   bool go_to_caller() {
@@ -110,6 +121,11 @@ private:
   // Code that nothing is known of.
   bool without_data(const Place& place, NoCaller& why) {
     NoCaller ignored;
+    if (!interrupted_ && place.module != nullptr &&
+        place.module->begins_program_at(place.address)) {
+      done_ = true;
+      return finish(End::outermost);
+    }
     if (interrupted_ && is_function_entry(place)) {
       if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::link_register, ignored);
       return take(by_pushed_address(), FoundBy::function_entry, why);
@@ -169,7 +185,7 @@ private:
   bool plausible(const Caller& caller) {
     if (!caller) return false;
     const std::uint64_t pc = caller->pc().value_or(0) & code_mask_;
-    return is_return_trampoline(pc) || space_.find(pc - 1).has_value();
+    return space_.is_return_trampoline(pc) || space_.find(pc - 1).has_value();
   }
 
   bool take_row(const Step& step, NoCaller& why) {

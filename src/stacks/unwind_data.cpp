@@ -7,9 +7,6 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// A power of two. Some 600 KB where all are filled; what calls from more places is read again.
-constexpr std::size_t most_kept_steps = 4096;
-
 // The segment's bytes as a section that begins where the segment does, and where the frames lie in
 // it. Entries refer to each other by distance, so the section need not be exact.
 std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
@@ -146,11 +143,11 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 }
 
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
-  if (steps_.empty()) steps_.resize(most_kept_steps);
-  Remembered& here = steps_[(address.value ^ address.value >> 12) % most_kept_steps];
-  if (!here.step || here.pc != pc.value || here.address != address.value)
-    here = {pc.value, address.value, std::make_unique<const Step>(find(pc, address))};
-  return *here.step;
+  Remembered* here = steps_.find(address.value);
+  if (here == nullptr) here = &steps_.put(address.value, {});
+  if (!here->step || here->pc != pc.value)
+    *here = {pc.value, std::make_unique<const Step>(find(pc, address))};
+  return *here->step;
 }
 
 } // namespace uprobectl::stacks

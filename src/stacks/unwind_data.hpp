@@ -4,6 +4,7 @@
 #include "stacks/frame_finder.hpp"
 #include "stacks/row.hpp"
 #include "uprobectl/elf.hpp"
+#include "uprobectl/stacks/address_table.hpp"
 
 namespace uprobectl::stacks {
 
@@ -61,11 +62,9 @@ private:
   int looked_for_ = 0;          // sources that were looked for so far
   struct Remembered {
     std::uint64_t pc = 0;
-    std::uint64_t address = 0;
-    std::unique_ptr<const Step> step; // null: nothing yet
+    std::unique_ptr<const Step> step;
   };
-  std::vector<Remembered>
-      steps_; // each at its place of most_kept_steps, the last one of that place
+  AddressTable<Remembered> steps_;
 };
 
 } // namespace uprobectl::stacks

@@ -3,6 +3,9 @@
 #
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
+# SCOPE=kernel leaves out what does not depend on the kernel, and SCOPE=rest is just that;
+# SCOPE=processor leaves out what does not depend on what calls and returns are on this machine, either.
+#
 # Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
 
 folder=$(cd "$(dirname "$0")" && pwd)
@@ -30,13 +33,20 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/latency_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/stack_scenarios.sh
+. "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
 . "$folder/usdt_scenarios.sh"
+# shellcheck source=tests/guest/java_scenarios.sh
+. "$folder/java_scenarios.sh"
+# shellcheck source=tests/guest/task_scenarios.sh
+. "$folder/task_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
 # shellcheck source=tests/guest/cookbook_scenarios.sh
 . "$folder/cookbook_scenarios.sh"
 
+scope=${SCOPE:-all}
 case $(uname -m) in
   x86_64) library=lib/x86_64 ;;
   aarch64) library=lib/arm64-v8a ;;
@@ -69,28 +79,34 @@ if [ -n "${CPU_FEATURES:-}" ]; then
   scenario "the processor has $CPU_FEATURES" has_features
   case " $CPU_FEATURES " in *' bti '*) scenario 'a library with landing pads is guarded' is_guarded ;; esac
 fi
-for mechanism in perf multi; do
-  hit_scenarios "$mechanism"
-  more_hit_scenarios "$mechanism"
-done
-for mechanism in perf-ioctl tracefs; do
-  hit_scenarios "$mechanism"
-done
-mechanism_scenarios
-latency_scenarios
-# What follows is the same on every processor of an architecture.
-if [ -z "${CPU_FEATURES:-}" ]; then
+if [ "$scope" != rest ]; then
+  for mechanism in perf multi; do
+    hit_scenarios "$mechanism"
+    more_hit_scenarios "$mechanism"
+  done
+  latency_scenarios
+  stack_scenarios
+fi
+if [ "$scope" = all ] || [ "$scope" = kernel ]; then
+  for mechanism in perf-ioctl tracefs; do
+    hit_scenarios "$mechanism"
+  done
+  mechanism_scenarios
+  process_scenarios
+  matrix_scenarios
+fi
+if [ "$scope" = all ] || [ "$scope" = rest ]; then
   end_scenarios
   refusal_scenarios
   load_scenarios
   program_scenarios
-  process_scenarios
-  matrix_scenarios
   inspection_scenarios
   sum_scenarios
   usdt_scenarios
+  java_scenarios
+  task_scenarios
   docs_scenarios
-  # One kernel of each architecture is enough, and the machine itself.
+  # Of several kernels one is enough.
   if kernel_has_multi; then cookbook_scenarios; fi
 fi
 finish_suite

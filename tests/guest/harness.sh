@@ -118,6 +118,8 @@ seconds_up() {
 start_program() {
   output=$1
   shift
+  # What an earlier one printed there is none of this one's, which may take a while to begin.
+  rm -f "$output"
   "$@" </dev/null >"$output" 2>&1 &
   started_pid=$!
   echo "$started_pid" >>"$scratch/pids"

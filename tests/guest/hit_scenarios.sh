@@ -25,6 +25,10 @@ needs() { # MECHANISM
   [ "$1" != multi ] || kernel_has_multi || skip "Linux $(uname -r) has no uprobe_multi links"
 }
 
+needs_types() {
+  [ -r /sys/kernel/btf/vmlinux ] || skip 'this kernel does not describe its types'
+}
+
 # The records at the end of a run whose only function had that many hits, none lost.
 expect_closing_records() { # HITS
   expect_equal 'probe records' 1 "$(count_records probe)"

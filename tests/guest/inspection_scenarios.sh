@@ -243,17 +243,17 @@ with_times() {
   done
 }
 
-# /proc/uptime has CLOCK_BOOTTIME (proc_uptime(5)), events CLOCK_MONOTONIC: `attached` has both. Half of
-# the events are enough, because an emulated machine now and then stands still.
-comes_in_time() {
-  start_workload target --calls 10 --delay-us 250000
+# /proc/uptime has CLOCK_BOOTTIME (proc_uptime(5)), events CLOCK_MONOTONIC: `attached` has both.
+count_late() { # ATTEMPT
+  rm -f err times
+  start_workload "target$1" --calls 10 --delay-us 250000
   (
     (become_attach -j -d 120 -p "$started_pid" "$FIXTURES/workload" work_six --args first:s64) 2>err |
       with_times >times
   ) &
   wait_until 60 file_says err '^probing ' || fail "attach does not start: $(cat err)"
   cat attach.pid >>"$scratch/pids"
-  let_it_call target "$started_pid"
+  let_it_call "target$1" "$started_pid"
   kill -TERM "$(cat attach.pid)"
   wait_until 60 file_says times '"summary"' || fail 'attach does not end'
   between=$(($(field boottime <times) - $(field monotonic <times)))
@@ -263,5 +263,13 @@ comes_in_time() {
   while read -r seen happened; do
     [ $((seen - (happened + between) / 10000000)) -le 10 ] || late=$((late + 1))
   done <pairs
-  [ "$late" -le 5 ] || fail "$late of 10 events came later than 100 ms: $(tr '\n' ';' <pairs)"
+}
+
+# An emulated machine now and then stands still: half of the events are enough, and one attempt of three.
+comes_in_time() {
+  for attempt in 1 2 3; do
+    count_late "$attempt"
+    [ "$late" -gt 5 ] || return 0
+  done
+  fail "$late of 10 events came later than 100 ms: $(tr '\n' ';' <pairs)"
 }

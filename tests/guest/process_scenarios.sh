@@ -36,16 +36,12 @@ run_as() { # NAME CALLS
   "./$1" --calls "$2" >"$1.said" </dev/null || fail "$1 fails"
 }
 
-needs_process_set() {
-  [ -r /sys/kernel/btf/vmlinux ] || skip 'this kernel does not describe its types'
-}
-
 events_of_comm() { # COMM
   count_records event "comm=$1"
 }
 
 probes_by_name() {
-  needs_process_set
+  needs_types
   copy_workload seen unseen
   start_attach -j -d 120 -p seen ./seen work_six
   run_as unseen 7
@@ -64,7 +60,7 @@ probes_by_name() {
 }
 
 probes_two_names() {
-  needs_process_set
+  needs_types
   copy_workload one two three
   start_attach -j -d 120 -p one,two ./one work_six
   for name in one two three; do run_as $name 4; done
@@ -77,7 +73,7 @@ probes_two_names() {
 # Busybox has no exec -a: a symbolic link's name is argv[0], and comm, too; the comm of a program
 # longer than 15 bytes is cut, so that only its argv[0] is the name.
 probes_by_argument() {
-  needs_process_set
+  needs_types
   copy_workload a-name-longer-than-comm a-name-longer-other
   start_attach -j -d 120 -p a-name-longer-than-comm ./a-name-longer-than-comm work_six
   start_program target ./a-name-longer-than-comm --wait --hold --calls 3
@@ -92,7 +88,7 @@ probes_by_argument() {
 }
 
 probes_running_name() {
-  needs_process_set
+  needs_types
   mkdir elsewhere
   copy_workload elsewhere/running
   start_program target elsewhere/running --wait --hold --calls 5
@@ -117,7 +113,7 @@ EOF
 }
 
 follows_children() {
-  needs_process_set
+  needs_types
   copy_workload child stranger
   start_parent
   start_attach -j -d 120 --follow -p "$started_pid" ./child work_six
@@ -141,7 +137,7 @@ leaves_children_out() {
 }
 
 ends_with_family() {
-  needs_process_set
+  needs_types
   copy_workload child
   # The command ends at once and leaves a child.
   start_attach -j --follow ./child work_six -- sh -c '(sleep 1; ./child --calls 4) >left 2>&1 &'
@@ -151,7 +147,7 @@ ends_with_family() {
 }
 
 ends_with_followed() {
-  needs_process_set
+  needs_types
   copy_workload child
   start_parent
   parent=$started_pid
@@ -161,7 +157,7 @@ ends_with_followed() {
 }
 
 outlives_named() {
-  needs_process_set
+  needs_types
   copy_workload again
   start_program target ./again --wait --hold --calls 2
   start_attach -j -d 120 -p again ./again work_six

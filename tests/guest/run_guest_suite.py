@@ -21,9 +21,11 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "values", "frames", "throws", "ways", "probes", "as-user", "apk-host", "bpf-census",
-            "greet.apk", "probes.apk", "shop", "shop-stripped", "on-terminal", "calls.bpf.o",
-            "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "orders.bpf.o", "refused.bpf.o", "session.bpf.o")
+FIXTURES = ("workload", "crowd", "values", "frames", "throws", "ways", "depths", "probes", "as-user", "apk-host",
+            "bpf-census", "greet.apk", "probes.apk", "shop", "shop-stripped", "on-terminal", "java-app",
+            "java-app.odex", "java-app.vdex", "datagrams", "GenericInstrumentation.o", "calls.bpf.o",
+            "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o", "orders.bpf.o", "refused.bpf.o", "session.bpf.o",
+            "stacks.bpf.o", "opens_and_connects.bpf.o")
 # Made only where their compiler is.
 OPTIONAL_FIXTURES = ("goroutines", "probes-32")
 # Seconds for one suite: an idle machine needs a quarter of it.
@@ -54,7 +56,7 @@ def main() -> int:
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",
-                     "CPU_FEATURES": options.features},
+                     "CPU_FEATURES": options.features, "SCOPE": options.scope},
         cpu=options.cpu,
         timeout=options.timeout,
     )
@@ -76,6 +78,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
     parser.add_argument("--features", default="", metavar="'A B'",
                         help="what /proc/cpuinfo must name there")
+    parser.add_argument("--scope", choices=("all", "kernel", "rest", "processor"), default="all",
+                        help="what of the suite (attach_suite.sh says what each leaves out)")
     parser.add_argument("--bin", type=Path, required=True, help="the static uprobectl")
     parser.add_argument("--fixtures", type=Path, required=True)
     cache = os.environ.get("UPROBECTL_GUEST_CACHE")

@@ -43,6 +43,7 @@ def help_options(uprobectl, command):
     block = output_of(*words).split("options:\n")[1].split("\n\n")[0]
     options = []
     for line in block.splitlines():
+        line = re.sub(r"^(  -\S+?)\[=(\S+)\]", r"\1 \2", line)  # a value that may be left out
         parsed = re.match(r"  ((?:-[^ ,]+, )*-[^ ,]+)(?: (\S+))?  +(\S.*)$", line)
         if not parsed:
             raise RuntimeError(f"{command} --help: this line is not understood: {line}")
@@ -59,7 +60,8 @@ def values_of(uprobectl, command, option):
     if name == "--fail-on":
         words = ["--verify", "record"]
     with tempfile.TemporaryDirectory() as empty:
-        result = subprocess.run([uprobectl, *(command or "resolve").split(), *words, name, "no-such-value"],
+        result = subprocess.run([uprobectl, *(command or "resolve").split(), *words,
+                                 *([f"{name}=no-such-value"] if name.startswith("--") else [name, "no-such-value"])],
                                 cwd=empty, capture_output=True, text=True)
     said = re.search(rf"'no-such-value' is no [^,]*{name}(?:, it is|:) (.*)", result.stderr)
     return frozenset(re.split(r", | or ", said[1])) if said else frozenset()

@@ -30,8 +30,10 @@ ROOMS = {
     "stacks": "base path archive elf symbols art process",
     "events": "base spelling usdt resolve bpf",
     "inventory": "base process resolve bpf",
+    "drawing": "base",
+    "statsd": "base bpf events",
     "output": "base path symbols usdt resolve bpf doctor inventory events stacks",
-    "config": "base resolve attach",
+    "config": "base spelling resolve",
     "verify": "base path resolve output",
     "session": "*",
     "cli": "*",
@@ -43,6 +45,7 @@ LIBRARIES = {
     "llvm": {"elf", "insn", "symbols", "stacks", "output"},
     "bpf": {"bpf", "attach", "events"},
     "CLI": {"cli"},
+    "google": {"config"},
     "fmt": set(ROOMS),
 }
 

@@ -9,6 +9,7 @@ the same name in their anonymous namespaces), that room is checked file by file.
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -22,51 +23,57 @@ from tap import Tap
 DOES_NOT_COMPILE = "[clang-diagnostic-error]"
 
 
+def files_of(command):
+    """What a compile command compiles: of a unit of several files (unity_sources) each of them."""
+    file = Path(command["directory"]) / command["file"]
+    if re.search(r"-unity\d+\.cpp$", file.name):
+        return [Path(name).resolve() for name in re.findall("#include *<(.+)>", file.read_text())]
+    return [file.resolve()]
+
+
 def rooms_of(root, build):
     """The compile commands of the sources, by room."""
     rooms = defaultdict(dict)
     for command in json.loads((build / "compile_commands.json").read_text()):
-        file = (Path(command["directory"]) / command["file"]).resolve()
-        if file.is_relative_to(root / "src") and file.suffix == ".cpp":
-            rooms[file.relative_to(root / "src").parts[0]][file] = command
+        for file in files_of(command):
+            if file.is_relative_to(root / "src") and file.suffix == ".cpp":
+                rooms[file.relative_to(root / "src").parts[0]][file] = command
     return rooms
 
 
-def together(build, room, commands):
-    """One unit of all files, with the flags of the first. The static analyzer looks into included
-    sources only if the unit's name begins like this."""
+def flags_of(command):
+    """Without what names the one file's input, output and dependencies."""
+    return [word for word in shlex.split(command["command"])[1:]
+            if word not in {"-c", "-MD", "-MQ", "-MF", "-o", command["file"]}
+            and not word.endswith((".cpp.o", ".cpp.o.d", "clang++-19"))]
+
+
+def together(build, room, files):
+    """One unit of all files. The static analyzer looks into included sources only if the unit's name
+    begins like this."""
     folder = build / "tidy"
     folder.mkdir(exist_ok=True)
     unit = folder / f"UnifiedSource-{room}.cpp"
     silence = "// NOLINT(bugprone-suspicious-include)"
-    unit.write_text("".join(f'#include "{file}" {silence}\n' for file in sorted(commands)))
-    command = next(iter(commands.values()))
-    words = shlex.split(command["command"])
-    # Without what names the one file's input, output and dependencies.
-    flags = [w for w in words[1:] if w not in {"-c", "-MD", "-MQ", "-MF", "-o", command["file"]}
-             and not w.endswith((".cpp.o", ".cpp.o.d"))]
+    unit.write_text("".join(f'#include "{file}" {silence}\n' for file in files))
+    return unit
+
+
+def run(root, build, file, flags):
+    # The configuration by hand: the units lie in the build folder, where no .clang-tidy is looked for.
     # Meson runs the compiler in the build folder, so its -I are relative to that.
-    return ["clang-tidy-19", "--quiet", str(unit), "--", *flags]
-
-
-def run(command, build):
+    command = ["clang-tidy-19", "--quiet", f"--config-file={root / '.clang-tidy'}", str(file), "--", *flags]
     result = subprocess.run(command, cwd=build, capture_output=True, text=True)
     # stderr only counts suppressed warnings, unless clang-tidy itself failed
     return "" if result.returncode == 0 else result.stdout.strip() or result.stderr.strip()
 
 
-def configuration(root):
-    """Given by hand: the units lie in the build folder, where no .clang-tidy is looked for."""
-    return f"--config-file={root / '.clang-tidy'}"
-
-
 def tidy(root, build, room, commands):
-    command = together(build, room, commands)
-    report = run([*command[:2], configuration(root), *command[2:]], build)
-    if DOES_NOT_COMPILE in report and len(commands) > 1:
-        reports = [run(["clang-tidy-19", "--quiet", configuration(root), "-p", str(build), str(file)],
-                       build) for file in sorted(commands)]
-        report = "\n".join(filter(None, reports))
+    files = sorted(commands)
+    flags = flags_of(commands[files[0]])
+    report = run(root, build, together(build, room, files), flags)
+    if DOES_NOT_COMPILE in report and len(files) > 1:
+        report = "\n".join(filter(None, [run(root, build, file, flags) for file in files]))
         print(f"# {room}: checked file by file", file=sys.stderr)
     return report
 

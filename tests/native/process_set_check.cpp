@@ -1,7 +1,6 @@
-#define CATCH_CONFIG_MAIN
-#include "../unit/tap_reporter.hpp"
 #include "uprobectl/bpf/process_set.hpp"
 
+#include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>

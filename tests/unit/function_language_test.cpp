@@ -15,6 +15,8 @@ std::string language(const CodeLibrary& library, std::string_view function) {
   switch (opened.reader().language_of(opened.point(function))) {
   case CodeLanguage::go:
     return "go";
+  case CodeLanguage::java:
+    return "java";
   case CodeLanguage::cxx:
     return "cxx";
   case CodeLanguage::other:

@@ -121,7 +121,7 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","image_offset":"0x2010",)"
       R"("kind":"entry","arguments":[{"name":"arg0","type":"x64","value":"0x1","error":null},)"));
   CHECK(entry.ends_with(
-      R"("return_value":null,"latency_ns":null,"stack":null,"registers":null,"map":null,)"
+      R"("return_value":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return =
@@ -154,11 +154,11 @@ TEST_CASE("the records about the run itself appear in JSON only") {
       as_json_record(use) ==
       R"({"type":"attached","mechanism":"perf","probes":2,"program":"builtin","clocks":{"monotonic":1,"boottime":2,"realtime":3}})"
       "\n"
-      R"({"type":"probe","symbol":"f","file":"/a/x.apk","entry":"lib/f.so","offset":"0x3010","status":"silent","hits":0,"processes_mapping":0,"reason":"no"})"
+      R"({"type":"probe","symbol":"f","file":"/a/x.apk","entry":"lib/f.so","offset":"0x3010","status":"silent","hits":0,"processes_mapping":0,"reason":"no","task":null,"bpf_name":null,"request":null})"
       "\n"
       R"({"type":"lost","count":4,"reason":"ring buffer full"})"
       "\n"
-      R"({"type":"summary","events":5,"lost":4,"duration_ns":6,"probes_hit":0,"probes_silent":1,"detached_cleanly":true})"
+      R"({"type":"summary","events":5,"lost":4,"duration_ns":6,"probes_hit":0,"probes_silent":1,"detached_cleanly":true,"stacks":null,"stacks_truncated":null,"stacks_failed":null})"
       "\n"
       R"({"type":"error","target":"t","request":null,"code":"not_found","message":"gone","hints":["look"]})"
       "\n");

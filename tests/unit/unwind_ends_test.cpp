@@ -58,6 +58,41 @@ TEST_CASE("a return probe's trampoline is the first byte of its mapping, whateve
   }
 }
 
+TEST_CASE("a return address that a return probe has replaced is put back where it is known") {
+  const std::string probes = "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
+  Process process(probes);
+  process.stack(stack_top, {0, return_trampoline});
+  // When work was entered the stack pointer was what the caller's will be.
+  const KnownReturn known[] = {{stack_top, outermost + 0x20}, {stack_top + 32, outermost + 8}};
+  const auto unwound = [&](std::span<const KnownReturn> returns) {
+    return process.unwind({{"pc", working + 4}, {"sp", stack_top}, {"lr", return_trampoline}},
+                          {.known_returns = returns});
+  };
+  const Stack whole = unwound(known);
+  CHECK(names_of(whole) == "work+0x4 start+0x4");
+  CHECK(whole.end == End::outermost);
+  CHECK(whole.frames[1].pc == outermost + 8);
+  const Stack without = unwound(std::span(known).first(1));
+  CHECK(names_of(without) == "work+0x4");
+  CHECK(without.end == End::return_probe);
+  // A known one that is the trampoline itself helps nobody.
+  const KnownReturn useless[] = {{stack_top + 32, return_trampoline}};
+  CHECK(unwound(useless).end == End::return_probe);
+  // Nor does it hide another of the same stack pointer, as functions have that end by a jump.
+  const KnownReturn both[] = {useless[0], known[1]};
+  CHECK(names_of(unwound(both)) == "work+0x4 start+0x4");
+}
+
+TEST_CASE("on x86-64 the replaced return address lay where the stack pointer was") {
+  Process process("6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n");
+  process.stack(stack_top, {return_trampoline, 0, 0});
+  const KnownReturn known[] = {{stack_top, outermost + 8}};
+  const Stack stack =
+      unwind_x86_64(process, unknown_code, {.at_function_entry = true, .known_returns = known});
+  REQUIRE(stack.frames.size() == 2);
+  CHECK(stack.frames[1].pc == outermost + 8);
+}
+
 TEST_CASE("a thread that is in the kernel's code for probes has a frame there") {
   Process process("6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n");
   const Stack stack = process.unwind({{"pc", return_trampoline + 0x80}, {"sp", stack_top}});

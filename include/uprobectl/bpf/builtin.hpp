@@ -47,12 +47,22 @@ struct Histogram {
   std::vector<std::uint64_t> buckets; // HISTOGRAM_BUCKETS, or none where nothing was measured
 };
 
+// Addresses as the kernel has walked them: without tags, and with the first caller, which frame
+// pointers do not tell at a function's entry. Up to the first that is 0. `caller`: 0 where it is
+// not known.
+std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresses,
+                                         std::uint64_t caller);
+
 // By what a program is run, which it must know.
 enum class ProbeRole {
   entry,
   on_return,          // a return probe of the kernel's
   return_instruction, // a plain probe on an instruction that returns
 };
+
+// Of this kernel; nothing where it does not describe its types or lets no program read its memory.
+// Takes some 10 ms.
+std::optional<return_instance_layout> find_return_instances();
 
 // Closing it frees all it has in the kernel.
 class BuiltinProgram {

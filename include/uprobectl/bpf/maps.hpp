@@ -20,6 +20,8 @@ enum class MapUse {
 struct UserMap {
   UniqueFd fd;
   std::string name;
+  std::string pin;      // the name of the pin it was opened by, without its folder; else empty
+  std::uint32_t id = 0; // the kernel's
   MapUse use = MapUse::other;
   std::uint32_t key_size = 0;   // bytes
   std::uint32_t value_size = 0; // bytes, of one CPU
@@ -45,11 +47,35 @@ struct Table {
 };
 Result<Table> read_table(const UserMap& map, std::size_t most);
 
+// The user stack that comes with each record of a perf event array, whatever its program does.
+struct StreamStack {
+  std::uint32_t bytes = 0;     // most that are copied of it, with the registers; 0: none
+  bool frame_pointers = false; // instead, the addresses that these lead to
+  bool is_asked_for() const { return bytes > 0 || frame_pointers; }
+};
+// Who has sent a record, at that moment.
+struct SenderContext {
+  std::uint32_t pid = 0; // thread group, as this process's pid namespace numbers them
+  std::uint32_t tid = 0;
+  std::uint32_t cpu = 0;
+  std::uint64_t time_ns = 0;            // CLOCK_MONOTONIC
+  std::uint64_t registers_abi = 0;      // enum perf_sample_regs_abi: 0 none, 1 of 32-bit code
+  std::vector<std::uint64_t> registers; // as bpf/programs/registers.h numbers them
+  Bytes stack;                          // from the stack pointer on
+  std::vector<std::uint64_t> addresses; // by frame pointers
+};
+struct SentRecord {
+  Bytes record;
+  std::optional<SenderContext> from; // where a stack was asked for; borrows its bytes
+};
+
 // Reads what programs write into ring buffers and perf event arrays.
 class RecordStreams {
 public:
   // Of the maps those that are buffers. Their descriptors must stay open as long as this lives.
-  static Result<RecordStreams> open(std::span<const UserMap> maps);
+  // `stacks`: by map, of those that are perf event arrays; empty: none.
+  static Result<RecordStreams> open(std::span<const UserMap> maps,
+                                    std::span<const StreamStack> stacks = {});
 
   RecordStreams(RecordStreams&&) noexcept;
   RecordStreams& operator=(RecordStreams&&) noexcept;
@@ -58,7 +84,9 @@ public:
   std::span<const int> poll_fds() const; // readable when records wait
   // Hands out what waits, with the index of its map, until visit returns false; in order for each
   // ring buffer, and for each CPU of a perf event array. True if some may be left.
-  bool drain(const std::function<bool(std::size_t map, Bytes record)>& visit);
+  bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
+  // What was handed out, which may be a copy. Nothing where the kernel's own part is damaged.
+  std::optional<SentRecord> record_of(std::size_t map, Bytes sent) const;
   // Records that found a perf buffer full. What finds a ring buffer full only the program knows.
   std::uint64_t lost() const;
 

@@ -43,7 +43,8 @@ enum reading_form {
   READ_STRING = 1,           /* NUL-terminated, at the address that was read */
   READ_BYTES = 2,            /* as many as length_from says, or all of the capacity */
   READ_LIBSTDCXX_STRING = 3, /* std::string of libstdc++'s C++11 ABI */
-  READ_LIBCXX_STRING = 4     /* std::string of libc++, its default layout */
+  READ_LIBCXX_STRING = 4,    /* std::string of libc++, its default layout */
+  READ_JAVA_STRING = 5       /* java.lang.String of ART, at the reference that was read */
 };
 
 #define MOST_STEPS 2
@@ -70,10 +71,17 @@ struct reading {
   record_u32 index_is_signed;
 };
 
+/* AOSP art/runtime/mirror/string.h: behind the object's header the count, (length << 1) | the flag,
+ * then the hash, then the characters: of one byte (Latin-1), or with the flag of two (UTF-16). */
+#define JAVA_STRING_COUNT_AT 8
+#define JAVA_STRING_CHARACTERS_AT 16
+#define JAVA_STRING_IS_UTF_16 1
+
 /* What a reading came to. */
 struct reading_result {
   record_s64 status; /* bytes read (strings: with their NUL), or an errno, negative */
-  /* The number; the address of a string or buffer; the length of a std::string. With an errno the
+  /* The number; the address of a string or buffer; the length of a std::string; the
+   * count of a Java string. With an errno the
    * address that could not be read. */
   record_u64 value;
 };
@@ -111,7 +119,20 @@ enum builtin_flag {
   FILTER_BY_CGROUP = 128,
   COUNT_STACKS = 512, /* keep stack_counts */
   AT_START = 1024,    /* the probe is where its function begins, so that the caller is known */
-  ONLY_PROBE = 256    /* there is no other, so it need not be told from others */
+  ONLY_PROBE = 256,   /* there is no other, so it need not be told from others */
+  COPY_STACK = 2048,  /* the record has bytes of the user stack, with the registers */
+  WALK_STACK = 4096   /* the record has the addresses that frame pointers lead to */
+};
+
+/* Where the kernel keeps the return addresses of a thread that its return probes have replaced:
+ * offsets in bytes of members that have had these names since Linux 4.3 (include/linux/uprobes.h).
+ */
+struct return_instance_layout {
+  record_u32 utask;            /* in task_struct; 0: nothing of this is known */
+  record_u32 return_instances; /* in uprobe_task */
+  record_u32 stack;            /* in return_instance, as those below */
+  record_u32 orig_ret_vaddr;
+  record_u32 next;
 };
 
 /* Frozen when the program is loaded: what it does not ask for the verifier takes out of it. */
@@ -124,7 +145,11 @@ struct builtin_settings {
   record_u32 pointer_size;  /* in the probed code: 8 or 4 */
   record_u32 reading_count; /* 0: the six integer arguments */
   record_u32 condition_count;
-  record_u32 unused;
+  record_u32 stack_at;   /* where in the record its stack_head is; 0: there is none */
+  record_u32 stack_size; /* most bytes that lie behind that, a multiple of 8 */
+  record_u32 kept_size;  /* bytes of a record that is under construction in a map */
+  record_u32 returns_at; /* where in the record its replaced_returns are; 0: there are none */
+  struct return_instance_layout returns; /* known where returns_at is not 0 */
   struct reading measured;
   struct condition conditions[MOST_CONDITIONS];
   struct reading readings[MOST_READINGS];
@@ -139,7 +164,8 @@ enum record_kind {
 };
 
 /* What a record begins with. Behind it lie, unless readings are asked for, six values; else a
- * reading_result for each, then the registers, then the bytes of strings and buffers. */
+ * reading_result for each, then the registers, then the bytes of strings and buffers, then
+ * replaced_returns, then a stack_head with what it tells of. */
 struct probe_record {
   record_u64 time_ns; /* CLOCK_MONOTONIC; of a call its return */
   record_u64 cookie;  /* which probe: its number in the order they were attached */
@@ -151,6 +177,33 @@ struct probe_record {
   record_u64 return_value;
   record_u64 latency_ns; /* RECORD_CALL */
 };
+
+/* As many as a thread can have (Linux include/linux/uprobes.h, MAX_URETPROBE_DEPTH). */
+#define MOST_REPLACED_RETURNS 64
+struct replaced_return {
+  record_u64 stack_pointer; /* when the function was entered */
+  record_u64 address;       /* where it was to return to */
+};
+/* Of the functions that the thread is in, the innermost first: at a hit, of a call at its entry,
+ * where the function's own is not yet replaced. Mostly there are none: `count` is near the
+ * stack_head, so that no memory has to be fetched for it. */
+struct replaced_returns {
+  struct replaced_return list[MOST_REPLACED_RETURNS];
+  record_u64 count;
+};
+
+/* With COPY_STACK bytes of the stack follow, as they were at a hit; of a call as its return has
+ * left them, with the registers of its entry: what its callers have there is the same. With
+ * WALK_STACK run-time addresses follow, the probed one first. */
+struct stack_head {
+  record_u64 address;    /* of the first byte of the copy */
+  record_u32 size;       /* bytes that follow; not all that were asked for where the stack ends */
+  record_u32 has_caller; /* the copy begins with `caller`, which a return has taken off the stack */
+  record_u64 caller;     /* at the entry of a function: where it returns to */
+};
+#define LEAST_STACK_BYTES 256   /* what a copy is short of what was asked for at most */
+#define MOST_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
+
 #define RECORD_VALUES 6 /* integer arguments that are recorded where no readings are asked for */
 
 /* Counters of each probe, in this order. */
@@ -198,6 +251,8 @@ struct histogram_counts {
 
 #ifdef __cplusplus
 static_assert(sizeof(probe_record) == 64);
+static_assert(sizeof(stack_head) == 24);
+static_assert(sizeof(replaced_returns) == 8 + 16 * MOST_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
 static_assert(sizeof(condition) == 104);
 } // namespace uprobectl

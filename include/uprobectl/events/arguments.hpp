@@ -24,11 +24,12 @@ enum class ArgumentType {
   ptr, // an address, shown in hexadecimal
   f32, // floating-point numbers, which only static probes have within reach
   f64,
-  boolean,    // "bool"
-  character,  // "char"
-  string,     // "str": NUL-terminated
-  cxx_string, // "cxxstring": a std::string
-  bytes,      // "buf"
+  boolean,     // "bool"
+  character,   // "char"
+  string,      // "str": NUL-terminated
+  cxx_string,  // "cxxstring": a std::string
+  java_string, // "jstring": a java.lang.String
+  bytes,       // "buf"
 };
 std::string_view to_string(ArgumentType type); // as the contract has it, "buf" without its length
 bool is_floating(ArgumentType type);

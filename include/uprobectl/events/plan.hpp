@@ -10,6 +10,14 @@
 
 namespace uprobectl {
 
+// How the user stack of a hit is found.
+enum class StackWalk {
+  none,
+  frame_pointers, // by the kernel
+  frame_data      // by call frame information, from the registers and bytes of the stack
+};
+constexpr std::uint32_t usual_stack_bytes = 16384; // docs/stacks.md has the measurements
+
 struct Inspection {
   bool on_entry = true;
   bool on_return = false;
@@ -26,6 +34,10 @@ struct Inspection {
   std::chrono::nanoseconds min_latency{0};    // of pairs
   bool registers = false;                     // all of them with each event
   std::uint32_t longest_text = usual_bytes;   // of strings without a length of their own
+  StackWalk stack = StackWalk::none;          // with each event, also where only its sum is shown
+  std::uint32_t stack_bytes = usual_stack_bytes; // LEAST_STACK_BYTES to MOST_STACK_BYTES
+  // With frame_data: what return probes have replaced is in the record where this is known.
+  return_instance_layout return_instances = {};
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
@@ -59,6 +71,20 @@ struct RecordFormat {
 // (Inspection::count_stacks); nothing where the record is an event's.
 std::optional<std::uint32_t> process_with_new_stack(Bytes record);
 
+// What a record has of a user stack.
+struct CapturedStack {
+  // By frame_data: registers as register_names() has them, and memory, borrowed from the record.
+  std::vector<std::uint64_t> registers = {};
+  std::uint64_t address = 0;
+  Bytes bytes = {};
+  bool at_function_entry = false;
+  // Return addresses that return probes have, or may have, replaced by the time of the copy.
+  std::vector<replaced_return> replaced_returns = {};
+  // By frame_pointers: run-time addresses, the first where the thread was. Empty where they could
+  // not be read.
+  std::vector<std::uint64_t> frames = {};
+};
+
 // Borrows nothing of what it was made from.
 class InspectionPlan {
 public:
@@ -69,17 +95,21 @@ public:
 
   const std::vector<builtin_settings>& variants() const { return variants_; }
   const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
-  // By point: the arguments of static probes that cannot be read there, and why.
+  // By point: what was asked for and cannot be had there, and why.
   std::vector<std::string> problems_of(std::size_t point) const;
 
   // The names in the event are the plan's. corrupt if the record is too short or names a probe that
   // is not in the list, which is the one the plan was made for.
   Result<Event> decode(Bytes record, std::span<const ProbePoint> points) const;
+  // Of a record that has been decoded; nothing where none was asked for, or for 32-bit code.
+  std::optional<CapturedStack> stack_of(Bytes record) const;
 
 private:
   std::vector<builtin_settings> variants_;
   std::vector<RecordFormat> formats_; // by variant
   std::vector<std::uint32_t> variant_of_;
+  bool shows_registers_ = false; // else they are only there for the stack
+  bool copies_stacks_ = false;
 };
 
 } // namespace uprobectl

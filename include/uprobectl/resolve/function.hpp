@@ -25,8 +25,9 @@ struct FunctionReturns {
 };
 
 // What decides whether the return address on the stack may be replaced while a function runs. Go
-// moves its stacks and walks them, C++ and Rust (cxx) unwind them when they throw.
-enum class CodeLanguage { go, cxx, other };
+// moves its stacks and walks them, C++ and Rust (cxx) unwind them when they throw, ART walks those
+// of compiled Java code (java) whenever it collects garbage or throws.
+enum class CodeLanguage { go, cxx, java, other };
 
 // Whose std::string a file's functions take.
 enum class StringLayout { libstdcxx, libcxx, unknown };
@@ -50,8 +51,8 @@ public:
   // instructions (arm64: where none of them is a return) or reach beyond its segment.
   Result<FunctionReturns> returns(const ProbePoint& point) const;
 
-  // Go: the file has Go's tables, and the function is not one of the C code linked to it. Points
-  // without a symbol are taken for the file's language.
+  // Java: an OAT file. Go: the file has Go's tables, and the function is not one of the C code
+  // linked to it. Points without a symbol are taken for the file's language.
   CodeLanguage language_of(const ProbePoint& point) const;
 
   // By the libraries that the file needs, else by its mangled names; unknown where it has both. The

@@ -3,12 +3,14 @@
 // mapped from.
 #pragma once
 
+#include "uprobectl/art.hpp"
 #include "uprobectl/process.hpp"
+#include "uprobectl/stacks/address_table.hpp"
 #include "uprobectl/stacks/registers.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <map>
-#include <unordered_map>
+#include <set>
 
 namespace uprobectl::stacks {
 
@@ -28,12 +30,23 @@ public:
   virtual Result<MappedObject> open(const Mapping& mapping) = 0;
 };
 
+// Where names are looked for besides the files that are mapped.
+struct NameSources {
+  elf::DebugSearch debug;
+  art::DexSearch dex;
+};
+
 // What an address is called. Without symbol where nothing covers it.
 struct PlaceName {
-  std::optional<std::string> symbol;    // raw
+  std::optional<std::string> symbol;    // raw; of a Java method its signature
   std::uint64_t symbol_offset = 0;      // of the address in it
   std::optional<std::string> demangled; // nothing if that is the same
+  std::string shown;                    // "function+0x1c (base.apk!/lib/libfoo.so+0x5a1c)"
 };
+// Appends "(base.apk!/lib/libfoo.so+0x5a1c)"; "(FILE@0x4000+0x66c)" for an image that begins in the
+// middle of a file that is no archive.
+void append_place(std::string& text, std::string_view path, std::optional<std::string_view> entry,
+                  FileOffset begin, VirtualAddress address);
 
 // An ELF image that processes map. Its unwind data and its symbols are read as far as stacks ask
 // for them, and remembered; so it serves one thread at a time.
@@ -44,7 +57,7 @@ public:
   static Result<std::unique_ptr<Module>> open(const MappedObject& object, std::string path,
                                               FileOffset begin, std::uint64_t size,
                                               std::optional<std::string> entry,
-                                              const elf::DebugSearch& where);
+                                              const NameSources& names);
   // A file that cannot be read: only its name is known.
   static std::unique_ptr<Module> unreadable(std::string path, Error why);
   Module(const Module&) = delete;
@@ -58,40 +71,58 @@ public:
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
   std::optional<Isa> isa() const { return isa_; } // nothing: its stacks are not unwound
+  // Whether this is where a program or its loader begins, which nobody calls: glibc's loader has no
+  // unwind information there.
+  bool begins_program_at(VirtualAddress address) const;
 
   // Symbols are the image's own or, where it has no .symtab, also those of .gnu_debugdata and of a
-  // debug file. The answer stays valid, however many others are asked for.
+  // debug file. Java methods are named from the DEX files that an OAT file was made of. The answer
+  // stays valid, however many others are asked for.
   std::shared_ptr<const PlaceName> name(VirtualAddress address);
   // Null where there is no image, or one of another machine.
   UnwindData* unwind_data(Isa isa);
 
 private:
   Module(std::string path, std::optional<std::string> entry);
+  void find_names();
+  std::optional<PlaceName> method_name(VirtualAddress address) const;
+  PlaceName find_name(VirtualAddress address);
 
   std::string path_;
   std::optional<std::string> entry_;
   FileOffset begin_;
   std::shared_ptr<const void> owner_; // of the image's bytes
-  elf::DebugSearch where_;
+  NameSources sources_;
   std::optional<elf::Image> image_;
   std::optional<Error> error_;
   std::optional<Isa> isa_;
   std::optional<std::string> build_id_;
   std::unique_ptr<SymbolFinder> symbols_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const PlaceName>> names_; // by address
+  std::optional<art::OatFile> methods_;
+  AddressTable<std::shared_ptr<const PlaceName>> names_;
   std::unique_ptr<UnwindData> unwind_data_;
 };
 
 // Modules by file and place in it, shared by all processes that map them.
 class ModuleCache {
 public:
-  explicit ModuleCache(elf::DebugSearch where = {}) : where_(std::move(where)) {}
+  explicit ModuleCache(elf::DebugSearch where = {}, art::DexSearch dex = {})
+      : names_{std::move(where), std::move(dex)} {}
+
+  // Opens the file now if it will not be there any more when the process has ended.
+  void expect(const Mapping& mapping, FileSource& files);
+  // The file behind the mapping, if it has been opened.
+  const MappedObject* opened(const Mapping& mapping) const;
 
   // The module that the byte of the mapped file belongs to. `earlier`: mappings of the process
   // before this one, which tell where an image begins in a file that is neither ELF nor a readable
   // archive. Valid as long as the cache.
   Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
                     FileSource& files);
+
+  // The same text, valid as long as the cache: what is known of an address space may be read anew
+  // while places in it are shown.
+  std::string_view keep(std::string_view mapping) { return *mappings_.emplace(mapping).first; }
 
 private:
   using FileKey = std::pair<FileIdentity, std::string>;
@@ -103,17 +134,27 @@ private:
   static Result<Part> part_at(const MappedObject& object, const Mapping& mapping, FileOffset offset,
                               std::span<const Mapping> earlier);
 
-  elf::DebugSearch where_;
+  Result<MappedObject>& object_at(const FileKey& key, const Mapping& mapping, FileSource& files);
+
+  NameSources names_;
   std::map<FileKey, Result<MappedObject>> objects_;
+  std::set<FileKey> reachable_; // that can be opened later, too
   std::map<std::pair<FileKey, std::uint64_t>, std::unique_ptr<Module>> modules_; // and begin
+  std::set<std::string, std::less<>> mappings_; // names of memory that places have
 };
 
-// A run-time address in what a process maps. Valid as long as the address space and its cache.
+// A run-time address in what a process maps. Valid as long as the cache of the address space.
 struct Place {
   Module* module = nullptr; // null: the mapping is of no file
   VirtualAddress address;   // ELF, in the module
   ImageOffset offset;       // in its image
-  std::string_view mapping; // as the process's maps name it: "[anon:dalvik-jit-code-cache]"
+  // As the process's maps name it: "[anon:dalvik-jit-code-cache]"; "[anon 0x7f0000]" for memory
+  // without a name, by where it begins.
+  std::string_view mapping;
+
+  Place() = default;
+  Place(Module* where, VirtualAddress at, ImageOffset in_image, std::string_view name)
+      : module(where), address(at), offset(in_image), mapping(name) {}
 };
 
 // What one process maps executable. Cache and files must outlive it.
@@ -123,15 +164,52 @@ public:
   AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, FileSource& files);
 
   // Nothing where nothing executable is mapped.
-  std::optional<Place> find(std::uint64_t pc);
+  std::optional<Place> find(std::uint64_t pc) {
+    std::optional<Place> place;
+    find(pc, place);
+    return place;
+  }
+  // The same, written to where it is to stay; false where nothing is.
+  bool find(std::uint64_t pc, std::optional<Place>& place) {
+    const Stretch* known = last_ < stretches_.size() ? &stretches_[last_] : nullptr;
+    if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);
+    if (known == nullptr) {
+      place.reset();
+      return false;
+    }
+    place.emplace(known->module, VirtualAddress{pc + known->to_address},
+                  ImageOffset{pc + known->to_offset}, known->mapping);
+    return true;
+  }
+  // What uretprobes put in place of a return address is the first byte of a mapping of the
+  // kernel's (Linux kernel/events/uprobes.c, uprobe_get_trampoline_vaddr).
+  bool is_return_trampoline(std::uint64_t pc) const {
+    return pc >= trampolines_begin_ && pc < trampolines_end_;
+  }
   // The bits of a code address that say where it is: of arm64 those above may be a signature
   // (pointer authentication) or a tag. Derived from how high anything is mapped.
   std::uint64_t code_mask(Isa isa) const;
 
 private:
-  std::vector<Mapping> mappings_; // by start
-  std::vector<Module*> modules_;  // of each, once it has been asked for
-  std::size_t last_ = 0;          // the one that was found last: mostly it is the next, too
+  // Run-time addresses of a mapping whose places are a constant distance away.
+  struct Stretch {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    Module* module = nullptr;
+    std::uint64_t to_address = 0; // to be added, modulo 2^64
+    std::uint64_t to_offset = 0;
+    std::string_view mapping;
+  };
+  const Stretch* search(std::uint64_t pc);
+  Stretch stretch_at(std::size_t number, std::uint64_t pc);
+
+  std::vector<Mapping> mappings_;  // by start
+  std::vector<Module*> modules_;   // of each, once it has been asked for
+  std::vector<Stretch> stretches_; // of each the one that was asked for last
+  std::uint64_t highest_ = 0;      // address of what is mapped
+  std::uint64_t trampolines_begin_ = 0;
+  std::uint64_t trampolines_end_ = 0;
+  std::size_t last_ = 0; // the one that was found last: mostly it is the next, too
   ModuleCache& cache_;
   FileSource& files_;
 };

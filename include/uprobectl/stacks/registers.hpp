@@ -60,5 +60,7 @@ private:
 // The number of a register by its usual name ("rip", "x29", "lr", "sp"); nothing for those that no
 // unwinding needs ("pst", "eflags").
 std::optional<std::uint8_t> register_number(Isa isa, std::string_view name);
+// That name; empty for a number that has none.
+std::string register_name(Isa isa, std::uint8_t number);
 
 } // namespace uprobectl::stacks

@@ -7,7 +7,7 @@
 // with a helper that it does not know, run or not: WITHOUT_COOKIE for Linux before 5.15 and for
 // ways of attaching that hand no cookie to the program, WITHOUT_RING for Linux before 5.8.
 #include "filter.h"
-#include "measure.h"
+#include "stacks.h"
 
 static __always_inline __u64 own_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
@@ -64,16 +64,38 @@ static __always_inline void fill_in_registers(struct probe_record* record, struc
   __builtin_memcpy(copy, regs, sizeof(*copy));
 }
 
+#ifndef WITHOUT_RING
+static __always_inline void submit(struct probe_record* record) {
+  __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+  bpf_ringbuf_submit(record, waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+// A record from a map, and the stack that it has no room for there.
+static __always_inline void send_with_stack(struct registers* regs, struct probe_record* kept) {
+  struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
+  if (!record) {
+    count_lost();
+    return;
+  }
+  bpf_probe_read_kernel(record, settings.kept_size, kept);
+  copy_stack(record, regs);
+  submit(record);
+}
+#endif
+
 // A record that has a place of its own in a map.
 static __always_inline void send_copy(struct registers* regs, struct probe_record* record) {
 #ifdef WITHOUT_RING
   // The reader's watermark wakes it, as seldom as below.
-  if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.record_size) != 0)
+  if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
     count_lost();
 #else
-  (void)regs;
+  if (settings.flags & COPY_STACK) {
+    send_with_stack(regs, record);
+    return;
+  }
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-  if (bpf_ringbuf_output(&records, record, settings.record_size,
+  if (bpf_ringbuf_output(&records, record, settings.kept_size,
                          waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
     count_lost();
 #endif
@@ -100,12 +122,14 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
   record->time_ns = now;
   fill_in_values(record, regs, moment);
   fill_in_registers(record, regs);
+  begin_stack(record, regs, moment);
+  walk_stack(record, regs);
 #ifdef WITHOUT_RING
   send_copy(regs, record);
   record->time_ns = 0;
 #else
-  __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-  bpf_ringbuf_submit(record, waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+  copy_stack(record, regs);
+  submit(record);
 #endif
 }
 
@@ -120,6 +144,8 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
   if (settings.flags & SEND_RECORDS) {
     fill_in_values(record, regs, AT_ENTRY);
     fill_in_registers(record, regs);
+    begin_stack(record, regs, AT_ENTRY);
+    walk_stack(record, regs);
   }
   record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
 }
@@ -156,6 +182,7 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   fill_in_values(record, regs, AT_RETURN);
   record->time_ns = now;
   record->latency_ns = latency;
+  put_back_caller(record, regs, taken);
   send_copy(regs, record);
   record->time_ns = 0;
 }

@@ -70,6 +70,16 @@ static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64
   return read_bytes(into, capacity, *length, from + 1);
 }
 
+/* The characters as they are: user space makes text of them. */
+static __always_inline long read_java_string(void* into, __u32 capacity, __u64 from, __u64* count) {
+  __u32 told = 0;
+  long error = bpf_probe_read_user(&told, sizeof(told), (const void*)from + JAVA_STRING_COUNT_AT);
+  if (error) return error;
+  *count = told;
+  __u64 length = (__u64)(told >> 1) << (told & JAVA_STRING_IS_UTF_16);
+  return read_bytes(into, capacity, length, from + JAVA_STRING_CHARACTERS_AT);
+}
+
 static __always_inline struct reading_result* result_of(struct probe_record* record, __u32 index) {
   return (struct reading_result*)(record + 1) + index;
 }
@@ -92,7 +102,8 @@ static __always_inline void read_one(struct probe_record* record, struct registe
       status = read_bytes(into, capacity, length, number);
     } else {
       __u64 length = 0;
-      status = form == READ_LIBSTDCXX_STRING
+      status = form == READ_JAVA_STRING ? read_java_string(into, capacity, number, &length)
+               : form == READ_LIBSTDCXX_STRING
                    ? read_libstdcxx_string(into, capacity, number, &length)
                    : read_libcxx_string(into, capacity, number, &length);
       if (status >= 0) number = length;

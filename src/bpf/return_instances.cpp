@@ -1,0 +1,82 @@
+#include "bpf/return_instances.hpp"
+
+#include "bpf/libbpf_log.hpp"
+#include "bpf/owned_types.hpp"
+#include "uprobectl/base.hpp"
+#include "uprobectl/bpf/builtin.hpp"
+
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+
+namespace uprobectl {
+
+namespace {
+
+// In bytes from the structure's beginning.
+std::optional<std::uint32_t> member_offset(const btf* types, const char* structure,
+                                           std::string_view member) {
+  const int id = btf__find_by_name_kind(types, structure, BTF_KIND_STRUCT);
+  if (id < 0) return std::nullopt;
+  const btf_type* const type = btf__type_by_id(types, static_cast<std::uint32_t>(id));
+  for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
+    const char* const name = btf__name_by_offset(types, btf_members(type)[i].name_off);
+    if (name != nullptr && member == name) return btf_member_bit_offset(type, i) / 8;
+  }
+  return std::nullopt;
+}
+
+// Linux commit 6ae08ae3dea2 ("bpf: Add probe_read_{user, kernel} and probe_read_{user, kernel}_str
+// helpers") in v5.5. With lockdown=confidentiality programs that call it are refused.
+bool programs_may_read_kernel() {
+  const auto set = [](std::uint8_t to, std::int32_t value) {
+    return bpf_insn{
+        .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
+  };
+  const bpf_insn code[] = {
+      {.code = BPF_ALU64 | BPF_MOV | BPF_X,
+       .dst_reg = BPF_REG_1,
+       .src_reg = BPF_REG_10,
+       .off = 0,
+       .imm = 0},
+      // BPF_K, too, which is 0 as BPF_ADD is.
+      {.code = BPF_ALU64 | BPF_ADD, .dst_reg = BPF_REG_1, .src_reg = 0, .off = 0, .imm = -8},
+      set(BPF_REG_2, 8),
+      set(BPF_REG_3, 0),
+      {.code = BPF_JMP | BPF_CALL,
+       .dst_reg = 0,
+       .src_reg = 0,
+       .off = 0,
+       .imm = BPF_FUNC_probe_read_kernel},
+      set(BPF_REG_0, 0),
+      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+  };
+  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
+                                       std::size(code), nullptr)};
+  return static_cast<bool>(program);
+}
+
+} // namespace
+
+std::optional<return_instance_layout> read_return_instances(const btf* kernel_types) {
+  const auto utask = member_offset(kernel_types, "task_struct", "utask");
+  const auto first = member_offset(kernel_types, "uprobe_task", "return_instances");
+  const auto stack = member_offset(kernel_types, "return_instance", "stack");
+  const auto address = member_offset(kernel_types, "return_instance", "orig_ret_vaddr");
+  const auto next = member_offset(kernel_types, "return_instance", "next");
+  if (!utask || !first || !stack || !address || !next) return std::nullopt;
+  return return_instance_layout{.utask = *utask,
+                                .return_instances = *first,
+                                .stack = *stack,
+                                .orig_ret_vaddr = *address,
+                                .next = *next};
+}
+
+std::optional<return_instance_layout> find_return_instances() {
+  if (!programs_may_read_kernel()) return std::nullopt;
+  const LibbpfLog unheard;
+  // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
+  const OwnedTypes types(btf__parse("/sys/kernel/btf/vmlinux", nullptr));
+  return types ? read_return_instances(types.get()) : std::nullopt;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,15 @@
+// Where the kernel keeps the return addresses that its return probes have replaced.
+#pragma once
+
+#include "uprobectl/bpf/record.h"
+
+#include <optional>
+
+struct btf;
+
+namespace uprobectl {
+
+// Nothing where a structure or a member is missing.
+std::optional<return_instance_layout> read_return_instances(const btf* kernel_types);
+
+} // namespace uprobectl

@@ -1,0 +1,135 @@
+#include "stack_options.hpp"
+
+#include "numbers.hpp"
+
+namespace uprobectl::cli {
+
+void add_stack_options(OptionParser& parser, StackOptions& options) {
+  parser.optional_text("--stack", options.how, {"dwarf", "fp"}, "HOW",
+                       "the user stack of each hit: dwarf (unwound, the default) or fp (by frame "
+                       "pointers)");
+  parser.flag("-g", options.by_frame_data, "--stack=dwarf");
+  parser.text("--call-graph", options.call_graph, "HOW",
+              "--stack as perf has it: fp, dwarf[,SIZE]");
+  parser.text("--stack-size", options.size, "N",
+              "copy so many bytes of a stack (default " + std::to_string(usual_stack_bytes) +
+                  ", at most " + std::to_string(MOST_STACK_BYTES) + ")");
+  parser.text("--keep-stacks", options.kept, "DIR",
+              "save stacks that were not unwound to the end, for debug-unwind");
+  parser.text("--folded", options.folded, "FILE", "write all stacks as folded lines at the end");
+  parser.text("--flamegraph", options.flame_graph, "FILE",
+              "write all stacks as a flame graph (SVG) at the end");
+}
+
+namespace {
+
+class StackApplication {
+public:
+  StackApplication(const OptionParser& parser, const StackOptions& options, AttachRequest& request)
+      : parser_(parser), options_(options), request_(request) {}
+
+  Result<void> apply() {
+    StackWalk walk = StackWalk::none;
+    if (options_.by_frame_data) walk = StackWalk::frame_data;
+    if (options_.how) {
+      const auto named = walk_of(*options_.how);
+      if (!named) return wrong("'" + *options_.how + "' is no --stack, it is dwarf or fp");
+      walk = *named;
+    }
+    if (options_.by_frame_data && walk != StackWalk::frame_data)
+      return wrong("-g and --stack=" + *options_.how + " ask for different stacks");
+    if (options_.call_graph)
+      if (auto read = read_call_graph(walk); !read) return read;
+    if (options_.size)
+      if (auto read = read_size("--stack-size", *options_.size); !read) return read;
+    if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
+    // Frame pointers are walked by the kernel, which counts where that is enough.
+    const bool counted = request_.counts && walk == StackWalk::frame_pointers;
+    request_.inspection.count_stacks = counted;
+    request_.inspection.stack = counted ? StackWalk::none : walk;
+    request_.kept_stacks = options_.kept;
+    request_.folded_stacks = options_.folded;
+    request_.flame_graph = options_.flame_graph;
+    return {};
+  }
+
+private:
+  std::unexpected<Error> wrong(const std::string& what) const {
+    return fail(parser_.usage_error(what));
+  }
+
+  static std::optional<StackWalk> walk_of(std::string_view name) {
+    if (name == "dwarf") return StackWalk::frame_data;
+    if (name == "fp") return StackWalk::frame_pointers;
+    return std::nullopt;
+  }
+
+  Result<void> read_call_graph(StackWalk& walk) {
+    const std::string& text = *options_.call_graph;
+    const auto comma = text.find(',');
+    const auto named = walk_of(std::string_view(text).substr(0, comma));
+    if (!named || (comma != std::string::npos && *named != StackWalk::frame_data))
+      return wrong("--call-graph takes fp or dwarf[,SIZE], not '" + text + "'");
+    if (walk != StackWalk::none && walk != *named)
+      return wrong("--call-graph " + text + " and " +
+                   (options_.how ? "--stack=" + *options_.how : std::string("-g")) +
+                   " ask for different stacks");
+    walk = *named;
+    if (comma == std::string::npos) return {};
+    return read_size("--call-graph", text.substr(comma + 1));
+  }
+
+  // The kernel copies words of 8 bytes.
+  Result<void> read_size(const std::string& option, const std::string& text) {
+    const auto size = parse_count(text);
+    if (!size || *size < LEAST_STACK_BYTES || *size > MOST_STACK_BYTES)
+      return wrong(option + ": '" + text + "' is no number of bytes, " +
+                   std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES));
+    request_.inspection.stack_bytes = static_cast<std::uint32_t>((*size + 7) / 8 * 8);
+    return {};
+  }
+
+  std::optional<std::string> orphan_of(StackWalk walk) const {
+    if (options_.folded && options_.folded == options_.flame_graph)
+      return "--folded and --flamegraph need a file each";
+    // Records of a map whose name promises stacks have them without --stack.
+    if (walk == StackWalk::none && request_.program) return std::nullopt;
+    if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";
+    if (options_.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
+    if (walk != StackWalk::none) return std::nullopt;
+    if (options_.folded) return "--folded needs --stack";
+    if (options_.flame_graph) return "--flamegraph needs --stack";
+    return std::nullopt;
+  }
+
+  const OptionParser& parser_;
+  const StackOptions& options_;
+  AttachRequest& request_;
+};
+
+} // namespace
+
+Result<void> apply(const OptionParser& parser, const StackOptions& options,
+                   AttachRequest& request) {
+  return StackApplication(parser, options, request).apply();
+}
+
+std::string command_line(std::string_view command, std::span<const std::string_view> arguments) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "-_=+:,./@%";
+  std::string text = "uprobectl " + std::string(command);
+  for (const std::string_view argument : arguments) {
+    text += ' ';
+    if (!argument.empty() && argument.find_first_not_of(plain) == std::string_view::npos) {
+      text += argument;
+      continue;
+    }
+    text += '\'';
+    for (const char each : argument) text += each == '\'' ? "'\\''" : std::string(1, each);
+    text += '\'';
+  }
+  return text;
+}
+
+} // namespace uprobectl::cli

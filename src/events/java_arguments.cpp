@@ -1,0 +1,117 @@
+#include "events/java_arguments.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::uint32_t vreg = 4;           // bytes of one place on the stack; long and double: 2
+constexpr std::int64_t method_slot = 8;     // the place of the ArtMethod below them
+constexpr std::size_t vector_registers = 8; // xmm0 to xmm7, d0 to d7
+constexpr std::string_view in_vector_register = "in a vector register, which a probe cannot read";
+
+struct JavaType {
+  std::string_view name;
+  ArgumentType type;
+  std::uint32_t size;
+  bool is_signed;
+};
+constexpr std::array java_types = {
+    JavaType{"boolean", ArgumentType::boolean, 1, false},
+    JavaType{"byte", ArgumentType::s8, 1, true},
+    JavaType{"char", ArgumentType::u16, 2, false},
+    JavaType{"short", ArgumentType::s16, 2, true},
+    JavaType{"int", ArgumentType::s32, 4, true},
+    JavaType{"long", ArgumentType::s64, 8, true},
+    JavaType{"float", ArgumentType::f32, 4, false},
+    JavaType{"double", ArgumentType::f64, 8, false},
+    JavaType{"java.lang.String", ArgumentType::java_string, 4, false},
+};
+constexpr JavaType reference{"", ArgumentType::ptr, 4, false};
+
+const JavaType& type_called(std::string_view name) {
+  const auto* const found = std::ranges::find(java_types, name, &JavaType::name);
+  return found == java_types.end() ? reference : *found;
+}
+
+JavaArgument argument_of(const JavaType& type, std::string name, ArgumentSource source,
+                         CodeKind kind) {
+  JavaArgument made;
+  made.spec.name = std::move(name);
+  made.spec.type = type.type;
+  made.spec.source = std::move(source);
+  made.size = type.size;
+  made.is_signed = type.is_signed;
+  if (kind == CodeKind::native_32) made.problem = "values of 32-bit Java code are not read";
+  return made;
+}
+
+// Hands out places in the order of the parameters.
+class Places {
+public:
+  explicit Places(const CallingConvention& convention)
+      : registers_(convention.argument_registers.subspan(1)), // behind the ArtMethod
+        first_on_stack_(convention.first_on_stack + method_slot) {}
+
+  void place(JavaArgument& argument) {
+    const std::int64_t on_stack = first_on_stack_ + vreg * vregs_;
+    vregs_ += argument.size == 8 ? 2 : 1; // every parameter has its place, in a register or not
+    if (is_floating(argument.spec.type) && vectors_ < vector_registers) {
+      ++vectors_;
+      if (argument.problem.empty()) argument.problem = in_vector_register;
+    } else if (!is_floating(argument.spec.type) && integers_ < registers_.size()) {
+      argument.machine_register = registers_[integers_++];
+    } else {
+      argument.on_stack = on_stack;
+    }
+  }
+
+private:
+  std::span<const std::uint32_t> registers_;
+  std::int64_t first_on_stack_;
+  std::int64_t vregs_ = 0;
+  std::size_t integers_ = 0;
+  std::size_t vectors_ = 0;
+};
+
+} // namespace
+
+std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind) {
+  std::vector<JavaArgument> arguments;
+  if (!method.is_static)
+    arguments.push_back(argument_of(reference, "this", {.number = this_argument}, kind));
+  for (std::uint32_t i = 0; i < method.parameters.size(); ++i)
+    arguments.push_back(argument_of(type_called(method.parameters[i]), "arg" + std::to_string(i),
+                                    {.number = i}, kind));
+  Places places(*calling_convention(CodeKind::native));
+  for (JavaArgument& argument : arguments) places.place(argument);
+  return arguments;
+}
+
+const JavaArgument* find_java(std::span<const JavaArgument> arguments,
+                              const ArgumentSource& source) {
+  const auto found = std::ranges::find_if(arguments, [&](const JavaArgument& each) {
+    return each.spec.source.kind == source.kind && each.spec.source.number == source.number;
+  });
+  return found == arguments.end() ? nullptr : &*found;
+}
+
+std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind) {
+  if (method.return_type == "void") return std::nullopt;
+  JavaArgument made = argument_of(type_called(method.return_type), "ret",
+                                  {.kind = ArgumentSource::Kind::returned}, kind);
+  if (is_floating(made.spec.type)) made.problem = in_vector_register;
+  return made;
+}
+
+std::string signature_key(const JavaMethod* method) {
+  if (method == nullptr) return {};
+  std::string key = method->is_static ? "static " : "java ";
+  key += method->return_type;
+  for (const std::string& parameter : method->parameters) key += "," + parameter;
+  return key;
+}
+
+} // namespace uprobectl

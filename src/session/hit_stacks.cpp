@@ -1,0 +1,150 @@
+#include "session/hit_stacks.hpp"
+
+#include "session/clock.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+#if defined(__aarch64__)
+constexpr stacks::Isa own_isa = stacks::Isa::arm64;
+#else
+constexpr stacks::Isa own_isa = stacks::Isa::x86_64;
+#endif
+
+constexpr std::size_t most_saved = 16;
+constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+
+} // namespace
+
+HitStacks::HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+                     const Reporter& reporter)
+    : request_(request), files_(files), reporter_(reporter),
+      processes_({.places = request.target_options.debug_places}, request.target_options.dex) {
+  for (const std::string_view name : register_names())
+    numbers_.push_back(stacks::register_number(own_isa, name));
+  auto watch = MappingWatch::start(pids);
+  if (watch)
+    watch_ = std::move(*watch);
+  else
+    reporter_.warning("what processes of a short life map stays unknown: " + watch.error().message);
+  for (const pid_t pid : pids) processes_.look_at(pid);
+}
+
+void HitStacks::add_to(std::vector<pollfd>& polled) const {
+  if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
+}
+
+void HitStacks::look() {
+  looked_ns_ = clock_ns(CLOCK_MONOTONIC);
+  if (!watch_) return;
+  watch_->drain([this](const MappingEvent& event) {
+    const auto after =
+        std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);
+    waiting_.insert(after, event);
+  });
+  // Where hits are long in coming.
+  while (waiting_.size() > most_waiting) {
+    processes_.add(waiting_.front());
+    waiting_.pop_front();
+  }
+}
+
+void HitStacks::take_until(std::uint64_t time_ns) {
+  for (; !waiting_.empty() && waiting_.front().time_ns <= time_ns; waiting_.pop_front())
+    processes_.add(waiting_.front());
+}
+
+stacks::Registers HitStacks::registers_of(const CapturedStack& captured) const {
+  stacks::Registers registers(own_isa);
+  for (std::size_t i = 0; i < numbers_.size() && i < captured.registers.size(); ++i)
+    if (numbers_[i]) registers.set(*numbers_[i], captured.registers[i]);
+  return registers;
+}
+
+const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
+  const auto pid = static_cast<pid_t>(event.pid);
+  if (event.time_ns >= looked_ns_) look();
+  take_until(event.time_ns);
+  ++totals_.all;
+  if (captured.registers.empty()) {
+    stack_ = processes_.frames(pid, event.time_ns, captured.frames);
+  } else {
+    known_returns_.clear();
+    for (const replaced_return& each : captured.replaced_returns)
+      known_returns_.push_back({.stack_pointer = each.stack_pointer, .address = each.address});
+    const stacks::Sample sample{.pid = pid,
+                                .time_ns = event.time_ns,
+                                .registers = registers_of(captured),
+                                .stack_address = captured.address,
+                                .stack = captured.bytes,
+                                .at_function_entry = captured.at_function_entry,
+                                .known_returns = known_returns_};
+    stack_ = processes_.unwind(sample);
+    judge(captured, sample);
+  }
+  files_.add(stack_, event.latency_ns.value_or(1));
+  return &stack_;
+}
+
+const StackTotals& HitStacks::totals() {
+  if (watch_) totals_.lost_mappings = watch_->lost();
+  return totals_;
+}
+
+void HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
+  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told) return;
+  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
+  constexpr std::size_t tolerance = 512;
+  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes,
+                                                 MOST_STACK_BYTES - sizeof(replaced_returns));
+  const bool is_full = captured.bytes.size() + tolerance >= most;
+  if (stack_.end == stacks::End::stack_too_short && is_full)
+    ++totals_.truncated;
+  else if (++totals_.failed == 1)
+    totals_.failure = explain_failure(captured);
+  if (request_.kept_stacks) save(sample);
+}
+
+// Copying ends at the first page that is not there, and the stack may go on behind it.
+std::string HitStacks::explain_failure(const CapturedStack& captured) const {
+  const std::uint64_t copied_to = captured.address + captured.bytes.size();
+  const bool not_there = stack_.end == stacks::End::stack_too_short &&
+                         stack_.address >= copied_to &&
+                         stack_.address - captured.address < request_.inspection.stack_bytes;
+  if (!not_there) return stacks::explain_end(stack_);
+  return fmt::format(
+      "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
+      "or the stack ends there",
+      request_.inspection.stack_bytes, captured.bytes.size(), copied_to);
+}
+
+// One of those that end in the same place for the same reason.
+void HitStacks::save(const stacks::Sample& sample) {
+  if (saved_.size() >= most_saved) return;
+  std::uint64_t where = 0;
+  if (!stack_.frames.empty()) {
+    const stacks::Frame& last = stack_.frames.back();
+    where = last.place ? last.place->address.value : last.pc;
+  }
+  if (!saved_.emplace(stack_.end, where).second) return;
+  if (::mkdir(request_.kept_stacks->c_str(), 0755) != 0 && errno != EEXIST) {
+    reporter_.warning(system_error(errno, *request_.kept_stacks).message);
+    return;
+  }
+  std::string folder;
+  do folder = fmt::format("{}/stack-{}", *request_.kept_stacks, next_folder_++);
+  while (::access(folder.c_str(), F_OK) == 0);
+  if (auto saved = processes_.save(sample, folder); !saved)
+    reporter_.warning("a stack cannot be saved: " + saved.error().message);
+  else
+    ++totals_.saved;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,63 @@
+// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
+// end, drawn, saved.
+#pragma once
+
+#include "session/stack_files.hpp"
+#include "uprobectl/stacks/live.hpp"
+
+#include <deque>
+#include <poll.h>
+#include <set>
+
+namespace uprobectl {
+
+// What became of the stacks of a run. What the kernel has walked is whole as far as it tells.
+struct StackTotals {
+  std::uint64_t all = 0;
+  std::uint64_t truncated = 0; // more of the stack would have to be copied
+  std::uint64_t failed = 0;    // ended otherwise than where the thread began
+  std::string failure;         // why the first of them has
+  std::uint64_t saved = 0;
+  std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
+};
+
+class HitStacks {
+public:
+  // Borrows all of it but `pids`: who can be hit, with their children; empty: anybody. What they
+  // map is watched from now on.
+  HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+            const Reporter& reporter);
+
+  void add_to(std::vector<pollfd>& polled) const;
+  // What processes have mapped since the last time: their records wait in buffers that have bounds.
+  void look();
+
+  // Valid until the next question. Hits are asked for by time, so that each is seen with what was
+  // mapped then.
+  const stacks::Stack* find(const Event& event, const CapturedStack& captured);
+
+  const StackTotals& totals();
+
+private:
+  void take_until(std::uint64_t time_ns);
+  stacks::Registers registers_of(const CapturedStack& captured) const;
+  void judge(const CapturedStack& captured, const stacks::Sample& sample);
+  std::string explain_failure(const CapturedStack& captured) const;
+  void save(const stacks::Sample& sample);
+
+  const AttachRequest& request_;
+  StackFiles& files_;
+  const Reporter& reporter_;
+  std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
+  std::optional<MappingWatch> watch_;
+  std::uint64_t looked_ns_ = 0;      // CLOCK_MONOTONIC
+  std::deque<MappingEvent> waiting_; // by time: for hits that come after them
+  stacks::LiveProcesses processes_;
+  std::vector<stacks::KnownReturn> known_returns_; // of the last hit
+  stacks::Stack stack_;                            // likewise
+  StackTotals totals_;
+  std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
+  std::size_t next_folder_ = 1;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,242 @@
+#include "session/running_task.hpp"
+
+#include "session/clock.hpp"
+#include "session/counted.hpp"
+#include "session/file_changes.hpp"
+#include "session/report.hpp"
+#include "session/silence.hpp"
+#include "session/task_mappings.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
+  for (std::size_t i = 0; i < task_.probes.size(); ++i) {
+    const TaskProbeName name{.task = number_, .probe = i + 1, .spec = &task_.probes[i]};
+    auto answer = finder.find(name, TaskProbeFinder::Files::all);
+    if (!answer.error) {
+      const auto& program = programs.open(name.spec->bpf_name);
+      if (program) {
+        if (name.spec->filters_transactions)
+          reporter_.warning(to_string(name) + ": binder_transaction_filters are not applied, the "
+                                              "program sends what it sends without them");
+        const std::size_t points = answer.points.size();
+        probes_.push_back({.name = name,
+                           .points = std::move(answer.points),
+                           .is_static = answer.is_static,
+                           .program = &*program,
+                           .surveys = std::vector<MappingSurvey>(points)});
+        continue;
+      }
+      answer.error = program.error();
+    }
+    failed_ = true;
+    tell_failure(name, *answer.error, answer.refused, sink_, reporter_);
+  }
+  if (task_.problem) fail(*task_.problem);
+  if (probes_.empty()) over_ = true;
+  return !failed_;
+}
+
+std::uint32_t RunningTask::btf_id() const {
+  for (const Probe& probe : probes_)
+    if (const std::uint32_t id = probe.program->pinned.btf_id(); id != 0) return id;
+  return 0;
+}
+
+std::vector<std::string> RunningTask::programs() const {
+  std::vector<std::string> names;
+  names.reserve(probes_.size());
+  for (const Probe& probe : probes_) names.push_back(probe.name.spec->bpf_name);
+  return names;
+}
+
+bool RunningTask::is_static() const {
+  std::size_t are = 0;
+  std::size_t are_not = 0;
+  for (const Probe& probe : probes_) {
+    if (probe.is_static) {
+      ++(*probe.is_static ? are : are_not);
+      continue;
+    }
+    reporter_.warning(fmt::format(
+        "{}: whether its method is static is not known: {}: primitive_argument_positions are "
+        "counted as if it is not, and are off by one if it is",
+        to_string(probe.name), probe.is_static.error().message));
+    return false;
+  }
+  if (are > 0 && are_not > 0)
+    reporter_.warning(fmt::format("task {}: some of its methods are static and some are not: "
+                                  "primitive_argument_positions are counted as for the latter",
+                                  number_));
+  return are_not == 0;
+}
+
+void RunningTask::forget(pid_t pid) {
+  std::erase_if(attachments_, [&](const Attached& each) { return each.pid == pid; });
+}
+
+std::optional<RunningTask::Time> RunningTask::deadline() const {
+  return began_ ? std::optional(*began_ + task_.duration) : std::nullopt;
+}
+
+void RunningTask::fail(const Error& error) {
+  over_ = true;
+  failed_ = true;
+  attachments_.clear();
+  const Error told = Error(error).within(fmt::format("task {}", number_));
+  reporter_.error(told);
+  sink_.error({.target = {}, .request = {}, .error = told});
+  for (const Probe& probe : probes_)
+    tell_result(probe.name,
+                {.status = "failed", .point = &probe.points.front(), .reason = error.message},
+                sink_);
+}
+
+// What the process maps comes before the order in the file. Where it maps none of them yet each is
+// probed: what it will map is one of them.
+std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
+                                             std::span<const MappingSurvey> surveys) const {
+  const auto maps = [&](std::size_t point) {
+    return std::ranges::find(surveys[point].executable, pid) != surveys[point].executable.end();
+  };
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < probe.points.size(); ++i) {
+    all.push_back(i);
+    if (!maps(i)) continue;
+    if (i != 0)
+      reporter_.warning(fmt::format(
+          "{}: process {} maps {}, which is probed, and not {}, which comes before it in file_paths",
+          to_string(probe.name), pid, to_string(probe.points[i].binary->path),
+          to_string(probe.points.front().binary->path)));
+    return {i};
+  }
+  std::vector<std::string> files = probe.name.spec->file_paths;
+  for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
+  if (const auto other = mapped_for_same_jar(pid, files))
+    reporter_.warning(fmt::format("{}: process {} maps none of file_paths; of the same jar it maps "
+                                  "{}",
+                                  to_string(probe.name), pid, *other));
+  return all;
+}
+
+bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
+  const ProbePoint& place = probe.points[point];
+  const auto tell_refused = [&](const Error& error) {
+    // Or the process has ended meanwhile, which is no error.
+    if (error.kind == ErrorKind::interrupted) interrupted_ = true;
+    if (error.kind == ErrorKind::interrupted || !has_process_name(pid, task_.target_process_name))
+      return true;
+    if (!probe.refusal) {
+      probe.refusal = error;
+      const Error told = Error(error).within(to_string(probe.name));
+      reporter_.error(told);
+      sink_.error({.target = place.binary->target, .request = place.request, .error = told});
+    }
+    failed_ = true;
+    return false;
+  };
+  if (auto checked = check_unwritten(std::span(&place, 1)); !checked)
+    return tell_refused(checked.error());
+  const ProbeSite site{.file = place.binary->file->fd(),
+                       .offset = *place.offset,
+                       .program = probe.program->pinned.program(),
+                       .label = to_string(place.binary->path) + ": " + display_name(place)};
+  auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),
+                                       std::span(&pid, 1), [&] { return signals.arrived(); });
+  if (!attachment) return tell_refused(attachment.error());
+  attachments_.push_back({pid, std::move(*attachment)});
+  if (!probe.chosen) probe.chosen = point;
+  ++placed_;
+  return true;
+}
+
+bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch& signals) {
+  if (!began_) {
+    for (Probe& probe : probes_) probe.runs = programs.runs(*probe.program);
+    began_ = std::chrono::steady_clock::now();
+  }
+  pids_.push_back(pid);
+  bool all = true;
+  for (Probe& probe : probes_) {
+    auto surveys = survey_points(probe.points, std::span(&pid, 1));
+    for (const std::size_t point : choose(probe, pid, surveys))
+      if (!place(probe, point, pid, signals)) all = false;
+    add_earlier(probe.surveys, surveys);
+  }
+  const bool refused =
+      std::ranges::all_of(probes_, [](const Probe& probe) { return probe.refusal.has_value(); });
+  if (placed_ == 0 && refused) { // and would be in any other process
+    over_ = true;
+    began_.reset();
+    for (const Probe& probe : probes_) tell(probe, std::nullopt);
+    return false;
+  }
+  if (pids_.size() == 1) announce();
+  reporter_.detail(fmt::format("task {}: process {} is probed", number_, pid));
+  return all;
+}
+
+void RunningTask::announce() const {
+  std::string names;
+  for (const Probe& probe : probes_)
+    names += (names.empty() ? "" : ", ") + probe.name.spec->bpf_name;
+  sink_.attached({.mechanism = to_string(probes_.front().program->mechanism),
+                  .probes = placed_,
+                  .program = std::move(names),
+                  .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+                  .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+                  .realtime_ns = clock_ns(CLOCK_REALTIME)});
+}
+
+void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
+  const ProbePoint& point = probe.points[probe.chosen.value_or(0)];
+  if (!probe.chosen) {
+    const bool refused = probe.refusal.has_value();
+    tell_result(probe.name,
+                {.status = refused ? "failed" : "attached",
+                 .point = &point,
+                 .hits = refused ? std::nullopt : hits,
+                 .reason = refused ? probe.refusal->message
+                                   : std::string("its processes ended before it was in place")},
+                sink_);
+    return;
+  }
+  std::vector<MappingSurvey> surveys = survey_points(std::span(&point, 1), pids_);
+  add_earlier(surveys, std::span(&probe.surveys[*probe.chosen], 1));
+  std::optional<std::string> reason;
+  if (hits == 0) {
+    reason = explain_silence(surveys.front(), pids_, {.change = point.binary->file->change()});
+    ++silent_;
+    reporter_.warning(fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
+  } else if (hits) {
+    ++hit_;
+  }
+  tell_result(probe.name,
+              {.status = "attached",
+               .point = &point,
+               .hits = hits,
+               .processes_mapping = surveys.front().executable.size(),
+               .reason = std::move(reason)},
+              sink_);
+}
+
+void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>& shared,
+                      const std::function<void()>& meanwhile) {
+  over_ = true;
+  std::vector<std::optional<std::uint64_t>> hits;
+  for (const Probe& probe : probes_) {
+    const auto now = programs.runs(*probe.program);
+    std::optional<std::uint64_t> count;
+    if (now && probe.runs) count = *now - *probe.runs;
+    // A program counts its runs for all of its probes together.
+    if (count > 0 && shared.contains(probe.name.spec->bpf_name)) count.reset();
+    hits.push_back(count);
+  }
+  for (Attached& each : attachments_) each.attachment.detach([&](std::size_t) { meanwhile(); });
+  attachments_.clear();
+  for (std::size_t i = 0; i < probes_.size(); ++i) tell(probes_[i], hits[i]);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,52 @@
+#include "session/stack_report.hpp"
+
+#include "session/counted.hpp"
+#include "session/report.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string share_of(std::uint64_t part, std::uint64_t all) {
+  return fmt::format("{} of {} stacks", part, all);
+}
+
+} // namespace
+
+void report_stacks(const StackTotals& totals, const AttachRequest& request,
+                   const Reporter& reporter) {
+  const std::uint32_t size = request.inspection.stack_bytes;
+  if (totals.truncated > 0) {
+    const bool can_grow = size < MOST_STACK_BYTES;
+    reporter.warning(fmt::format(
+        "{} cut off: more than the {} bytes that are copied of each{}",
+        share_of(totals.truncated, totals.all), size,
+        can_grow ? fmt::format(", --stack-size {} copies more",
+                               std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
+                 : ", which is the most that can be"));
+  }
+  if (totals.failed > 0)
+    reporter.warning(fmt::format(
+        "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
+        request.kept_stacks ? "" : "; --keep-stacks DIR saves some of them"));
+  if (totals.lost_mappings > 0)
+    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names",
+                                 counted(totals.lost_mappings, "record", "records")));
+  if (totals.saved > 0)
+    reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
+                                counted(totals.saved, "stack", "stacks"), *request.kept_stacks));
+}
+
+std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
+  std::string text =
+      format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
+  if (totals == nullptr) return text;
+  text += ", " + counted(totals->all, "stack", "stacks");
+  if (totals->truncated > 0) text += fmt::format(", {} of them cut off", totals->truncated);
+  if (totals->failed > 0) text += fmt::format(", {} not unwound to the end", totals->failed);
+  return text;
+}
+
+} // namespace uprobectl

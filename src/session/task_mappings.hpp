@@ -1,0 +1,16 @@
+// Which compiled file of a jar a process maps: task files often name another build's.
+#pragma once
+
+#include "uprobectl/process.hpp"
+
+namespace uprobectl {
+
+// "services" of "/system/framework/oat/arm64/services.odex", and of what dalvik-cache makes of a
+// path, "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex". Empty for what is no
+// compiled file of Java code.
+std::string_view jar_of(std::string_view compiled);
+
+// A mapped file that was compiled from the same jar or APK as one of these, and is none of them.
+std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files);
+
+} // namespace uprobectl

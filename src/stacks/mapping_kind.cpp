@@ -1,0 +1,24 @@
+#include "stacks/mapping_kind.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl::stacks {
+
+bool is_of_no_file(const Mapping& mapping) {
+  const std::string_view path = mapping.path;
+  return path.empty() || path.starts_with("//") || (path.starts_with('[') && path != "[vdso]");
+}
+
+bool is_like_memory(const Mapping& mapping) {
+  constexpr std::string_view begins[] = {"/memfd:", "/dev/", "/SYSV", "anon_inode:"};
+  return std::ranges::any_of(
+      begins, [&](std::string_view begin) { return mapping.path.starts_with(begin); });
+}
+
+std::string name_of_memory(const Mapping& mapping) {
+  const bool is_named = !mapping.path.empty() && !mapping.path.starts_with("//");
+  return is_named ? mapping.path : fmt::format("[anon {:#x}]", mapping.start);
+}
+
+} // namespace uprobectl::stacks

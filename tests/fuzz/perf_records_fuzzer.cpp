@@ -1,0 +1,26 @@
+// Processes choose the paths in the kernel's records; rings that are read wrongly must cost
+// nothing.
+#include "process/perf_records.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes = std::as_bytes(std::span(data, size));
+  const auto tail = read_at<std::uint64_t>(bytes, 0);
+  if (!tail) return 0;
+  const Bytes ring = bytes.subspan(8);
+  std::uint64_t seen = 0;
+  visit_records(ring, *tail, *tail + ring.size(), [&](Bytes record) {
+    seen += record.size();
+    lost_records(record);
+    const auto event = parse_mapping_record(record);
+    if (event && (event->pid <= 0 || event->mapping.path.size() > record.size())) std::abort();
+    if (event && event->kind == MappingEvent::Kind::mapped &&
+        event->mapping.start >= event->mapping.end)
+      std::abort();
+  });
+  if (seen > ring.size()) std::abort();
+  return 0;
+}

@@ -1,0 +1,310 @@
+# shellcheck shell=sh
+# shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
+# User stacks of hits: function by function, as fixtures/stacks/depths.c calls them.
+
+stack_scenarios() {
+  for mechanism in multi perf perf-ioctl tracefs; do
+    scenario "$mechanism: --stack unwinds code without frame pointers" unwinds_plain "$mechanism"
+  done
+  scenario '--stack through a perf buffer' unwinds_plain perf --buffer perf
+  scenario '--stack with --latency is the stack of the entry' unwinds_calls
+  scenario '--stack with --latency through a perf buffer' unwinds_calls --buffer perf
+  scenario '--stack at a return is the stack of the caller' unwinds_returns
+  scenario '--stack of a deep recursion' unwinds_recursion
+  scenario '--stack of the handler of a signal' unwinds_signal
+  scenario 'a stack longer than what is copied is cut off, counted, and the option named' cuts_long_stacks
+  scenario 'the same is whole with --stack-size' takes_long_stacks
+  scenario '--stack=fp has the direct caller, too' walks_ways
+  scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
+  scenario 'a library mapped from an archive is unwound and named' unwinds_archive
+  for mechanism in multi perf tracefs; do
+    scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
+  done
+  scenario '--stack goes beyond them through a perf buffer' unwinds_nested_returns perf --buffer perf
+  scenario '--stack with --latency goes beyond them' unwinds_nested_calls
+  scenario '--stack with --latency goes beyond them through a perf buffer' unwinds_nested_calls --buffer perf
+  scenario '--stack goes beyond functions that end by a jump' unwinds_jumps
+  scenario '--stack goes beyond as many return probes as there can be' unwinds_deep_returns
+  scenario '--stack goes beyond a return probe of another' unwinds_beyond_another
+  scenario '--keep-stacks puts back what return probes have replaced' keeps_replaced_returns
+  scenario 'a program of its own has a return probe of another named' names_return_probe
+  scenario '--count --stack counts unwound stacks, --folded writes them' counts_unwound
+  scenario 'a flame graph has the command for its title' draws_flame_graph
+  scenario 'a flame graph of what the kernel counts is one of hits' draws_counted_calls
+  scenario '--folded takes the stacks that the name of a map promises' folds_promised_stacks
+  scenario '--keep-stacks saves what debug-unwind unwinds' keeps_stacks
+  scenario 'a perf event array of a program has stacks with --stack' adds_stacks events plain --stack
+  scenario 'a perf event array whose name promises stacks has them' adds_stacks events_with_stack with_stack
+  scenario 'a program with a ring buffer is told where stacks come from' refuses_ring
+  scenario 'the shipped program tells opens and connects with their stacks' tells_opens_and_connects
+}
+
+# "a<b<main" for each event: names as far as main, of the program's own functions.
+chains() {
+  awk '
+    function finish() { if (chain != "") print chain; chain = ""; done = 0 }
+    /^    #0 / { finish() }
+    /^    #/ && !done {
+      name = $2; sub(/\+0x[0-9a-f]+$/, "", name)
+      if (name ~ /^(depth_|ways_|greet_|main$)/) chain = chain (chain == "" ? "" : "<") name
+      if (name == "main") done = 1
+    }
+    END { finish() }'
+}
+
+expect_chains() { # EXPECTED
+  expect_equal 'stacks' "$1" "$(chains <out | sort | uniq -c | sed 's/^ *//')"
+}
+
+attach_depths() { # SCENE CALLS LEVELS FUNCTION OPTION…
+  scene=$1 calls=$2 levels=$3 function=$4
+  shift 4
+  "$UPROBECTL" attach -d 120 "$@" "$FIXTURES/depths" "$function" -- "$FIXTURES/depths" "$scene" "$calls" "$levels" \
+    >out 2>err || fail "attach fails: $(cat err)"
+}
+
+unwinds_plain() { # MECHANISM OPTION…
+  needs "$1"
+  mechanism=$1
+  shift
+  attach_depths plain 30 0 depth_leaf --stack --mechanism "$mechanism" "$@"
+  expect_chains '30 depth_leaf<depth_middle<depth_outer<main'
+  ! grep -q '^    (' out || fail "a stack is not whole: $(grep '^    (' out)"
+  ! grep -q warning err || fail "a warning: $(cat err)"
+}
+
+unwinds_calls() { # OPTION…
+  attach_depths plain 5 0 depth_middle --stack --latency --return-at trampoline "$@"
+  expect_chains '5 depth_middle<depth_outer<main'
+  attach_depths plain 5 0 depth_middle --stack --latency --return-at ret "$@"
+  expect_chains '5 depth_middle<depth_outer<main'
+}
+
+unwinds_returns() {
+  attach_depths plain 5 0 depth_middle --stack --return --return-at trampoline
+  expect_chains '5 depth_outer<main'
+}
+
+unwinds_recursion() {
+  attach_depths recursive 2 200 depth_leaf --stack
+  expect_equal 'frames' 402 "$(grep -c ' depth_recursive+' out)"
+  expect_equal 'ends' 2 "$(grep -c ' main+' out)"
+}
+
+unwinds_signal() {
+  attach_depths signal 3 0 depth_leaf --stack
+  expect_chains '3 depth_leaf<depth_handler<depth_raises<main'
+}
+
+# Of what is copied. arm64 keeps the caller below a function's variables, x86-64 above them.
+chain_of_long_stack() {
+  case $library in
+  *arm64*) echo 'depth_leaf<depth_middle<depth_wide<main' ;;
+  *) echo 'depth_leaf<depth_middle<depth_wide' ;;
+  esac
+}
+
+cuts_long_stacks() {
+  attach_depths wide 4 0 depth_leaf --stack --stack-size 16384
+  expect_chains "4 $(chain_of_long_stack)"
+  expect_match 'warning' '4 of 4 stacks cut off: more than the 16384 bytes .* --stack-size 32768' "$(cat err)"
+  attach_depths wide 4 0 depth_leaf --stack --stack-size 16384 --json
+  expect_equal 'truncated' 4 "$(records summary | field stacks_truncated)"
+  expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
+}
+
+takes_long_stacks() {
+  attach_depths wide 4 0 depth_leaf --call-graph dwarf,65528
+  expect_chains '4 depth_leaf<depth_middle<depth_wide<main'
+}
+
+walks_ways() { # OPTION…
+  "$UPROBECTL" attach -d 120 --stack=fp "$@" "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 3 >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_chains '1 ways_leaf<ways_left<main
+3 ways_leaf<ways_left<ways_both<main
+3 ways_leaf<ways_right<ways_both<main'
+}
+
+unwinds_archive() {
+  "$UPROBECTL" attach -d 120 --stack "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add -- \
+    "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_total 3 >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_chains '3 greet_add<greet_total<main'
+  expect_equal 'places' 3 "$(grep -c "greet_total+0x[0-9a-f]* (greet.apk!/$library/libgreet.so+0x" out)"
+}
+
+expect_whole() {
+  ! grep '^    (' out >reasons || fail "a stack is not whole: $(cat reasons)"
+  ! grep -E 'stacks (cut|not)' err >reasons || fail "stacks are not whole: $(cat reasons)"
+}
+
+attach_nested() { # SCENE OPTION…
+  scene=$1
+  shift
+  "$UPROBECTL" attach -d 120 --stack --return-at trampoline "$@" "$FIXTURES/depths" 'depth_*' -- \
+    "$FIXTURES/depths" "$scene" 5 >out 2>err || fail "attach fails: $(cat err)"
+}
+
+unwinds_nested_returns() { # MECHANISM OPTION…
+  needs "$1"
+  needs_types
+  mechanism=$1
+  shift
+  attach_nested plain --entry --return --mechanism "$mechanism" "$@"
+  expect_chains '5 depth_leaf<depth_middle<depth_outer<main
+10 depth_middle<depth_outer<main
+10 depth_outer<main
+5 main'
+  expect_whole
+}
+
+unwinds_nested_calls() { # OPTION…
+  needs_types
+  attach_nested plain --latency "$@"
+  expect_chains '5 depth_leaf<depth_middle<depth_outer<main
+5 depth_middle<depth_outer<main
+5 depth_outer<main'
+  expect_whole
+}
+
+unwinds_jumps() {
+  needs_types
+  attach_nested jumps --entry --return
+  expect_chains '15 depth_hops<main
+5 depth_jumps<depth_hops<main
+5 depth_leaf<depth_middle<depth_hops<main
+10 depth_middle<depth_hops<main
+5 main'
+  expect_whole
+  attach_nested jumps --latency
+  expect_chains '5 depth_hops<main
+5 depth_jumps<depth_hops<main
+5 depth_leaf<depth_middle<depth_hops<main
+5 depth_middle<depth_hops<main'
+  expect_whole
+}
+
+# The kernel replaces 64 return addresses of a thread, and no more.
+unwinds_deep_returns() {
+  needs_types
+  attach_depths recursive 1 63 depth_recursive --stack --return --return-at trampoline
+  expect_equal 'ends' 64 "$(grep -c ' main+' out)"
+  expect_equal 'frames' $((63 * 64 / 2)) "$(grep -c ' depth_recursive+' out)"
+  expect_whole
+}
+
+# A program that waits in depth_outer, now and then, with a return probe on that.
+start_return_probe() {
+  "$FIXTURES/depths" waits 100 >target &
+  target=$!
+  echo "$target" >>"$scratch/pids"
+  "$UPROBECTL" attach -d 30 -p "$target" --return --return-at trampoline "$FIXTURES/depths" depth_outer >other 2>&1 &
+  other=$!
+  echo "$other" >>"$scratch/pids"
+  wait_until 30 file_says other depth_outer || fail "the other does not attach: $(cat other)"
+}
+
+stop_return_probe() {
+  kill -INT "$other"
+  wait "$other"
+}
+
+unwinds_beyond_another() {
+  needs_types
+  start_return_probe
+  "$UPROBECTL" attach -n 3 -d 30 -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
+    fail "attach fails: $(cat err)"
+  stop_return_probe
+  expect_chains '3 depth_leaf<depth_middle<depth_outer<main'
+  expect_whole
+}
+
+# On arm64 nobody knows where they would have to be put.
+keeps_replaced_returns() {
+  needs_types
+  case $library in
+  *arm64*) reason='a return probe has put' ;;
+  *) reason='the saved stack does not have the bytes' ;;
+  esac
+  attach_depths wide 2 0 'depth_*' --stack --return --return-at trampoline --stack-size 8192 --keep-stacks kept
+  expect_match 'warning' 'stacks cut off' "$(cat err)"
+  for saved in kept/*; do
+    "$UPROBECTL" debug-unwind "$saved" >unwound 2>>err || fail "debug-unwind fails: $(cat err)"
+    expect_match 'end' "$reason" "$(cat unwound err)"
+  done
+}
+
+names_return_probe() {
+  start_return_probe
+  "$UPROBECTL" attach -n 3 -d 30 -p "$target" --object "$FIXTURES/stacks.bpf.o" --program-name with_stack \
+    "$FIXTURES/depths" depth_leaf >out 2>err || fail "attach fails: $(cat err)"
+  stop_return_probe
+  expect_chains '3 depth_leaf<depth_middle<depth_outer'
+  expect_equal 'reasons' 3 "$(grep -c '^    (a return probe has put' out)"
+  expect_match 'warning' '3 of 3 stacks not unwound to the end: a return probe' "$(cat err)"
+}
+
+counts_unwound() {
+  attach_depths plain 40 0 depth_leaf --count --stack --folded folded
+  expect_equal 'count' 40 "$(grep depth_leaf out | cut -f 1)"
+  expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_outer\+[^<]*< main\+' "$(cut -f 3 out)"
+  expect_match 'folded' '(^|;)main;depth_outer;depth_middle;depth_leaf 40$' "$(cat folded)"
+}
+
+draws_flame_graph() {
+  attach_depths plain 7 0 depth_leaf --stack=dwarf --flamegraph out.svg
+  expect_match 'title' 'uprobectl attach .*--stack=dwarf' "$(cat out.svg)"
+  expect_match 'function' 'depth_outer' "$(cat out.svg)"
+  "$UPROBECTL" attach -d 5 --stack --flamegraph no/such/folder.svg "$FIXTURES/depths" depth_leaf >out 2>err &&
+    fail 'a bad path is taken'
+  expect_match 'error' 'no/such/folder.svg: no such file or directory' "$(cat err)"
+}
+
+draws_counted_calls() {
+  attach_depths plain 7 0 depth_leaf --count --latency --stack=fp --flamegraph out.svg
+  expect_match 'weight' '7 of 7 hits, 100.00%' "$(cat out.svg)"
+}
+
+folds_promised_stacks() {
+  attach_depths plain 5 0 depth_leaf --object "$FIXTURES/stacks.bpf.o" --program-name with_stack --folded folded
+  expect_match 'folded' '(^|;)main;depth_outer;depth_middle;depth_leaf 5$' "$(cat folded)"
+  "$UPROBECTL" attach -d 5 --object "$FIXTURES/greetings.bpf.o" --folded folded "$FIXTURES/depths" depth_leaf \
+    >out 2>err && fail 'lines of no stacks are taken'
+  expect_match 'error' 'no map of it has stacks' "$(cat err)"
+}
+
+keeps_stacks() {
+  attach_depths wide 4 0 depth_leaf --stack --stack-size 8192 --keep-stacks kept
+  "$UPROBECTL" debug-unwind kept/stack-1 >unwound 2>>err || fail "debug-unwind fails: $(cat err)"
+  expect_equal 'frames' "$(chain_of_long_stack)" \
+    "$(sed -n 's/^[^dm]*\(depth_[a-z]*\|main\).*/\1/p' unwound | tr '\n' '<' | sed 's/<$//')"
+  expect_match 'status' '1 stack saved below kept' "$(cat err)"
+}
+
+adds_stacks() { # MAP PROGRAM OPTION…
+  map=$1 program=$2
+  shift 2
+  attach_depths plain 5 0 depth_leaf --object "$FIXTURES/stacks.bpf.o" --program-name "$program" "$@"
+  expect_chains '5 depth_leaf<depth_middle<depth_outer<main'
+  expect_equal 'records' 5 "$(grep -c "	$map	pid=" out)"
+}
+
+refuses_ring() {
+  "$UPROBECTL" attach -d 5 --stack --object "$FIXTURES/greetings.bpf.o" \
+    "$FIXTURES/depths" depth_leaf >out 2>err &&
+    fail 'a ring buffer is taken'
+  expect_match 'error' 'is a ring buffer, which carries no user stacks' "$(cat err)"
+  expect_match 'hint' 'BPF_MAP_TYPE_PERF_EVENT_ARRAY' "$(cat err)"
+}
+
+tells_opens_and_connects() {
+  "$FIXTURES/bpf-census" >/dev/null 2>&1
+  "$UPROBECTL" attach -d 120 --object "$FIXTURES/opens_and_connects.bpf.o" -- "$FIXTURES/depths" system 2 >all 2>err ||
+    fail "attach fails: $(cat err)"
+  grep -A 40 'comm="depths"' all >out
+  expect_match 'opens' 'call="open" comm="depths" target="/etc/passwd"' "$(cat out)"
+  expect_match 'connects' 'call="connect" comm="depths" target="127.000.000.001" port=9' "$(cat out)"
+  expect_match 'stacks' 'depth_opens<main' "$(chains <out)"
+  expect_match 'stacks' 'depth_connects<main' "$(chains <out)"
+}

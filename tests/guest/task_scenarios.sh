@@ -1,0 +1,316 @@
+# shellcheck shell=sh
+# Task files of UprobeStats: Java methods by their signatures, pinned programs, atoms on a socket.
+
+task_scenarios() {
+  scenario 'a method of a task file fires, and its atom arrives byte for byte' runs_task atom_arrives
+  scenario 'a process that starts later is waited for, and another follows one that dies' runs_task follows_processes
+  scenario 'a task without a process fails, and the other runs' runs_task misses_process
+  scenario 'a probe that cannot be placed does not stop the others' runs_task goes_on
+  scenario 'with --all-or-nothing one probe that fails is the end of all' runs_task all_or_nothing
+  scenario 'what the policy refuses is not probed, whatever stands before it' runs_task keeps_policy
+  scenario 'what the process maps goes before the order of file_paths' runs_task prefers_mapped
+  scenario 'records of earlier runs are passed over, and counted' runs_task passes_over_stale
+  scenario 'two tasks run at once, each for its own time' runs_task two_at_once
+  scenario 'atoms that nobody takes are counted' runs_task counts_refused
+  scenario 'tasks that make different atoms of one map make none, and its records are shown once' runs_task atoms_differ
+  scenario 'tasks that log a map alike send each atom once' runs_task atoms_alike
+  scenario 'a signal while a process is waited for is the one error' runs_task ends_waiting
+  scenario 'who waits for a process ends well when its reader goes' runs_task reader_goes
+  scenario 'where the kernel places nothing the task has failed at once' runs_task nothing_placed
+}
+
+app_name=com.example.shop
+detail=prog_GenericInstrumentation_uprobe_call_detail
+detail_map=map_GenericInstrumentation_call_detail_buf
+stamp=prog_GenericInstrumentation_uprobe_call_timestamp_1
+stamp_map=map_GenericInstrumentation_call_timestamp_buf
+sell='int com.example.shop.Till.sell(int, long, boolean, java.lang.String)'
+grade='int com.example.shop.Till.grade(int)'
+
+# With the programs pinned as on Android.
+runs_task() { # FUNCTION
+  mkdir pins
+  mount -t bpf bpf pins || fail 'cannot mount a bpf file system'
+  (
+    "$UPROBECTL" load "$FIXTURES/GenericInstrumentation.o" --naming uprobestats --pin pins/u >/dev/null ||
+      fail 'the programs cannot be loaded'
+    "$1"
+  )
+  verdict=$?
+  [ ! -s attach.pid ] || kill -KILL "$(cat attach.pid)" 2>/dev/null
+  umount pins
+  return "$verdict"
+}
+
+probe() { # PROGRAM METHOD [FILE…]
+  printf 'probe_configs { bpf_name: "%s" method_signature: "%s" file_paths: [' "$1" "$2"
+  shift 2
+  [ $# -gt 0 ] || set -- "$FIXTURES/java-app.odex"
+  separator=
+  for path; do
+    printf '%s"%s"' "$separator" "$path"
+    separator=', '
+  done
+  echo '] }'
+}
+
+task() { # SECONDS MAP [PROCESS]; its probes on stdin
+  echo 'tasks {'
+  cat
+  printf 'bpf_maps: "%s" target_process_name: "%s" duration_seconds: %s\n' "$2" "${3:-$app_name}" "$1"
+  echo 'statsd_logging_config { atom_id: 915 primitive_argument_positions: [0, 2] } }'
+}
+
+start_app() { # NAME [ARGUMENT…]
+  app_output=$1
+  shift
+  start_program "$app_output" "$FIXTURES/java-app" "$FIXTURES/java-app.odex" --wait --hold "$@"
+}
+
+start_tasks() { # [OPTION…]
+  start_attach --config tasks.textproto --bpffs pins/u --json "$@"
+}
+
+probe_statuses() {
+  records probe | field status | tr '\n' ' '
+}
+
+atom_arrives() {
+  start_program atoms "$FIXTURES/datagrams" statsd
+  start_app app --calls 2
+  app=$started_pid
+  probe "$detail" "$sell" /nowhere/shop.odex "$FIXTURES/java-app.odex" | task 2 "$detail_map" >tasks.textproto
+  start_tasks --statsd=statsd
+  let_it_call app "$app"
+  attach_ends_with 0
+  expect_equal 'records' 4 "$(count_records event kind=record)"
+  expect_equal 'their type' 4 "$(count_records event record_type=CallResult)"
+  expect_equal 'hits' 4 "$(records probe status=attached | field hits)"
+  expect_equal 'symbol' "$sell" "$(records probe | field symbol)"
+  expect_equal 'program' "$detail" "$(records probe | field bpf_name)"
+  expect_equal 'processes' 1 "$(records probe | field processes_mapping)"
+  # A log header of 11 bytes and a tag, then: object of 4 elements, time, atom 915, the first argument
+  # and the third, which is whether the first is odd.
+  header='05.{4}.{16}73746174|05.{4}.{16}74617473'
+  body() { printf '070401.{16}00930300000''0%s00%s' "$1" "$2"; }
+  sed 1d atoms >datagrams
+  expect_equal 'datagrams' 4 "$(wc -l <datagrams | tr -d ' ')"
+  line=0
+  for arguments in '01000000 01000000' 'ffffffff 00000000' '02000000 00000000' 'feffffff 00000000'; do
+    line=$((line + 1))
+    expect_match "datagram $line" "^($header)$(body "${arguments% *}" "${arguments#* }")\$" "$(sed -n "${line}p" datagrams)"
+  done
+  expect_match 'closing words' '4 atoms sent' "$(cat err)"
+}
+
+follows_processes() {
+  probe "$detail" "$grade" | task 600 "$detail_map" >tasks.textproto
+  attach_fails_with 1 --config tasks.textproto --bpffs pins/u
+  expect_match 'message' "task 1: no process '$app_name' runs" "$(cat err)"
+  start_tasks --wait -v
+  expect_match 'message' "no process '$app_name' runs yet" "$(cat err)"
+  start_app first --calls 1
+  first=$started_pid
+  wait_until 20 file_says out '"attached"' || fail 'the first is not attached to'
+  let_it_call first "$first"
+  kill -KILL "$first"
+  start_app second --calls 2
+  second=$started_pid
+  wait_until 20 file_says err "process $second is probed" || fail 'the second is not attached to'
+  wait_until 10 one_probe_there || fail 'the probe of the first stays'
+  let_it_call second "$second"
+  wait_until 10 nine_records || fail "records: $(count_records event)"
+  stop_attach
+  expect_equal 'hits' 9 "$(records probe | field hits)"
+}
+
+nine_records() { [ "$(count_records event)" -ge 9 ]; }
+
+one_probe_there() {
+  # shellcheck disable=SC2012 # what each descriptor is
+  [ "$(ls -l "/proc/$(cat attach.pid)/fd" | grep -c 'anon_inode:.perf_event')" -eq 1 ]
+}
+
+misses_process() {
+  start_app app --calls 1
+  app=$started_pid
+  {
+    probe "$stamp" "$grade" | task 2 "$stamp_map" com.example.sho
+    probe "$detail" "$grade" | task 2 "$detail_map"
+  } >tasks.textproto
+  start_tasks
+  let_it_call app "$app"
+  attach_ends_with 1
+  expect_match 'message' "task 1: no process 'com.example.sho' runs" "$(cat err)"
+  expect_equal 'statuses' 'failed attached ' "$(probe_statuses)"
+  expect_equal 'records' 3 "$(count_records event)"
+}
+
+one_of_two_fails() {
+  start_app app --calls 1
+  app=$started_pid
+  {
+    probe "$detail" 'void com.example.shop.Till.idle(int)'
+    probe "$detail" "$grade"
+  } | task 2 "$detail_map" >tasks.textproto
+}
+
+goes_on() {
+  one_of_two_fails
+  start_tasks
+  let_it_call app "$app"
+  attach_ends_with 1
+  expect_match 'message' 'task 1, probe 1 .*idle.* compiled' "$(cat err)"
+  expect_equal 'statuses' 'failed attached ' "$(probe_statuses)"
+  expect_equal 'records' 3 "$(count_records event)"
+}
+
+all_or_nothing() {
+  one_of_two_fails
+  attach_fails_with 1 --config tasks.textproto --bpffs pins/u --json --all-or-nothing
+  expect_equal 'statuses' 'failed failed ' "$(probe_statuses)"
+  expect_match 'message' 'not run, as --all-or-nothing asks' "$(cat err)"
+}
+
+keeps_policy() {
+  start_app app --calls 1
+  app=$started_pid
+  {
+    probe "$detail" "$grade" | task 2 "$detail_map"
+    {
+      probe "$stamp" "$sell"
+      probe "$stamp" "$grade"
+    } | task 2 "$stamp_map"
+  } >tasks.textproto
+  echo 'com.example.shop.Till.grade # and no other' >policy
+  start_tasks --policy policy
+  let_it_call app "$app"
+  attach_ends_with 1
+  expect_equal 'statuses' 'refused attached attached ' "$(probe_statuses)"
+  expect_match 'message' "task 2, probe 1 .*sell.* is refused by policy policy" "$(cat err)"
+  expect_equal 'hits' '3 3 ' "$(records probe status=attached | field hits | tr '\n' ' ')"
+}
+
+prefers_mapped() {
+  cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
+  start_app app --calls 1
+  app=$started_pid
+  probe "$detail" "$grade" "$PWD/java-app.odex" "$FIXTURES/java-app.odex" | task 2 "$detail_map" >tasks.textproto
+  start_tasks
+  let_it_call app "$app"
+  attach_ends_with 0
+  expect_match 'warning' "process $app maps $FIXTURES/java-app.odex, which is probed, and not $PWD" "$(cat err)"
+  expect_equal 'records' 3 "$(count_records event)"
+  # What is mapped of the same jar is named where none of the files is.
+  probe "$detail" "$grade" "$PWD/java-app.odex" | task 1 "$detail_map" >tasks.textproto
+  start_tasks
+  attach_ends_with 0
+  expect_match 'warning' "process $app maps none of file_paths; of the same jar it maps .*/java-app.odex" "$(cat err)"
+  expect_equal 'hits' 0 "$(records probe | field hits)"
+  # It is probed once, however many paths lead to it.
+  ln -s java-app.odex again.odex
+  ln -s java-app.vdex again.vdex
+  probe "$detail" "$grade" "$PWD/java-app.odex" "$PWD/again.odex" | task 1 "$detail_map" >tasks.textproto
+  start_tasks
+  attach_ends_with 0
+  expect_equal 'probes' 1 "$(records attached | field probes)"
+}
+
+passes_over_stale() {
+  start_app app --calls 1
+  app=$started_pid
+  start_attach -d 30s -p "$app" --program "pins/u/$detail" --map pins/u/map_GenericInstrumentation_lost \
+    "$FIXTURES/java-app.odex" com.example.shop.Till.grade
+  let_it_call app "$app"
+  stop_attach
+  probe "$detail" "$grade" | task 1 "$detail_map" >tasks.textproto
+  start_tasks
+  attach_ends_with 0
+  expect_match 'warning' "$detail_map: 3 records passed over" "$(cat err)"
+  expect_equal 'records' 0 "$(count_records event)"
+}
+
+two_at_once() {
+  start_app app --calls 1
+  app=$started_pid
+  {
+    probe "$stamp" "$sell" | task 1 "$stamp_map"
+    probe "$detail" "$grade" | task 600 "$detail_map"
+  } >tasks.textproto
+  start_tasks
+  wait_until 20 file_says out '"type":"probe"' || fail 'the first task does not end'
+  let_it_call app "$app"
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_equal 'hits' '0 3 ' "$(records probe | field hits | tr '\n' ' ')"
+  expect_equal 'records' 3 "$(count_records event record_type=CallResult)"
+  expect_equal 'other records' 0 "$(count_records event record_type=CallTimestamp)"
+}
+
+counts_refused() {
+  start_app app --calls 1
+  app=$started_pid
+  probe "$detail" "$grade" | task 1 "$detail_map" >tasks.textproto
+  start_tasks --statsd=nobody
+  let_it_call app "$app"
+  attach_ends_with 0
+  expect_match 'warning' '3 atoms refused by statsd' "$(cat err)"
+}
+
+# One map under two spellings.
+two_log_one_map() { # ATOM of the second
+  start_program atoms "$FIXTURES/datagrams" statsd
+  start_app app --calls 1
+  app=$started_pid
+  {
+    probe "$detail" "$sell" | task 2 "$detail_map"
+    probe "$detail" "$grade" | task 2 "$PWD/pins/u/$detail_map" | sed "s/915/$1/; s/\[0, 2\]/[0]/"
+  } >tasks.textproto
+  [ "$1" != 915 ] || sed -i 's/\[0, 2\]/[0]/' tasks.textproto
+  start_tasks --statsd=statsd
+  let_it_call app "$app"
+  attach_ends_with 0
+  expect_equal 'records' 5 "$(count_records event)"
+}
+
+atoms_differ() {
+  two_log_one_map 916
+  expect_match 'warning' "$detail_map: no atoms are sent for its records: tasks 1 and 2 make" "$(cat err)"
+  expect_match 'closing words' '0 atoms sent' "$(cat err)"
+}
+
+atoms_alike() {
+  two_log_one_map 915
+  expect_match 'closing words' '5 atoms sent' "$(cat err)"
+}
+
+ends_waiting() {
+  probe "$detail" "$grade" | task 600 "$detail_map" >tasks.textproto
+  start_tasks --wait
+  kill -TERM "$(cat attach.pid)"
+  attach_ends_with 130
+  expect_match 'error' 'interrupted before a process was there' "$(cat err)"
+  expect_equal 'errors' 1 "$(grep -c 'error:' err)"
+}
+
+reader_goes() {
+  probe "$detail" "$grade" | task 600 "$detail_map" >tasks.textproto
+  {
+    timeout 30 "$UPROBECTL" attach --config tasks.textproto --bpffs pins/u --wait --json 2>err
+    echo $? >status
+  } | true
+  expect_equal 'exit status' 0 "$(cat status)"
+  ! file_says err 'error:' || fail 'there is an error'
+}
+
+# A file that is written to after it was opened is not probed.
+nothing_placed() {
+  cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
+  probe "$detail" "$grade" "$PWD/java-app.odex" | task 600 "$detail_map" >tasks.textproto
+  start_tasks --wait
+  printf 'x' >>java-app.odex
+  start_app app --calls 1
+  attach_ends_with 1
+  expect_equal 'statuses' 'failed ' "$(probe_statuses)"
+  expect_equal 'attached' 0 "$(count_records attached)"
+}

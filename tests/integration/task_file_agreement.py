@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Task files in text form, against protobuf's own compiler: `resolve --binary` writes the bytes that
+`protoc --encode` does, and refuses what protoc refuses. Usage: task_file_agreement.py UPROBECTL PROTO;
+prints TAP."""
+
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tap import Tap
+
+MESSAGE = "uprobectl.config.wire.UprobestatsConfig"
+ROUNDS = 150
+
+# name, kind, repeated; of a message the kind is its own list.
+FILTER = [("interface_name", "text", False), ("method_ids", "int64", True), ("method_configs", [
+    ("method_id", "int64", False), ("event_service_config", [("flush", "bool", False)], False),
+    ("atom_config", [("atom_id", "int32", False),
+                     ("atom_field_positions", ["UNKNOWN", "CALLING_UID", "INTERFACE_NAME", "CODE", "KTIME_NS"],
+                      True)], False)], True)]
+PROBE = [("bpf_name", "text", False), ("file_paths", "text", True), ("method_signature", "text", False),
+         ("fully_qualified_class_name", "text", False), ("method_name", "text", False),
+         ("fully_qualified_parameters", "text", True), ("binder_transaction_filters", FILTER, True)]
+TASK = [("probe_configs", PROBE, True), ("bpf_maps", "text", True), ("target_process_name", "text", False),
+        ("duration_seconds", "int32", False),
+        ("statsd_logging_config", [("atom_id", "int64", False), ("primitive_argument_positions", "int32", True)],
+         False),
+        ("target_process_selection", ["UNKNOWN", "SPECIFIC_PROCESS_NAME", "ANY_APP_PROCESS_ON_START",
+                                      "SPECIFIC_APP_PROCESS_ON_START"], False),
+        ("task_id", "int64", False)]
+FILE = [("tasks", TASK, True)]
+
+# Each is a whole file; whether it is one, protoc says.
+PARTICULAR = [
+    "tasks { target_process_name: 'a\\x41\\101\\u00e9\\U0001F34E' \"b\"\n'c' }", "tasks { duration_seconds: 0x7fffffff }",
+    "tasks { duration_seconds: -0x80000000 }", "tasks { duration_seconds: 0x80000000 }",
+    "tasks { duration_seconds: 017 }", "tasks { duration_seconds: 08 }", "tasks { duration_seconds: 1.0 }",
+    "tasks { task_id: -9223372036854775808 }", "tasks { task_id: -9223372036854775809 }",
+    "tasks { duration_seconds: 5 duration_seconds: 6 }", "tasks { bpf_maps: ['a', 'b',] }", "tasks { bpf_maps: [] }",
+    "tasks { bpf_maps ['a'] }", "tasks { bpf_maps 'a' }", "tasks { bpf_maps: [['a']] }", "tasks [{}, <>]",
+    "tasks: [{};{}]", "tasks { } tasks < >; tasks: { },", "tasks { ; }", "tasks { duration_seconds: 5,; }",
+    "tasks { target_process_selection: ANY }", "tasks { target_process_selection: 2 }", "tasks {", "tasks }", "tasks",
+    "tasks: 5", "tasks { target_process_name: \"a }", "tasks { target_process_name: 'a\n' }",
+    "tasks { target_process_name: '\\q' }", "tasks { target_process_name: a }", "tasks { duration_seconds: '5' }",
+    "tasks { duration_seconds: - 5 }", "tasks { duration_seconds: -\n5 # why\n}",
+    "tasks { duration_seconds: +5 }", "tasks{duration_seconds:5target_process_name:'x'}",
+    "tasks { probe_configs { binder_transaction_filters { method_configs { event_service_config { flush: %s } } } } }",
+]
+BOOLS = ["true", "false", "t", "f", "True", "False", "TRUE", "1", "0", "2", "0x1", "yes"]
+ESCAPES = ["\\n", "\\t", "\\\\", "\\'", '\\"', "\\001", "\\x7e", "$", "é", " ", "#", "\\?", "\\v"]
+
+
+def text_of(random_source):
+    quote = random_source.choice("'\"")
+    letters = [random_source.choice(ESCAPES + list("abc./_(),")) for _ in range(random_source.randrange(8))]
+    return quote + "".join(letters) + quote
+
+
+def value_of(kind, random_source):
+    if kind == "text":
+        return " ".join(text_of(random_source) for _ in range(random_source.choice([1, 1, 1, 2])))
+    if kind == "bool":
+        return random_source.choice(BOOLS[:6])
+    if kind in ("int32", "int64"):
+        number = random_source.choice([0, 1, random_source.randrange(2**31), -random_source.randrange(2**31)])
+        sign, digits = ("-" if number < 0 else ""), abs(number)
+        return sign + random_source.choice([f"{digits}", f"0x{digits:x}", f"0{digits:o}"])
+    return random_source.choice([*kind, str(random_source.randrange(len(kind)))])
+
+
+def message_of(fields, random_source, depth=0):
+    """Some of the fields, in any order, in the many ways in which they may be written."""
+    parts = []
+    for name, kind, repeated in random_source.sample(fields, random_source.randrange(len(fields) + 1)):
+        is_message = isinstance(kind, list) and isinstance(kind[0], tuple)
+        for _ in range(random_source.randrange(1, 3) if repeated else 1):
+            def one():
+                if not is_message:
+                    return value_of(kind, random_source)
+                opening, closing = random_source.choice(["{}", "<>"])
+                return f"{opening} {message_of(kind, random_source, depth + 1)} {closing}"
+            value = one()
+            if repeated and random_source.random() < 0.3:
+                value = "[" + random_source.choice([", ", ",\n"]).join(one() for _ in range(random_source.randrange(4))) + "]"
+            colon = random_source.choice(["", ": "]) if is_message else random_source.choice([":", ": "])
+            if not colon:
+                colon = " "
+            parts.append(name + colon + value + random_source.choice(["", "", ",", ";", " # a comment\n"]))
+    return random_source.choice(["\n", " "]).join(parts)
+
+
+def encoded_by_protoc(proto, text):
+    result = subprocess.run(["protoc", f"--proto_path={proto.parent}", f"--encode={MESSAGE}", proto.name],
+                            input=text.encode(), capture_output=True)
+    return result.stdout if result.returncode == 0 else None
+
+
+def encoded_by_us(uprobectl, text, folder):
+    (folder / "tasks").write_text(text)
+    out = folder / "binary"
+    out.unlink(missing_ok=True)
+    result = subprocess.run([uprobectl, "resolve", "--config", "tasks", "--binary", "binary", "-q"], cwd=folder,
+                            capture_output=True, text=True)
+    return (out.read_bytes() if out.exists() else None), result.stderr
+
+
+def main(uprobectl, proto):
+    tap = Tap()
+    if not shutil.which("protoc"):
+        tap.skip("the binary form is protoc's", "no program 'protoc'")
+        return tap.done()
+    source = random.Random(7)
+    texts = [text for particular in PARTICULAR
+             for text in ([particular % word for word in BOOLS] if "%s" in particular else [particular])]
+    texts += ["tasks { " + message_of(TASK, source) + " }" for _ in range(ROUNDS)]
+    problems = []
+    accepted = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for text in texts:
+            expected = encoded_by_protoc(proto, text)
+            found, said = encoded_by_us(Path(uprobectl).resolve(), text, Path(folder))
+            accepted += expected is not None
+            if found != expected:
+                problems.append(f"{text!r}: expected {expected and expected.hex()}, got {found and found.hex()}: {said}")
+    tap.check("the binary form is protoc's, byte for byte, and what it refuses is refused", problems[:5])
+    tap.check("most of the texts are accepted, and some are not",
+              [] if ROUNDS < accepted < len(texts) - 10 else [f"{accepted} of {len(texts)}"])
+    tap.done()
+
+
+main(sys.argv[1], Path(sys.argv[2]))

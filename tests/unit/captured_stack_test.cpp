@@ -1,0 +1,268 @@
+#include "uprobectl/bpf/builtin.hpp"
+#include "uprobectl/events/plan.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+// A record of bpf/record.h written out by hand: time, cookie, pid, tid, cpu, kind, comm, return
+// value, latency, six values, the registers (their number each), then what tests put behind them.
+std::string record_of(std::uint32_t kind) {
+  std::string bytes(64 + 6 * 8, '\0');
+  bytes[28] = static_cast<char>(kind);
+  for (std::size_t i = 0; i < register_names().size(); ++i)
+    bytes += std::string{static_cast<char>(i), 0, 0, 0, 0, 0, 0, 0};
+  return bytes;
+}
+
+void put(std::string& bytes, std::uint64_t value, int size) {
+  for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+}
+
+// address, bytes that follow, whether the caller belongs to them, caller
+void put_head(std::string& bytes, std::uint64_t address, std::uint32_t size,
+              std::uint32_t has_caller, std::uint64_t caller) {
+  put(bytes, address, 8);
+  put(bytes, size, 4);
+  put(bytes, has_caller, 4);
+  put(bytes, caller, 8);
+}
+
+// Of a function of that size.
+std::vector<ProbePoint> one_function(std::uint64_t size = 16) {
+  std::vector<ProbePoint> points(1);
+  points[0].symbol = "f";
+  points[0].size = size;
+  return points;
+}
+
+InspectionPlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeFacts facts = {},
+                         return_instance_layout returns = {}) {
+  Inspection inspection;
+  inspection.stack = walk;
+  inspection.return_instances = returns;
+  inspection.stack_bytes = 256;
+  auto plan =
+      InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
+  REQUIRE(plan);
+  return std::move(*plan);
+}
+
+constexpr return_instance_layout some_layout = {
+    .utask = 8, .return_instances = 16, .stack = 24, .orig_ret_vaddr = 32, .next = 40};
+
+// The structure for return addresses that have been replaced: room for 64, and their number, which
+// may be wrong.
+void put_returns(std::string& bytes, std::uint64_t count,
+                 std::span<const std::pair<std::uint64_t, std::uint64_t>> returns) {
+  for (const auto& [stack_pointer, address] : returns) {
+    put(bytes, stack_pointer, 8);
+    put(bytes, address, 8);
+  }
+  bytes += std::string((64 - returns.size()) * 16, '?'); // what was there before
+  put(bytes, count, 8);
+}
+
+} // namespace
+
+TEST_CASE("a record has the registers and as much of the stack as could be copied") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  std::string bytes = record_of(RECORD_ENTRY);
+  put_head(bytes, 0x7ffd00001000, 5, 0, 0);
+  bytes += "stack" + std::string(251, '?'); // what was there before
+  const auto event = plan.decode(as_bytes(bytes), points);
+  REQUIRE(event);
+  CHECK(event->registers.empty()); // nobody asked to see them
+  const auto stack = plan.stack_of(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(stack->address == 0x7ffd00001000);
+  CHECK(as_text(stack->bytes) == "stack");
+  CHECK(stack->at_function_entry);
+  REQUIRE(stack->registers.size() == register_names().size());
+  CHECK(stack->registers[7] == 7);
+}
+
+TEST_CASE("a return has taken the caller off the stack: it is put back below") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  std::string bytes = record_of(RECORD_CALL);
+  put_head(bytes, 0x7ffd00000ff8, 4, 1, 0x0000726c6c6163); // "callr"
+  bytes += "rest";
+  const auto stack = plan.stack_of(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(stack->address == 0x7ffd00000ff8);
+  CHECK(as_text(stack->bytes) == std::string("callr\0\0\0rest", 12));
+  CHECK(stack->at_function_entry);
+}
+
+TEST_CASE("a size beyond the record's end takes what there is, a record without head none") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  std::string bytes = record_of(RECORD_RETURN);
+  CHECK_FALSE(plan.stack_of(as_bytes(bytes)));
+  CHECK_FALSE(plan.decode(as_bytes(bytes), points));
+  put_head(bytes, 0x7ffd00001000, 0xffffffff, 0, 0);
+  bytes += "four";
+  const auto stack = plan.stack_of(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(as_text(stack->bytes) == "four");
+  CHECK_FALSE(stack->at_function_entry);
+}
+
+TEST_CASE("stacks that are copied lie behind what records keep in maps, walked ones in them") {
+  const std::vector<ProbePoint> points = one_function();
+  const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
+  const builtin_settings copied = plan_with(StackWalk::frame_data, points).variants().front();
+  CHECK((copied.flags & (COPY_STACK | AT_START)) == (COPY_STACK | AT_START));
+  CHECK(copied.stack_at == fixed);
+  CHECK(copied.kept_size == fixed + 24);
+  CHECK(copied.record_size == fixed + 24 + 256);
+  const builtin_settings walked = plan_with(StackWalk::frame_pointers, points).variants().front();
+  CHECK((walked.flags & (COPY_STACK | WALK_STACK)) == WALK_STACK);
+  CHECK(walked.stack_at == 64 + 48);
+  CHECK(walked.kept_size == 64 + 48 + 24 + 127 * 8);
+  CHECK(walked.record_size == walked.kept_size);
+}
+
+TEST_CASE("only where a function is known to begin is its caller what was pushed last") {
+  const auto begins = [](ProbePoint point, bool on_return) {
+    const std::vector<ProbePoint> points = {std::move(point)};
+    Inspection inspection;
+    inspection.stack = StackWalk::frame_data;
+    inspection.on_return = on_return;
+    const auto plan = InspectionPlan::make(inspection, points, std::vector<CodeFacts>(1));
+    REQUIRE(plan);
+    return (plan->variants().front().flags & AT_START) != 0;
+  };
+  const ProbePoint function = one_function().front();
+  ProbePoint inside = function;
+  inside.symbol_offset = 4;
+  ProbePoint cold = function;
+  cold.symbol = "f.cold";
+  CHECK(begins(function, false));
+  CHECK_FALSE(begins(inside, false));
+  CHECK_FALSE(begins(cold, false));
+  CHECK_FALSE(begins(ProbePoint(), false));            // a number in a stripped file
+  CHECK_FALSE(begins(one_function(0).front(), false)); // a label
+  CHECK(begins(ProbePoint(), true));                   // a return probe there says that it begins
+}
+
+TEST_CASE("a run without stacks has no room for them") {
+  const std::vector<ProbePoint> points = one_function();
+  const builtin_settings none = plan_with(StackWalk::none, points).variants().front();
+  CHECK(none.stack_at == 0);
+  CHECK(none.record_size == 64 + 48);
+  CHECK(none.kept_size == none.record_size);
+  CHECK((none.flags & (COPY_STACK | WALK_STACK | AT_START)) == 0);
+}
+
+#if defined(__x86_64__)
+TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan =
+      plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
+  CHECK((plan.variants().front().flags & COPY_STACK) == 0);
+  CHECK(plan.problems_of(0) == std::vector<std::string>{"stacks of 32-bit code are not unwound"});
+}
+#endif
+
+TEST_CASE("walked frames end at 0, have no tags, and get the caller that the kernel has missed") {
+  using Frames = std::vector<std::uint64_t>;
+  const Frames walked = {0x0b00007f00001000, 0x7f00003000, 0, 0x7f00004000};
+  CHECK(walked_frames(walked, 0) == Frames{0x7f00001000, 0x7f00003000});
+  CHECK(walked_frames(walked, 0x7f00002000) == Frames{0x7f00001000, 0x7f00002000, 0x7f00003000});
+  CHECK(walked_frames(walked, 0x7f00003000) == Frames{0x7f00001000, 0x7f00003000});
+  CHECK(walked_frames({}, 0x7f00002000).empty());
+}
+
+TEST_CASE("a record has the addresses that frame pointers lead to") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_pointers, points);
+  std::string bytes = record_of(RECORD_ENTRY).substr(0, 64 + 48);
+  put_head(bytes, 0x7ffd00001000, 16, 0, 0x2222);
+  put(bytes, 0x1111, 8);
+  put(bytes, 0x3333, 8);
+  bytes += std::string(std::size_t{125} * 8, '?');
+  const auto stack = plan.stack_of(as_bytes(bytes));
+  REQUIRE(stack);
+  CHECK(stack->registers.empty());
+  CHECK(stack->frames == std::vector<std::uint64_t>{0x1111, 0x2222, 0x3333});
+}
+
+TEST_CASE(
+    "return addresses that have been replaced lie before the stack, where they are known of") {
+  const std::vector<ProbePoint> points = one_function();
+  const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  const builtin_settings& settings = plan.variants().front();
+  CHECK(settings.returns.next == 40);
+  CHECK(settings.returns_at == fixed);
+  CHECK(settings.stack_at == fixed + 8 + 64 * 16);
+  CHECK(settings.kept_size == settings.stack_at + 24);
+  CHECK(settings.record_size == settings.kept_size + 256);
+  // They are of no use to frames that the kernel has found.
+  const builtin_settings walked =
+      plan_with(StackWalk::frame_pointers, points, {}, some_layout).variants().front();
+  CHECK(walked.returns_at == 0);
+  CHECK(walked.stack_at == 64 + 48);
+}
+
+TEST_CASE("a record has as many replaced return addresses as it says, and as it has room for") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  const std::pair<std::uint64_t, std::uint64_t> returns[] = {{0x7ffd00001000, 0x1111},
+                                                             {0x7ffd00002000, 0x2222}};
+  const auto read = [&](std::uint64_t count) {
+    std::string bytes = record_of(RECORD_ENTRY);
+    put_returns(bytes, count, returns);
+    put_head(bytes, 0x7ffd00001000, 5, 0, 0);
+    bytes += "stack";
+    const auto stack = plan.stack_of(as_bytes(bytes));
+    REQUIRE(stack);
+    CHECK(as_text(stack->bytes) == "stack");
+    return stack->replaced_returns;
+  };
+  CHECK(read(0).empty());
+  CHECK(read(1).size() == 1);
+  const auto two = read(2);
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].stack_pointer == 0x7ffd00001000);
+  CHECK(two[0].address == 0x1111);
+  CHECK(two[1].stack_pointer == 0x7ffd00002000);
+  CHECK(two[1].address == 0x2222);
+  CHECK(read(65).size() == 64);
+  CHECK(read(0xffffffffffffffff).size() == 64);
+}
+
+TEST_CASE("a record that ends among its replaced return addresses has no stack") {
+  const std::vector<ProbePoint> points = one_function();
+  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  std::string bytes = record_of(RECORD_ENTRY);
+  put_returns(bytes, 64, {});
+  put_head(bytes, 0x7ffd00001000, 0, 0, 0);
+  REQUIRE(plan.stack_of(as_bytes(bytes)));
+  CHECK(plan.decode(as_bytes(bytes), points));
+  for (const std::size_t missing : {1U, 24U, 25U, 24U + 64U * 16U, 24U + 64U * 16U + 8U}) {
+    const std::string cut = bytes.substr(0, bytes.size() - missing);
+    CHECK_FALSE(plan.stack_of(as_bytes(cut)));
+    CHECK_FALSE(plan.decode(as_bytes(cut), points));
+  }
+}
+
+TEST_CASE("of a call the return address is known besides, which its entry has seen") {
+  const std::vector<ProbePoint> points = one_function();
+  for (const return_instance_layout& layout : {return_instance_layout{}, some_layout}) {
+    const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, layout);
+    std::string bytes = record_of(RECORD_CALL);
+    if (layout.utask != 0) put_returns(bytes, 0, {});
+    put_head(bytes, 0x7ffd00001000, 0, 0, 0x1111);
+    const auto stack = plan.stack_of(as_bytes(bytes));
+    REQUIRE(stack);
+    REQUIRE(stack->replaced_returns.size() == 1);
+    CHECK(stack->replaced_returns[0].stack_pointer == 0x7ffd00001000);
+    CHECK(stack->replaced_returns[0].address == 0x1111);
+  }
+}

@@ -1,0 +1,163 @@
+#include "events/java_arguments.hpp"
+#include "events/java_text.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+using namespace uprobectl;
+
+namespace {
+
+// "name:type@register" or "name:type@sp+N", as ART's compiler places them.
+std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
+  std::string text;
+  for (const JavaArgument& argument : java_arguments(method, kind)) {
+    if (!text.empty()) text += ' ';
+    text += fmt::format("{}:{}@", argument.spec.name, to_string(argument.spec.type));
+    if (!argument.problem.empty())
+      text += "unreadable";
+    else if (argument.machine_register)
+      text += register_names()[*argument.machine_register];
+    else
+      text += fmt::format("sp+{}", argument.on_stack);
+  }
+  return text;
+}
+
+InspectionPlan plan_of(const Inspection& inspection, const JavaMethod& method,
+                       CodeKind kind = CodeKind::native) {
+  std::vector<ProbePoint> points(1);
+  points[0].binary = std::make_shared<ProbedBinary>();
+  points[0].symbol = "int com.foo.Bar.baz()";
+  points[0].java = std::make_shared<JavaMethod>(method);
+  const std::vector<CodeFacts> facts{{.kind = kind, .strings = {}}};
+  auto plan = InspectionPlan::make(inspection, points, facts);
+  INFO((plan ? "" : plan.error().message));
+  REQUIRE(plan);
+  return std::move(*plan);
+}
+
+} // namespace
+
+TEST_CASE("parameters of every type are typed, references have 32 bits") {
+  const JavaMethod method{.return_type = "void",
+                          .parameters = {"boolean", "byte", "char", "short", "int"},
+                          .is_static = true};
+#if defined(__x86_64__)
+  CHECK(placed(method) == "arg0:bool@rsi arg1:s8@rdx arg2:u16@rcx arg3:s16@r8 arg4:s32@r9");
+#else
+  CHECK(placed(method) == "arg0:bool@x1 arg1:s8@x2 arg2:u16@x3 arg3:s16@x4 arg4:s32@x5");
+#endif
+  const JavaMethod references{.return_type = "void",
+                              .parameters = {"java.lang.String", "int[]", "com.foo.Bar"}};
+#if defined(__x86_64__)
+  CHECK(placed(references) == "this:ptr@rsi arg0:jstring@rdx arg1:ptr@rcx arg2:ptr@r8");
+#else
+  CHECK(placed(references) == "this:ptr@x1 arg0:jstring@x2 arg1:ptr@x3 arg2:ptr@x4");
+#endif
+  for (const JavaArgument& argument : java_arguments(references, CodeKind::native))
+    CHECK(argument.size == 4);
+}
+
+TEST_CASE("beyond the registers each parameter is behind the places of all before it") {
+  const JavaMethod method{.return_type = "void",
+                          .parameters = {"int", "long", "int", "int", "int", "long", "int"}};
+  // Places of 4 bytes: this 0, then 1, 2-3, 4, 5, 6, 7-8, 9, behind the 8 of the ArtMethod. On
+  // x86-64 the return address lies before them.
+#if defined(__x86_64__)
+  CHECK(placed(method) == "this:ptr@rsi arg0:s32@rdx arg1:s64@rcx arg2:s32@r8 arg3:s32@r9 "
+                          "arg4:s32@sp+40 arg5:s64@sp+44 arg6:s32@sp+52");
+#else
+  CHECK(placed(method) == "this:ptr@x1 arg0:s32@x2 arg1:s64@x3 arg2:s32@x4 arg3:s32@x5 "
+                          "arg4:s32@x6 arg5:s64@x7 arg6:s32@sp+44");
+#endif
+}
+
+TEST_CASE("floating-point parameters take no integer register, but a place on the stack") {
+  JavaMethod method{
+      .return_type = "void", .parameters = {"float", "int", "double", "int"}, .is_static = true};
+#if defined(__x86_64__)
+  CHECK(placed(method) == "arg0:f32@unreadable arg1:s32@rsi arg2:f64@unreadable arg3:s32@rdx");
+#else
+  CHECK(placed(method) == "arg0:f32@unreadable arg1:s32@x1 arg2:f64@unreadable arg3:s32@x2");
+#endif
+  // The ninth is in memory, where it can be read: behind eight places of 8 bytes.
+  method.parameters = std::vector<std::string>(9, "double");
+#if defined(__x86_64__)
+  CHECK(placed(method).ends_with(" arg8:f64@sp+80"));
+#else
+  CHECK(placed(method).ends_with(" arg8:f64@sp+72"));
+#endif
+}
+
+TEST_CASE("32-bit Java code has its arguments elsewhere, which is said of each") {
+  CHECK(placed({.return_type = "void", .parameters = {"int"}}, CodeKind::native_32) ==
+        "this:ptr@unreadable arg0:s32@unreadable");
+}
+
+TEST_CASE("a method's program reads its parameters, and at its return what it returns") {
+  Inspection inspection;
+  inspection.pair_calls = true;
+  const JavaMethod method{
+      .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
+  const auto plan = plan_of(inspection, method);
+  const builtin_settings& settings = plan.variants()[0];
+  REQUIRE(settings.reading_count == 3);
+  // Integers first.
+  CHECK(settings.readings[0].size == 8);
+  CHECK(settings.readings[0].is_signed == 1);
+  CHECK(settings.readings[1].moment == AT_RETURN);
+  CHECK(settings.readings[1].size == 1);
+  CHECK(settings.readings[2].form == READ_JAVA_STRING);
+  CHECK(settings.readings[2].size == 4);
+  CHECK(settings.readings[2].capacity == 128);
+  inspection.pair_calls = false;
+  CHECK(plan_of(inspection, method).variants()[0].reading_count == 2);
+}
+
+TEST_CASE("a method of many parameters is read as far as a record has room") {
+  const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(20, "int")};
+  const auto plan = plan_of({}, method);
+  CHECK(plan.variants()[0].reading_count == 16);
+  CHECK(plan.problems_of(0) ==
+        std::vector<std::string>{"arg15 cannot be read (a record has room for 16 values)",
+                                 "arg16 cannot be read (a record has room for 16 values)",
+                                 "arg17 cannot be read (a record has room for 16 values)",
+                                 "arg18 cannot be read (a record has room for 16 values)",
+                                 "arg19 cannot be read (a record has room for 16 values)"});
+}
+
+TEST_CASE("conditions on a method count its parameters, with their types") {
+  Inspection inspection;
+  inspection.conditions.push_back(*parse_condition("arg1<0"));
+  const auto plan = plan_of(
+      inspection, {.return_type = "void", .parameters = {"int", "short"}, .is_static = true});
+  const condition& made = plan.variants()[0].conditions[0];
+  CHECK(made.value.size == 2);
+  CHECK(made.is_signed == 1);
+  CHECK(made.value.base ==
+        java_arguments({.return_type = "void", .parameters = {"int", "short"}, .is_static = true},
+                       CodeKind::native)[1]
+            .machine_register);
+}
+
+TEST_CASE("methods with other parameters get programs of their own") {
+  std::vector<ProbePoint> points(3);
+  for (ProbePoint& point : points) point.binary = std::make_shared<ProbedBinary>();
+  points[0].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
+  points[1].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, true});
+  points[2].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
+  const auto plan = InspectionPlan::make({}, points, std::vector<CodeFacts>(3));
+  REQUIRE(plan);
+  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1, 0});
+}
+
+TEST_CASE("characters of Java strings become UTF-8") {
+  CHECK(utf_8_of_latin_1(uprobectl::as_bytes("K\xe4se\x7f\x80\xff")) == "Käse\x7f\xc2\x80ÿ");
+  const std::string_view text("\xe5\x65 \0\x3c\xd8\x4e\xdf", 8); // 日, a space, an apple
+  CHECK(utf_8_of_utf_16(uprobectl::as_bytes(text)) == "日 🍎");
+  const std::string_view halves("\x4e\xdf\x3c\xd8\x41\0\x3c\xd8\x7f", 9);
+  CHECK(utf_8_of_utf_16(uprobectl::as_bytes(halves)) == "\xef\xbf\xbd\xef\xbf\xbd"
+                                                        "A\xef\xbf\xbd");
+  CHECK(utf_8_of_utf_16({}).empty());
+}

@@ -1,0 +1,154 @@
+#include "process/perf_records.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+void put(std::string& bytes, std::uint64_t value, unsigned size) {
+  for (unsigned i = 0; i < size; ++i) bytes += static_cast<char>(value >> 8 * i & 0xff);
+}
+
+// Header, content, the time at the end. Layout: Linux include/uapi/linux/perf_event.h.
+std::string record(std::uint32_t type, std::uint16_t misc, const std::string& content,
+                   std::uint64_t time = 777) {
+  std::string bytes;
+  put(bytes, type, 4);
+  put(bytes, misc, 2);
+  put(bytes, 8 + content.size() + 8, 2);
+  bytes += content;
+  put(bytes, time, 8);
+  return bytes;
+}
+
+// PERF_RECORD_MMAP2 (10) of pid 40, thread 41.
+std::string mmap2(std::string path, std::uint32_t protection = 5, std::uint64_t start = 0x7f1000) {
+  std::string content;
+  put(content, 40, 4);
+  put(content, 41, 4);
+  put(content, start, 8);
+  put(content, 0x2000, 8);
+  put(content, 0x3000, 8);
+  put(content, 0xfe, 4);
+  put(content, 1, 4);
+  put(content, 393217, 8);
+  put(content, 9, 8); // generation
+  put(content, protection, 4);
+  put(content, 2, 4);
+  path.resize((path.size() / 8 + 1) * 8, '\0');
+  return record(10, 2, content + path);
+}
+
+// PERF_RECORD_FORK (7), PERF_RECORD_EXIT (4).
+std::string task(std::uint32_t type, std::uint32_t pid, std::uint32_t parent, std::uint32_t thread,
+                 std::uint32_t parent_thread) {
+  std::string content;
+  for (const std::uint32_t number : {pid, parent, thread, parent_thread}) put(content, number, 4);
+  put(content, 123, 8);
+  return record(type, 0, content);
+}
+
+} // namespace
+
+TEST_CASE("a record of a mapping says what a line of maps does") {
+  const auto event = parse_mapping_record(as_bytes(mmap2("/data/app/x.apk")));
+  REQUIRE(event);
+  CHECK(event->kind == MappingEvent::Kind::mapped);
+  CHECK(event->pid == 40);
+  CHECK(event->time_ns == 777);
+  CHECK(event->mapping.start == 0x7f1000);
+  CHECK(event->mapping.end == 0x7f3000);
+  CHECK(event->mapping.offset.value == 0x3000);
+  CHECK(event->mapping.executable);
+  CHECK(event->mapping.identity == FileIdentity{0xfe01, 393217});
+  CHECK(event->mapping.path == "/data/app/x.apk");
+  CHECK_FALSE(event->mapping.deleted);
+}
+
+TEST_CASE("a deleted file is told, anonymous memory has no name") {
+  const auto deleted = parse_mapping_record(as_bytes(mmap2("/tmp/a.so (deleted)")));
+  REQUIRE(deleted);
+  CHECK(deleted->mapping.path == "/tmp/a.so");
+  CHECK(deleted->mapping.deleted);
+  CHECK(parse_mapping_record(as_bytes(mmap2("//anon")))->mapping.path.empty());
+  CHECK_FALSE(parse_mapping_record(as_bytes(mmap2("/tmp/data", 1)))->mapping.executable);
+}
+
+TEST_CASE("a mapping with a build id instead of an identity has none") {
+  std::string bytes = mmap2("/usr/lib/libc.so.6");
+  bytes[5] = 0x40; // PERF_RECORD_MISC_MMAP_BUILD_ID
+  const auto event = parse_mapping_record(as_bytes(bytes));
+  REQUIRE(event);
+  CHECK(event->mapping.identity == FileIdentity{0, 0});
+  CHECK(event->mapping.path == "/usr/lib/libc.so.6");
+}
+
+TEST_CASE("processes that begin and end are told, threads are not") {
+  const auto forked = parse_mapping_record(as_bytes(task(7, 50, 40, 50, 41)));
+  REQUIRE(forked);
+  CHECK(forked->kind == MappingEvent::Kind::forked);
+  CHECK(forked->pid == 50);
+  CHECK(forked->parent == 40);
+  CHECK_FALSE(parse_mapping_record(as_bytes(task(7, 40, 40, 51, 41))));
+  const auto ended = parse_mapping_record(as_bytes(task(4, 50, 40, 50, 40)));
+  REQUIRE(ended);
+  CHECK(ended->kind == MappingEvent::Kind::ended);
+  CHECK_FALSE(parse_mapping_record(as_bytes(task(4, 50, 40, 52, 40))));
+}
+
+TEST_CASE("a new name is a new program only if the kernel says so") {
+  std::string content;
+  put(content, 50, 4);
+  put(content, 50, 4);
+  content += std::string("sleep\0\0\0", 8);
+  CHECK_FALSE(parse_mapping_record(as_bytes(record(3, 0, content))));
+  const auto executed = parse_mapping_record(as_bytes(record(3, 0x2000, content, 12)));
+  REQUIRE(executed);
+  CHECK(executed->kind == MappingEvent::Kind::executed);
+  CHECK(executed->pid == 50);
+  CHECK(executed->time_ns == 12);
+}
+
+TEST_CASE("what a ring has lost is counted") {
+  std::string content;
+  put(content, 3, 8); // id
+  put(content, 17, 8);
+  CHECK(lost_records(as_bytes(record(2, 0, content))) == 17);
+  CHECK(lost_records(as_bytes(mmap2("/x"))) == 0);
+}
+
+TEST_CASE("a record that is cut off, or whose path does not end, is none") {
+  const std::string whole = mmap2("/data/app/x.apk");
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK_FALSE(parse_mapping_record(as_bytes(whole.substr(0, size))));
+  std::string content(64, '\1');
+  CHECK_FALSE(parse_mapping_record(as_bytes(record(10, 0, content + "/no/end/"))));
+  CHECK_FALSE(parse_mapping_record(as_bytes(mmap2("/x", 5, ~std::uint64_t{0} - 0x1000))));
+}
+
+TEST_CASE("records go round the end of their ring") {
+  const std::string first = mmap2("/first");
+  const std::string second = mmap2("/second");
+  const std::string both = first + second;
+  std::string ring(256, '\xff');
+  const std::uint64_t tail = 5 * ring.size() - 40; // the first record goes round
+  for (std::size_t i = 0; i < both.size(); ++i) ring[(tail + i) % ring.size()] = both[i];
+  std::vector<std::string> seen;
+  const auto visit = [&](Bytes bytes) { seen.emplace_back(as_text(bytes)); };
+  visit_records(as_bytes(ring), tail, tail + both.size(), visit);
+  CHECK(seen == std::vector{first, second});
+  // Of what is not all there nothing is shown; nor where a head lies beyond the ring.
+  seen.clear();
+  visit_records(as_bytes(ring), tail, tail + both.size() - 8, visit);
+  CHECK(seen == std::vector{first});
+  visit_records(as_bytes(ring), tail, tail + 2 * ring.size(), visit);
+  CHECK(seen.size() == 1);
+}
+
+TEST_CASE("a record without a size ends the visit") {
+  const std::string ring(64, '\0');
+  int seen = 0;
+  visit_records(as_bytes(ring), 0, 64, [&](Bytes) { ++seen; });
+  CHECK(seen == 0);
+}

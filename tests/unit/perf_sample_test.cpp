@@ -1,0 +1,125 @@
+#include "bpf/perf_sample.hpp"
+
+#include "bpf/output_event.hpp"
+#include "uprobectl/events.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+// perf_event_open(2), PERF_RECORD_SAMPLE, written out by hand.
+class Sample {
+public:
+  Sample& u32(std::uint32_t value) { return put(value, 4); }
+  Sample& u64(std::uint64_t value) { return put(value, 8); }
+  Sample& text(std::string_view text) {
+    bytes_ += text;
+    return *this;
+  }
+  Sample& sender() { return u32(4711).u32(4712).u64(1234567890123).u32(3).u32(0); }
+  Sample& raw() { return u32(12).text("hello, perf!"); }
+  Bytes bytes() const { return as_bytes(bytes_); }
+  std::size_t size() const { return bytes_.size(); }
+
+private:
+  Sample& put(std::uint64_t value, int size) {
+    for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+    return *this;
+  }
+  std::string bytes_;
+};
+
+perf_event_attr event_with(const StreamStack& stack) {
+  perf_event_attr event = bpf_output_event();
+  ask_for_stack(event, stack);
+  return event;
+}
+
+#if defined(__x86_64__)
+constexpr std::size_t sampled_registers = 17; // ax bx cx dx si di bp sp ip r8 … r15
+constexpr const char* second = "rbx";
+constexpr const char* eighth = "rsp";
+#else
+constexpr std::size_t sampled_registers = 33; // x0 … x30 sp pc
+constexpr const char* second = "x1";
+constexpr const char* eighth = "x7";
+#endif
+
+std::uint64_t named(const SenderContext& from, std::string_view name) {
+  const auto names = register_names();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return from.registers.at(i);
+  FAIL("no such register");
+  return 0;
+}
+
+} // namespace
+
+TEST_CASE("without stacks a sample is what was sent") {
+  Sample bytes;
+  bytes.raw();
+  const auto sample = parse_perf_sample(bytes.bytes(), event_with({}));
+  REQUIRE(sample);
+  CHECK(as_text(sample->raw) == "hello, perf!");
+  CHECK_FALSE(sample->from);
+}
+
+TEST_CASE("a sample has its sender, registers by number, and the valid part of the stack") {
+  Sample bytes;
+  bytes.sender().raw().u64(2);
+  for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
+  bytes.u64(8).text("stack???").u64(5);
+  const auto sample = parse_perf_sample(bytes.bytes(), event_with({.bytes = 8}));
+  REQUIRE(sample);
+  CHECK(as_text(sample->raw) == "hello, perf!");
+  REQUIRE(sample->from);
+  CHECK(sample->from->pid == 4711);
+  CHECK(sample->from->tid == 4712);
+  CHECK(sample->from->time_ns == 1234567890123);
+  CHECK(sample->from->cpu == 3);
+  CHECK(sample->from->registers_abi == 2);
+  CHECK(named(*sample->from, second) == 101);
+  CHECK(named(*sample->from, eighth) == 107);
+  CHECK(as_text(sample->from->stack) == "stack");
+}
+
+TEST_CASE("a thread of the kernel has neither registers nor stack") {
+  const auto sample =
+      parse_perf_sample(Sample().sender().raw().u64(0).u64(0).bytes(), event_with({.bytes = 4096}));
+  REQUIRE(sample);
+  REQUIRE(sample->from);
+  CHECK(sample->from->registers_abi == 0);
+  CHECK(sample->from->registers.empty());
+  CHECK(sample->from->stack.empty());
+}
+
+TEST_CASE("addresses by frame pointers come without the marks between them") {
+  Sample bytes;
+  bytes.sender().u64(3).u64(0xfffffffffffffe00).u64(0x1111).u64(0x2222).raw();
+  const auto sample =
+      parse_perf_sample(bytes.bytes(), event_with({.bytes = 0, .frame_pointers = true}));
+  REQUIRE(sample);
+  REQUIRE(sample->from);
+  CHECK(sample->from->addresses == std::vector<std::uint64_t>{0x1111, 0x2222});
+  CHECK(as_text(sample->raw) == "hello, perf!");
+}
+
+TEST_CASE("a sample that ends early is none, wherever it ends") {
+  Sample bytes;
+  bytes.sender().raw().u64(2);
+  for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(i);
+  bytes.u64(8).text("stackend").u64(8);
+  const perf_event_attr event = event_with({.bytes = 8});
+  REQUIRE(parse_perf_sample(bytes.bytes(), event));
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(parse_perf_sample(bytes.bytes().first(size), event));
+}
+
+TEST_CASE("a count of addresses that no sample has room for is none") {
+  const auto sample =
+      parse_perf_sample(Sample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
+                        event_with({.bytes = 0, .frame_pointers = true}));
+  CHECK_FALSE(sample);
+}

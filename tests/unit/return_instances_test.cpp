@@ -1,0 +1,69 @@
+#include "bpf/return_instances.hpp"
+
+#include <bpf/btf.h>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace uprobectl;
+
+namespace {
+
+struct Member {
+  const char* name;
+  std::uint32_t offset;
+};
+struct Structure {
+  const char* name;
+  std::vector<Member> members;
+};
+
+// As Linux 6.1 has them on x86-64, with what matters here.
+std::vector<Structure> usual() {
+  return {{"task_struct", {{"thread_info", 0}, {"utask", 2896}, {"pagefault_disabled", 2904}}},
+          {"uprobe_task", {{"state", 0}, {"", 8}, {"return_instances", 56}}},
+          {"return_instance",
+           {{"uprobe", 0}, {"func", 8}, {"stack", 16}, {"orig_ret_vaddr", 24}, {"next", 40}}}};
+}
+
+std::optional<return_instance_layout> layout_of(const std::vector<Structure>& structures) {
+  const std::unique_ptr<btf, decltype(&btf__free)> types(btf__new_empty(), btf__free);
+  const int word = btf__add_int(types.get(), "long", 8, 0);
+  for (const Structure& structure : structures) {
+    REQUIRE(btf__add_struct(types.get(), structure.name, 4096) > 0);
+    for (const Member& member : structure.members)
+      REQUIRE(btf__add_field(types.get(), member.name, word, member.offset * 8, 0) == 0);
+  }
+  return read_return_instances(types.get());
+}
+
+} // namespace
+
+TEST_CASE("where the kernel keeps replaced return addresses is read from its types") {
+  const auto layout = layout_of(usual());
+  REQUIRE(layout);
+  CHECK(layout->utask == 2896);
+  CHECK(layout->return_instances == 56);
+  CHECK(layout->stack == 16);
+  CHECK(layout->orig_ret_vaddr == 24);
+  CHECK(layout->next == 40);
+}
+
+TEST_CASE("where a structure or a member is missing nothing is known") {
+  CHECK_FALSE(layout_of({}));
+  for (std::size_t i = 0; i < usual().size(); ++i) {
+    std::vector<Structure> fewer = usual();
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    CHECK_FALSE(layout_of(fewer));
+  }
+  for (const std::string_view name :
+       {"utask", "return_instances", "stack", "orig_ret_vaddr", "next"}) {
+    std::vector<Structure> renamed = usual();
+    for (Structure& structure : renamed)
+      for (Member& member : structure.members)
+        if (member.name == name) member.name = "other";
+    INFO(name);
+    CHECK_FALSE(layout_of(renamed));
+  }
+}

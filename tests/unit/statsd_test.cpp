@@ -1,0 +1,240 @@
+#include "events/known_records.hpp"
+#include "statsd/event_buffer.hpp"
+#include "uprobectl/statsd.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+std::string hex(Bytes bytes) {
+  std::string text;
+  for (const std::byte byte : bytes)
+    text += fmt::format("{}{:02x}", text.empty() ? "" : " ", std::to_integer<int>(byte));
+  return text;
+}
+
+constexpr std::uint64_t time_ns = 0x0102030405060708;
+constexpr std::string_view head = "01 08 07 06 05 04 03 02 01 00 64 00 00 00";
+
+UserRecord record_of(std::string type, DataValue::Struct members) {
+  return {.map = "m", .type = std::move(type), .value = DataValue{std::move(members)}, .raw = {}};
+}
+
+UserRecord call_with(std::uint64_t first) {
+  DataValue::Array registers;
+  for (std::uint64_t i = 0; i < 10; ++i) registers.push_back({DataValue::Pointer{first + i}});
+  return record_of("CallResult", {{"pc", {DataValue::Pointer{1}}}, {"regs", {registers}}});
+}
+
+// A statsd that listens under a name in a folder of its own.
+class Listener {
+public:
+  Listener() {
+    std::string pattern = std::filesystem::temp_directory_path() / "statsd-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    open();
+  }
+  ~Listener() { std::filesystem::remove_all(folder_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  std::string path() const { return folder_ / "statsdw"; }
+  void close() {
+    socket_ = UniqueFd();
+    std::filesystem::remove(path());
+  }
+  void open() {
+    socket_ = UniqueFd{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    REQUIRE(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  }
+  std::vector<std::byte> take() {
+    std::vector<std::byte> datagram(8192);
+    const auto size = ::recv(socket_.get(), datagram.data(), datagram.size(), 0);
+    datagram.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+    return datagram;
+  }
+
+private:
+  std::filesystem::path folder_;
+  UniqueFd socket_;
+};
+
+const std::array<std::byte, 3> some_event = {std::byte{7}, std::byte{8}, std::byte{9}};
+
+} // namespace
+
+TEST_CASE("an event has its time, its atom and its fields as libstatssocket writes them") {
+  StatsdEvent event(time_ns, 100);
+  event.add_int32(-5);
+  event.add_bool(true);
+  event.add_string("ab");
+  CHECK(
+      hex(event.finish()) ==
+      "07 05 01 08 07 06 05 04 03 02 01 00 64 00 00 00 00 fb ff ff ff 05 01 02 02 00 00 00 61 62");
+}
+
+TEST_CASE("127 elements are the most; with one more the event says so and nothing else") {
+  StatsdEvent event(time_ns, 100);
+  for (int i = 0; i < 125; ++i) event.add_bool(false);
+  CHECK(event.finish().size() == 16 + 125 * 2);
+  CHECK(hex(event.finish()).starts_with("07 7f "));
+  event.add_bool(false);
+  CHECK(hex(event.finish()) == "07 03 " + std::string(head) + " 0f 00 02 00 00");
+}
+
+TEST_CASE("4064 bytes are the most; with one more the event says so and nothing else") {
+  const std::size_t room = 4064 - 16 - 5; // the head, and a type and a length
+  StatsdEvent event(time_ns, 100);
+  event.add_string(std::string(room, 'x'));
+  CHECK(event.finish().size() == 4064);
+  StatsdEvent larger(time_ns, 100);
+  larger.add_string(std::string(room + 1, 'x'));
+  larger.add_int32(1);
+  CHECK(hex(larger.finish()) == "07 03 " + std::string(head) + " 0f 04 00 00 00");
+}
+
+TEST_CASE("argument p of an instance method is behind the method and the object") {
+  const auto event = encode_atom(call_with(0x10),
+                                 {.atom_id = 100, .primitive_argument_positions = {0, 3}}, time_ns);
+  REQUIRE(event);
+  CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
+}
+
+TEST_CASE("argument p of a static method is behind the method") {
+  const auto event = encode_atom(
+      call_with(0xfffffffffffffff0),
+      {.atom_id = 100, .primitive_argument_positions = {1}, .is_static = true}, time_ns);
+  REQUIRE(event);
+  CHECK(hex(*event) == "07 03 " + std::string(head) + " 00 f2 ff ff ff");
+}
+
+TEST_CASE("an argument beyond the registers makes no atom") {
+  // x86-64 has six for arguments, arm64 eight.
+#if defined(__x86_64__)
+  const std::int32_t beyond = 4;
+  const std::string message =
+      "argument 4 is in none of the 4 registers that carry arguments of this method";
+#else
+  const std::int32_t beyond = 6;
+  const std::string message =
+      "argument 6 is in none of the 6 registers that carry arguments of this method";
+#endif
+  const auto event = encode_atom(
+      call_with(0), {.atom_id = 100, .primitive_argument_positions = {beyond}}, time_ns);
+  CHECK(event.error().kind == ErrorKind::unsupported);
+  CHECK(event.error().message == message);
+  CHECK_FALSE(
+      encode_atom(call_with(0), {.atom_id = 100, .primitive_argument_positions = {-1}}, time_ns));
+}
+
+TEST_CASE("a timestamp is logged as its event and its time") {
+  const auto event = encode_atom(record_of("CallTimestamp", {{"event", {std::uint64_t{5}}},
+                                                             {"timestamp_ns", {std::uint64_t{9}}}}),
+                                 {.atom_id = 100}, time_ns);
+  REQUIRE(event);
+  CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 05 00 00 00 01 09 00 00 00 00 00 00 00");
+}
+
+TEST_CASE("records of process management are logged with the fields that UprobeStats gives") {
+  const auto uid =
+      encode_atom(record_of("SetUidTempAllowlistStateRecord",
+                            {{"uid", {std::uint64_t{2000}}}, {"on_allowlist", {true}}}),
+                  {.atom_id = 100}, time_ns);
+  REQUIRE(uid);
+  CHECK(hex(*uid) == "07 04 " + std::string(head) + " 00 d0 07 00 00 05 01");
+  const auto idle = encode_atom(
+      record_of("UpdateDeviceIdleTempAllowlistRecord", {{"changing_uid", {std::int64_t{1}}},
+                                                        {"adding", {false}},
+                                                        {"duration_ms", {std::int64_t{2}}},
+                                                        {"type", {std::int64_t{3}}},
+                                                        {"reason_code", {std::int64_t{-4}}},
+                                                        {"reason", {std::string("shell")}},
+                                                        {"calling_uid", {std::int64_t{5}}}}),
+      {.atom_id = 100}, time_ns);
+  REQUIRE(idle);
+  CHECK(hex(*idle) == "07 09 " + std::string(head) +
+                          " 00 01 00 00 00 05 00 01 02 00 00 00 00 00 00 00 00 03 00 00 00"
+                          " 00 fc ff ff ff 02 05 00 00 00 73 68 65 6c 6c 00 05 00 00 00");
+}
+
+TEST_CASE("what UprobeStats logs no atom of makes none") {
+  CHECK(encode_atom(record_of("BitmapEvent", {}), {.atom_id = 1}, 0).error().message ==
+        "no atom is made of a record of type 'BitmapEvent'");
+  CHECK(encode_atom({.map = "events", .type = {}, .value = {}, .raw = {}}, {.atom_id = 1}, 0)
+            .error()
+            .message == "no atom is made of a record of map 'events' whose layout is not known");
+  CHECK(encode_atom(call_with(0), {.atom_id = 0}, 0).error().message == "0 is no atom's id");
+}
+
+TEST_CASE("an event goes out as one datagram behind the header of liblog and the tag") {
+  Listener statsd;
+  StatsdSocket socket(statsd.path());
+  const auto before = std::time(nullptr);
+  socket.send(some_event);
+  const auto datagram = statsd.take();
+  REQUIRE(datagram.size() == 11 + 4 + 3);
+  CHECK(datagram[0] == std::byte{5});
+  CHECK(read_at<std::uint16_t>(datagram, 1) == static_cast<std::uint16_t>(::gettid()));
+  CHECK(static_cast<std::time_t>(*read_at<std::uint32_t>(datagram, 3)) >= before);
+  CHECK(*read_at<std::uint32_t>(datagram, 7) < 1'000'000'000);
+  CHECK(hex(Bytes(datagram).subspan(11)) == "74 61 74 73 07 08 09");
+  CHECK(socket.sent() == 1);
+  CHECK(socket.refused() == 0);
+}
+
+TEST_CASE("a statsd that has begun anew gets the next event") {
+  Listener statsd;
+  StatsdSocket socket(statsd.path());
+  socket.send(some_event);
+  statsd.close();
+  statsd.open();
+  socket.send(some_event);
+  CHECK(statsd.take().size() == 18);
+  CHECK(socket.sent() == 2);
+  CHECK(socket.refused() == 0);
+}
+
+TEST_CASE("events that nobody takes are counted, and the next is tried again") {
+  Listener statsd;
+  statsd.close();
+  StatsdSocket socket(statsd.path());
+  socket.send(some_event);
+  socket.send(some_event);
+  CHECK(socket.refused() == 2);
+  REQUIRE(socket.last_error());
+  CHECK(socket.last_error()->kind == ErrorKind::not_found);
+  statsd.open();
+  socket.send(some_event);
+  CHECK(socket.sent() == 1);
+}
+
+TEST_CASE("a full socket is not waited for") {
+  Listener statsd;
+  StatsdSocket socket(statsd.path());
+  for (int i = 0; i < 1'000'000 && socket.refused() == 0; ++i) socket.send(some_event);
+  CHECK(socket.refused() == 1);
+  CHECK(socket.last_error()->message == statsd.path() + ": full, its reader is too slow");
+  const auto sent = socket.sent();
+  while (!statsd.take().empty()) {
+  }
+  socket.send(some_event);
+  CHECK(socket.sent() == sent + 1);
+}
+
+TEST_CASE("a path that no socket can have is said to be none") {
+  StatsdSocket socket(std::string(200, 'x'));
+  socket.send(some_event);
+  CHECK(socket.last_error()->kind == ErrorKind::usage);
+}

@@ -1,0 +1,95 @@
+#include "session/task_mappings.hpp"
+#include "uprobectl/config.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using config::Policy;
+
+namespace {
+
+Policy policy(std::string_view text) {
+  auto parsed = Policy::parse(text);
+  REQUIRE(parsed);
+  return std::move(*parsed);
+}
+
+std::string fault_of(std::string_view text) {
+  const auto parsed = Policy::parse(text);
+  REQUIRE_FALSE(parsed);
+  return parsed.error().message;
+}
+
+} // namespace
+
+TEST_CASE("a prefix allows itself and what follows behind '.', '$' or '('") {
+  const Policy rules = policy("com.foo.Bar\ncom.foo.Baz.go\n");
+  for (const char* const allowed :
+       {"com.foo.Bar", "com.foo.Bar.x", "com.foo.Bar$Inner.x(int)", "com.foo.Baz.go",
+        "com.foo.Baz.go()", "com.foo.Baz.go(int, a.B)"})
+    CHECK(rules.allowing(allowed));
+  for (const char* const refused :
+       {"com.foo.BarWithSomeSuffix.x", "com.foo.Ba", "com.foo", "com.foo.Baz.gone()",
+        "xcom.foo.Bar", "com.foo.Baz", "com.foo.Bar+0x10", ""})
+    CHECK_FALSE(rules.allowing(refused));
+  CHECK(rules.allowing("com.foo.Baz.go()") == "com.foo.Baz.go");
+}
+
+TEST_CASE("what user builds allow is what UprobeStats allows there") {
+  const Policy rules = Policy::builtin();
+  CHECK(rules.allowing("com.android.server.am.OomAdjuster.setUidTempAllowlistStateLSP(int, "
+                       "boolean)"));
+  CHECK(rules.allowing("com.android.server.am.OomAdjusterModernImpl.x()"));
+  CHECK(rules.allowing("com.android.server.am.CachedAppOptimizer$Inner.x()"));
+  CHECK(rules.allowing("com.android.server.am.ActivityManagerService$LocalService."
+                       "updateDeviceIdleTempAllowlist(int[])"));
+  CHECK_FALSE(rules.allowing("com.android.server.am.OomAdjusterWithSomeSuffix.x()"));
+  CHECK_FALSE(rules.allowing("com.android.server.am.ActivityManagerService$LocalService.other()"));
+  CHECK_FALSE(rules.allowing("com.android.server.am.BatteryStatsService.noteEvent(int)"));
+}
+
+TEST_CASE("a policy has comments and empty lines, and allows nothing without prefixes") {
+  const Policy rules = policy("# a comment\n\n  com.foo.Bar   # why\r\n\tcom.foo.Baz.f(int, long)");
+  CHECK(rules.allowing("com.foo.Bar.x"));
+  CHECK(rules.allowing("com.foo.Baz.f(int, long)"));
+  CHECK_FALSE(rules.allowing("com.foo.Baz.f(int)"));
+  CHECK_FALSE(policy("# nothing\n").allowing("com.foo.Bar.x"));
+}
+
+TEST_CASE("a prefix that can allow nothing is told with its line") {
+  CHECK(fault_of("a.B\ncom.foo.\n") == "line 2: 'com.foo.' allows nothing: leave out its last "
+                                       "sign, which a prefix is followed by");
+  CHECK(fault_of("com.foo.*") == "line 1: 'com.foo.*' is a pattern, not a prefix");
+  CHECK(fault_of("void com.foo.Bar.x()") ==
+        "line 1: 'void com.foo.Bar.x()' is no prefix of a method's name: it has a blank");
+  CHECK(fault_of(std::string_view("a\0b", 3)) == "line 1: a control character in a prefix");
+}
+
+TEST_CASE("a refusal names the policy and the prefix that does not reach") {
+  const Policy rules = policy("com.foo.Bar\ncom.foo.B\n");
+  const Error error = rules.refusal("com.foo.Bars.x()", "policy p");
+  CHECK(error.kind == ErrorKind::not_permitted);
+  CHECK(error.message == "'com.foo.Bars.x()' is refused by policy p: it is under none of the 2 "
+                         "allowed prefixes");
+  CHECK(error.hints ==
+        std::vector<std::string>{
+            "'com.foo.Bar' allows itself and what follows it behind '.', '$' or '('"});
+  CHECK(rules.refusal("x.Y", "policy p").hints.empty());
+}
+
+TEST_CASE("a signature without its return type is the method's name") {
+  CHECK(config::without_return_type("void com.foo.Bar.baz(int, long)") ==
+        "com.foo.Bar.baz(int, long)");
+  CHECK(config::without_return_type("com.foo.Bar.baz") == "com.foo.Bar.baz");
+  CHECK(config::without_return_type("a.B[] a.C.d()") == "a.C.d()");
+}
+
+TEST_CASE("a compiled file is known for its jar") {
+  CHECK(jar_of("/system/framework/oat/arm64/services.odex") == "services");
+  CHECK(jar_of("/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex") ==
+        "services");
+  CHECK(jar_of("/data/dalvik-cache/arm64/system@app@A.B@A.B.apk@classes.dex") == "A.B");
+  CHECK(jar_of("/system/framework/arm64/boot-framework.oat") == "boot-framework");
+  CHECK(jar_of("/system/lib64/libc.so").empty());
+  CHECK(jar_of("[heap]").empty());
+}

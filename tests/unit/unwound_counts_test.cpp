@@ -1,0 +1,84 @@
+#include "session/unwound_counts.hpp"
+
+#include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+// What reads as little as a pipe holds.
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_NONBLOCK) == 0);
+    reader = UniqueFd{ends[0]};
+    writer = UniqueFd{ends[1]};
+  }
+  std::string text() const {
+    std::string all(65536, '\0');
+    all.resize(static_cast<std::size_t>(
+        std::max<ssize_t>(::read(reader.get(), all.data(), all.size()), 0)));
+    return all;
+  }
+  UniqueFd reader, writer;
+};
+
+struct Counting {
+  Counting() {
+    auto binary = std::make_shared<ProbedBinary>();
+    binary->path = {.file = "f.so", .entry = {}};
+    points[0].binary = binary;
+    points[0].symbol = "f";
+    points[0].offset = FileOffset{0x3010};
+    request.top = 2;
+  }
+
+  void hit(const std::vector<std::uint64_t>& pcs) {
+    Event event;
+    event.point = points.data();
+    stacks::Stack stack;
+    for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
+    counts.add(event, stack);
+  }
+
+  std::string tell() {
+    const Pipe pipe;
+    OutputBuffer out(pipe.writer.get());
+    const auto sink = make_text_sink(out, {});
+    counts.tell(std::chrono::steady_clock::now(), *sink);
+    CHECK(out.flush_within(std::chrono::seconds(5)));
+    return pipe.text();
+  }
+
+  std::vector<ProbePoint> points{1};
+  AttachRequest request;
+  Pipe told;
+  Reporter reporter{told.writer.get(), false, Reporter::Level::normal};
+  UnwoundCounts counts{request, points, reporter};
+};
+
+} // namespace
+
+TEST_CASE("stacks are counted each for itself, hits without one together") {
+  Counting counting;
+  for (int i = 0; i < 3; ++i) counting.hit({0x10, 0x20});
+  counting.hit({0x10});
+  for (int i = 0; i < 2; ++i) counting.hit({});
+  CHECK(counting.tell() == "3\tf\t0x10 < 0x20\n2\tf\t<the stack could not be kept>\n");
+  counting.hit({0x10, 0x20});
+  CHECK(counting.tell() == "1\tf\t0x10 < 0x20\n");
+  CHECK(counting.told.text().empty());
+}
+
+TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once") {
+  Counting counting;
+  for (std::uint64_t i = 0; i < 70'000; ++i) counting.hit({0x1000 + i});
+  counting.hit({0x1000});
+  counting.hit({0x1000});
+  CHECK(counting.tell() == "4464\tf\t<the stack could not be kept>\n3\tf\t0x1000\n");
+  CHECK(counting.told.text() ==
+        "uprobectl: warning: more different stacks than can be kept: 65536 are, further ones are "
+        "counted together, without frames\n");
+}
