@@ -21,6 +21,8 @@ BUDGETS = {"install": 600, "builds": 600, "unit": 300, "tidy": 300, "fuzz": 300,
 TITLES = {"unit": "unit and sanitizers"}
 # Of each failing case: enough to see the cause, not so much that the rest is lost.
 MOST_LINES, MOST_FAILURES = 60, 40
+# Exit statuses of timeout(1): asked to end, and killed.
+OUT_OF_TIME = {124, 137}
 
 TAP_CASE = re.compile(r"(not )?ok\b\s*(\d+)?\s*-?\s*([^#]*?)\s*(?:#\s*(SKIP\S*|TODO)\b\s*(.*))?$",
                       re.IGNORECASE)
@@ -152,10 +154,12 @@ def main():
     for log in options.logs:
         label, _, path = log.partition("=")
         outcomes += outcomes_of_log(label, Path(path))
-    # Without its tests a failed phase (install, build) has only itself to report.
+    # Without its tests a failed phase (install, build) has only itself to report; so has one that was
+    # ended before all its tests ran.
     tested = {log.partition("=")[0] for log in options.logs}
-    outcomes += [Outcome(name, "failed", f"exit status {status}")
-                 for _, name, _, status in phases if status and name not in tested]
+    outcomes += [Outcome(name, "failed", "no time was left" if status in OUT_OF_TIME else f"exit status {status}")
+                 for _, name, _, status in phases
+                 if status in OUT_OF_TIME or (status and name not in tested)]
 
     counts = Counter(outcome.verdict for outcome in outcomes)
     print_failures([o for o in outcomes if o.verdict == "failed"])

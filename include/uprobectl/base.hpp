@@ -117,6 +117,18 @@ inline std::optional<Bytes> slice(Bytes bytes, std::uint64_t offset, std::uint64
   return bytes.subspan(offset, size);
 }
 
+// A structure as it lies at offset, in whatever byte order, copied out because nothing says that it
+// is aligned there; nothing if it is not all inside.
+template <typename Structure>
+std::optional<Structure> structure_at(Bytes bytes, std::uint64_t offset) {
+  static_assert(std::is_trivially_copyable_v<Structure>);
+  const auto part = slice(bytes, offset, sizeof(Structure));
+  if (!part) return std::nullopt;
+  Structure structure;
+  std::memcpy(&structure, part->data(), sizeof(structure));
+  return structure;
+}
+
 // An unsigned integer at offset in the given byte order, or nothing if it is not all inside.
 template <typename T>
 std::optional<T> read_at(Bytes bytes, std::uint64_t offset, ByteOrder order = ByteOrder::little) {

@@ -176,13 +176,12 @@ int ProcessSet::poll_fd() const { return state_->reader->poll_fd(); }
 
 void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
   state_->reader->drain([&](Bytes bytes) {
-    rename_record record{};
-    if (bytes.size() < sizeof(record)) return true;
-    std::memcpy(&record, bytes.data(), sizeof(record));
-    const std::string_view comm(record.comm, sizeof(record.comm));
-    visit({.pid = static_cast<pid_t>(record.tgid),
+    const auto record = structure_at<rename_record>(bytes, 0);
+    if (!record) return true;
+    const std::string_view comm(record->comm, sizeof(record->comm));
+    visit({.pid = static_cast<pid_t>(record->tgid),
            .comm = std::string(comm.substr(0, comm.find('\0'))),
-           .is_member = record.member != 0});
+           .is_member = record->member != 0});
     return true;
   });
 }

@@ -6,16 +6,6 @@ namespace uprobectl::elf {
 
 namespace {
 
-// A structure as it lies in the file, copied out because nothing says it is aligned there.
-template <typename Raw>
-std::optional<Raw> copy_at(Bytes bytes, std::uint64_t offset) {
-  const auto field = slice(bytes, offset, sizeof(Raw));
-  if (!field) return std::nullopt;
-  Raw copy;
-  std::memcpy(&copy, field->data(), sizeof(Raw));
-  return copy;
-}
-
 // A field in the image's byte order as an unsigned number of the host.
 class FieldReader {
 public:
@@ -37,7 +27,7 @@ private:
 
 template <typename Raw>
 std::optional<FileHeader> decode_file_header(Bytes bytes, const Machine& machine) {
-  const auto header = copy_at<Raw>(bytes, 0);
+  const auto header = structure_at<Raw>(bytes, 0);
   if (!header) return std::nullopt;
   const FieldReader field(machine.order);
   return FileHeader{field(header->e_type),  field(header->e_phoff),   field(header->e_phentsize),
@@ -48,7 +38,7 @@ std::optional<FileHeader> decode_file_header(Bytes bytes, const Machine& machine
 template <typename Raw>
 std::optional<ProgramHeader> decode_program_header(Bytes bytes, std::uint64_t offset,
                                                    const Machine& machine) {
-  const auto header = copy_at<Raw>(bytes, offset);
+  const auto header = structure_at<Raw>(bytes, offset);
   if (!header) return std::nullopt;
   const FieldReader field(machine.order);
   return ProgramHeader{field(header->p_type),  field(header->p_flags),  field(header->p_offset),
@@ -59,7 +49,7 @@ std::optional<ProgramHeader> decode_program_header(Bytes bytes, std::uint64_t of
 template <typename Raw>
 std::optional<SectionHeader> decode_section_header(Bytes bytes, std::uint64_t offset,
                                                    const Machine& machine) {
-  const auto header = copy_at<Raw>(bytes, offset);
+  const auto header = structure_at<Raw>(bytes, offset);
   if (!header) return std::nullopt;
   const FieldReader field(machine.order);
   return SectionHeader{
@@ -71,7 +61,7 @@ std::optional<SectionHeader> decode_section_header(Bytes bytes, std::uint64_t of
 template <typename Raw>
 std::optional<SymbolRecord> decode_symbol(Bytes bytes, std::uint64_t offset,
                                           const Machine& machine) {
-  const auto symbol = copy_at<Raw>(bytes, offset);
+  const auto symbol = structure_at<Raw>(bytes, offset);
   if (!symbol) return std::nullopt;
   const FieldReader field(machine.order);
   return SymbolRecord{field(symbol->st_name), symbol->st_info, field(symbol->st_shndx),
@@ -81,7 +71,7 @@ std::optional<SymbolRecord> decode_symbol(Bytes bytes, std::uint64_t offset,
 template <typename Raw>
 std::optional<DynamicEntry> decode_dynamic_entry(Bytes bytes, std::uint64_t offset,
                                                  const Machine& machine) {
-  const auto entry = copy_at<Raw>(bytes, offset);
+  const auto entry = structure_at<Raw>(bytes, offset);
   if (!entry) return std::nullopt;
   const FieldReader field(machine.order);
   return DynamicEntry{field(entry->d_tag), field(entry->d_un.d_val)};

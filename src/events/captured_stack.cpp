@@ -14,16 +14,6 @@ std::vector<std::uint64_t> numbers_in(Bytes bytes) {
   return numbers;
 }
 
-// Of this program's own and so of this machine's byte order.
-template <typename Structure>
-std::optional<Structure> structure_at(Bytes record, std::size_t offset) {
-  const auto bytes = slice(record, offset, sizeof(Structure));
-  if (!bytes) return std::nullopt;
-  Structure structure;
-  std::memcpy(&structure, bytes->data(), sizeof(structure));
-  return structure;
-}
-
 // At the end of a call its function may have another's return probe, too: what it was entered with
 // is known besides.
 std::vector<replaced_return> returns_in(Bytes record, const builtin_settings& settings,

@@ -12,6 +12,7 @@ work=$(mktemp -d)
 test_number=0
 failed_tests=0
 attach_command=attach
+program_name=$(basename "$UPROBECTL" | cut -c 1-15)
 uprobe_events=/sys/kernel/tracing/uprobe_events
 
 # --- TAP -----------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ finish_suite() {
 kernel_state() {
   "$FIXTURES/bpf-census" 2>&1
   cat "$uprobe_events" 2>/dev/null
-  grep -lx "$(basename "$UPROBECTL" | cut -c 1-15)" /proc/[0-9]*/comm 2>/dev/null
+  grep -lx "$program_name" /proc/[0-9]*/comm 2>/dev/null
   return 0
 }
 
@@ -196,7 +197,23 @@ records() { # TYPE [KEY=VALUE]
 }
 
 count_records() {
-  records "$@" | wc -l | tr -d ' '
+  records "$@" | grep -c ''
+}
+
+# The key's value in one record: for what many scenarios ask, as each program that is started takes
+# an emulated machine 10 ms.
+value_in() { # KEY RECORD
+  value=${2#*"\"$1\":"}
+  value=${value# }
+  case $value in
+    "$2") value= ;;
+    \"*)
+      value=${value#\"}
+      value=${value%%\"*}
+      ;;
+    *) value=${value%%[,\}]*} ;;
+  esac
+  echo "$value"
 }
 
 # The key's value, one line for each line of stdin that has it.

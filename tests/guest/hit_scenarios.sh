@@ -32,13 +32,14 @@ needs_types() {
 # The records at the end of a run whose only function had that many hits, none lost.
 expect_closing_records() { # HITS
   expect_equal 'probe records' 1 "$(count_records probe)"
-  expect_equal 'hits' "$1" "$(records probe | field hits)"
+  expect_equal 'hits' "$1" "$(value_in hits "$(records probe)")"
   expect_equal 'summary records' 1 "$(count_records summary)"
-  expect_equal 'events in the summary' "$1" "$(records summary | field events)"
-  expect_equal 'lost in the summary' 0 "$(records summary | field lost)"
-  expect_equal 'probes hit' 1 "$(records summary | field probes_hit)"
-  expect_equal 'probes silent' 0 "$(records summary | field probes_silent)"
-  expect_equal 'detached cleanly' true "$(records summary | field detached_cleanly)"
+  summary=$(records summary)
+  expect_equal 'events in the summary' "$1" "$(value_in events "$summary")"
+  expect_equal 'lost in the summary' 0 "$(value_in lost "$summary")"
+  expect_equal 'probes hit' 1 "$(value_in probes_hit "$summary")"
+  expect_equal 'probes silent' 0 "$(value_in probes_silent "$summary")"
+  expect_equal 'detached cleanly' true "$(value_in detached_cleanly "$summary")"
 }
 
 expect_same_lines() { # WHAT FILE FILE

@@ -28,7 +28,7 @@ latency_scenarios() {
 spares_goroutines() {
   [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
   "$UPROBECTL" attach --count -r -d 200 "$FIXTURES/goroutines" main.add main.grow \
-    -- "$FIXTURES/goroutines" "${GO_SECONDS:-10}" >out 2>err || fail 'attach ends with an error'
+    -- "$FIXTURES/goroutines" "${GO_SECONDS:-4}" >out 2>err || fail 'attach ends with an error'
   expect_match 'the program ends well' '^adds [0-9]+ grows [0-9]+$' "$(grep '^adds' out)"
   expect_equal 'counts' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow (return) \1 main.add (return)/p' out)" \
     "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"

@@ -78,8 +78,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
     parser.add_argument("--features", default="", metavar="'A B'",
                         help="what /proc/cpuinfo must name there")
-    parser.add_argument("--scope", choices=("all", "kernel", "rest", "processor"), default="all",
-                        help="what of the suite (attach_suite.sh says what each leaves out)")
+    parser.add_argument("--scope", choices=("all", "kernel", "architecture", "processor"), default="all",
+                        help="what of the suite (attach_suite.sh says what each is)")
     parser.add_argument("--bin", type=Path, required=True, help="the static uprobectl")
     parser.add_argument("--fixtures", type=Path, required=True)
     cache = os.environ.get("UPROBECTL_GUEST_CACHE")

@@ -8,12 +8,15 @@ asks it, so that child is left alone after 10 seconds, and the suite is skipped.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import BinaryIO, NoReturn
 
 HERE = Path(__file__).resolve().parent
 TRIAL_SECONDS = 10
@@ -30,7 +33,7 @@ def main() -> int:
     reason = why_unusable(options)
     if reason:
         return skip(f"machine uprobes unusable: {reason}")
-    return run_suite(options)
+    run_suite(options)
 
 
 def skip(reason: str) -> int:
@@ -41,7 +44,8 @@ def skip(reason: str) -> int:
 def why_unusable(options: argparse.Namespace) -> str | None:
     """What keeps a probe from working here, as far as that is not uprobectl's own fault."""
     target = subprocess.Popen([options.fixtures / "workload", "--calls", "1", "--wait", "--hold"],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
     try:
         trial = subprocess.Popen(
             [options.bin, "attach", "-j", "-p", str(target.pid), "-d", "200ms",
@@ -69,7 +73,7 @@ def ends_within(child: subprocess.Popen, seconds: float) -> bool:
     return True
 
 
-def run_suite(options: argparse.Namespace) -> int:
+def run_suite(options: argparse.Namespace) -> NoReturn:
     # The suite looks for leftovers in tracefs, which a machine need not have mounted: it gets its
     # own mounts.
     script = 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; exec sh "$0"'
@@ -78,12 +82,29 @@ def run_suite(options: argparse.Namespace) -> int:
         env={**os.environ, "UPROBECTL": str(options.bin.resolve()),
              "FIXTURES": str(options.fixtures.resolve()),
              # How long goroutines are to stay unharmed.
-             "GO_SECONDS": "60"},
-        stdin=subprocess.DEVNULL, start_new_session=True)
+             "GO_SECONDS": "20"},
+        # Pipes of its own: whoever reads ours waits for all that hold them, and a process that hangs in
+        # the kernel never lets go of anything.
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    readers = [threading.Thread(target=pass_on, args=streams, daemon=True)
+               for streams in ((suite.stdout, sys.stdout.buffer), (suite.stderr, sys.stderr.buffer))]
+    for reader in readers:
+        reader.start()
     if not ends_within(suite, SUITE_SECONDS):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(suite.pid, signal.SIGKILL)
         print(f"Bail out! the suite has not ended after {SUITE_SECONDS} s", flush=True)
         os._exit(0)  # waits for nobody
-    return 0
+    for reader in readers:
+        reader.join(timeout=TRIAL_SECONDS)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def pass_on(source: BinaryIO, sink: BinaryIO) -> None:
+    for line in source:
+        sink.write(line)
+        sink.flush()
 
 
 if __name__ == "__main__":
