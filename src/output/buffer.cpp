@@ -38,7 +38,11 @@ void OutputBuffer::commit() {
 }
 
 void OutputBuffer::write_once(std::size_t most) {
-  const std::string_view rest = std::string_view(pending_).substr(written_, most);
+  std::string_view rest = std::string_view(pending_).substr(written_, most);
+  // Another program may write to the same file, a command that is run, say: not between a line's
+  // halves.
+  if (const auto end = rest.rfind('\n'); end != std::string_view::npos)
+    rest = rest.substr(0, end + 1);
   const ssize_t size = ::write(fd_, rest.data(), rest.size());
   if (size >= 0) {
     written_ += static_cast<std::size_t>(size);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 using namespace uprobectl;
@@ -39,6 +40,31 @@ TEST_CASE("what is appended arrives with the flush") {
   out.flush();
   CHECK(out.pending() == 0);
   CHECK(pipe.take() == "one two");
+}
+
+// Whoever else writes to the same file does so between two lines.
+TEST_CASE("what is written at once ends with a line where it can") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0); // a packet a write
+  const UniqueFd reader{ends[0]};
+  const UniqueFd writer{ends[1]};
+  OutputBuffer out(writer.get());
+  out.write_only_when_asked();
+  const std::string line = std::string(2999, 'x') + '\n';
+  const std::string long_line = std::string(5000, 'y') + '\n';
+  out.append(line + line + long_line + line);
+  out.flush_some();
+  std::vector<std::size_t> sizes;
+  std::string all;
+  for (std::string packet(8192, '\0'); all.size() < 14'001;) {
+    const ssize_t size = read(reader.get(), packet.data(), packet.size());
+    REQUIRE(size > 0);
+    sizes.push_back(static_cast<std::size_t>(size));
+    all.append(packet, 0, sizes.back());
+  }
+  CHECK(all == line + line + long_line + line);
+  // The long line alone is more than 4096 bytes, which is what a pipe is sure to take.
+  CHECK(sizes == std::vector<std::size_t>{3000, 3000, 4096, 3905});
 }
 
 TEST_CASE("a reader that has gone is no error, and the rest is dropped") {
