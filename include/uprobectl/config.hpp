@@ -59,8 +59,11 @@ public:
   // A prefix a line, '#' begins a comment. corrupt with the line.
   static Result<Policy> parse(std::string_view text);
 
-  // The prefix that allows it: the method itself, or followed by '.', '$' or '('.
+  // The prefix that allows it: the method itself, or followed by '.', '$' or '('. Blanks between
+  // parameters do not count.
   std::optional<std::string_view> allowing(std::string_view method) const;
+  // Whether a prefix is a method of this name with parameters: it allows one of them.
+  bool has_overload(std::string_view name) const;
   // not_permitted with why no prefix allows it. `name` is the policy's.
   Error refusal(std::string_view method, std::string_view name) const;
 

@@ -7,14 +7,18 @@
 
 namespace uprobectl {
 
+// An argument of the method that a record of generic details is of.
+struct StatsdArgument {
+  std::optional<std::size_t> place; // among the record's registers, from 0
+  std::string problem;              // why it has none
+
+  bool operator==(const StatsdArgument&) const = default;
+};
+
 // What a task file says about logging, and what is known of the method.
 struct StatsdAtom {
-  std::int64_t atom_id = 0; // of 32 bits in the wire format
-  // Of generic details: which of the Java method's arguments, counted from 0 without `this`; none
-  // that a vector register holds stands before it. UprobeStats itself logs regs[p + 2], which is
-  // argument p of an instance method, and p + 1 of a static one.
-  std::vector<std::int32_t> primitive_argument_positions;
-  bool is_static = false;
+  std::int64_t atom_id = 0;              // of 32 bits in the wire format
+  std::vector<StatsdArgument> arguments; // of generic details: those to log
 
   bool operator==(const StatsdAtom&) const = default;
 };

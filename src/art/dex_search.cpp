@@ -1,6 +1,7 @@
 #include "art/dex_search.hpp"
 
 #include "art/dex.hpp"
+#include "base/rooted_path.hpp"
 
 #include <algorithm>
 
@@ -122,7 +123,9 @@ std::vector<std::string> DexFinder::archives_for(std::string_view location) cons
     for (const std::string_view up : {"/", "/../../", "/../"})
       places.push_back(folder_of(oat_path_).append(up) + name);
   if (!path.starts_with('/')) return places;
-  if (where_.root) places.push_back(*where_.root + std::string(path));
+  if (where_.root)
+    places.push_back(
+        path_in_root(*where_.root, std::string(path)).value_or(*where_.root + std::string(path)));
   places.push_back(std::string(process_root(oat_path_)) + std::string(path));
   return places;
 }

@@ -144,6 +144,8 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       continue;
     }
     const std::string name = extra.substr(0, extra.find('='));
+    if (!impl_->text.without.empty())
+      return fail(usage_error("option '" + name + "' does not go with " + impl_->text.without));
     Error error = usage_error("unknown option '" + name + "'");
     const auto near = nearest(name, option_names(impl_->app));
     if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));

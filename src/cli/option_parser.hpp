@@ -26,6 +26,9 @@ public:
     std::string usage;
     std::string description;
     std::string examples;
+    // Of a command with another form: the option that the options which only that one has do not go
+    // with; empty where what is not known is not known at all.
+    std::string without = {};
   };
   explicit OptionParser(Text text);
   ~OptionParser();

@@ -93,9 +93,12 @@ Result<void> check_task_run_options(const OptionParser& parser, const TaskRunOpt
 }
 
 ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_view> arguments) {
+  text.without = "--config";
   OptionParser parser(std::move(text));
   CommonOptions common;
   add_common_options(parser, common);
+  bool keep_going = false; // as it is without --all-or-nothing
+  parser.flag("--keep-going", keep_going, "when a probe cannot be placed, run the others");
   TaskRunOptions options;
   add_task_run_options(parser, options);
   DexWords dex;
@@ -104,8 +107,12 @@ ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_v
   if (!parsed || !parsed->words().empty())
     return finish_with(
         Error(parsed ? parser.usage_error("it takes no TARGET") : parsed.error())
-            .hint("with --config the task file says what is probed, where and for how long"),
+            .hint("with --config the task file says what is probed, where and for how long; "
+                  "uprobectl resolve --config tells without probing"),
         common);
+  if (keep_going && options.all_or_nothing)
+    return finish_with(parser.usage_error("--keep-going and --all-or-nothing exclude each other"),
+                       common);
   auto dex_search = make_dex_search(std::move(dex));
   if (!dex_search) return finish_with(dex_search.error(), common);
   const auto opened = Console::open(common);

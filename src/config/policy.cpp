@@ -22,6 +22,15 @@ constexpr std::array<std::string_view, 7> allowed_on_user_builds = {
     "com.android.server.pm.permission.PermissionManagerService.grantRuntimePermission",
 };
 
+// Between parameters they do not count.
+std::string without_inner_blanks(std::string_view method) {
+  std::string kept(method);
+  const auto parameters =
+      kept.begin() + static_cast<std::ptrdiff_t>(std::min(kept.find('('), kept.size()));
+  kept.erase(std::remove(parameters, kept.end(), ' '), kept.end());
+  return kept;
+}
+
 bool allows(std::string_view prefix, std::string_view method) {
   if (!method.starts_with(prefix)) return false;
   const std::string_view rest = method.substr(prefix.size());
@@ -79,9 +88,16 @@ Result<Policy> Policy::parse(std::string_view text) {
 }
 
 std::optional<std::string_view> Policy::allowing(std::string_view method) const {
+  const std::string asked = without_inner_blanks(method);
   for (const std::string& prefix : prefixes_)
-    if (allows(prefix, method)) return prefix;
+    if (allows(without_inner_blanks(prefix), asked)) return prefix;
   return std::nullopt;
+}
+
+bool Policy::has_overload(std::string_view name) const {
+  return std::ranges::any_of(prefixes_, [&](std::string_view prefix) {
+    return prefix.starts_with(name) && prefix.substr(name.size()).starts_with('(');
+  });
 }
 
 Error Policy::refusal(std::string_view method, std::string_view name) const {

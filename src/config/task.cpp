@@ -127,13 +127,16 @@ std::optional<Error> check_java_names(const wire::ProbeConfig& probe) {
   return std::nullopt;
 }
 
+bool is_library(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
+}
+
 std::optional<Error> name_method(const wire::ProbeConfig& from, TaskProbe& probe) {
   const std::string& signature = from.method_signature();
   const bool named = !from.method_name().empty();
   if (signature.empty() && !named) return usage("method_signature, or method_name, is missing");
-  const bool native = std::ranges::any_of(probe.file_paths, [](const std::string& path) {
-    return path.find(".so") != std::string::npos;
-  });
+  const bool native = std::ranges::any_of(probe.file_paths, is_library);
   if (signature.empty() && from.fully_qualified_class_name().empty() && !native)
     return usage("fully_qualified_class_name is missing");
   if (!native)

@@ -18,13 +18,10 @@ bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
     if (!answer.error) {
       const auto& program = programs.open(name.spec->bpf_name);
       if (program) {
-        if (name.spec->filters_transactions)
-          reporter_.warning(to_string(name) + ": binder_transaction_filters are not applied, the "
-                                              "program sends what it sends without them");
         const std::size_t points = answer.points.size();
         probes_.push_back({.name = name,
                            .points = std::move(answer.points),
-                           .is_static = answer.is_static,
+                           .method = answer.method,
                            .program = &*program,
                            .surveys = std::vector<MappingSurvey>(points)});
         continue;
@@ -52,25 +49,24 @@ std::vector<std::string> RunningTask::programs() const {
   return names;
 }
 
-bool RunningTask::is_static() const {
-  std::size_t are = 0;
-  std::size_t are_not = 0;
+std::vector<StatsdArgument> RunningTask::logged_arguments() const {
+  if (!task_.logging) return {};
+  const auto& positions = task_.logging->primitive_argument_positions;
+  std::vector<LoggedMethod> methods;
   for (const Probe& probe : probes_) {
-    if (probe.is_static) {
-      ++(*probe.is_static ? are : are_not);
-      continue;
-    }
-    reporter_.warning(fmt::format(
-        "{}: whether its method is static is not known: {}: primitive_argument_positions are "
-        "counted as if it is not, and are off by one if it is",
-        to_string(probe.name), probe.is_static.error().message));
-    return false;
+    warn_of_arguments(to_string(probe.name), probe.method, positions, reporter_);
+    methods.push_back(probe.method);
   }
-  if (are > 0 && are_not > 0)
-    reporter_.warning(fmt::format("task {}: some of its methods are static and some are not: "
-                                  "primitive_argument_positions are counted as for the latter",
-                                  number_));
-  return are_not == 0;
+  auto arguments = arguments_at(methods, positions);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const bool each_has_it = std::ranges::all_of(methods, [&](const LoggedMethod& method) {
+      return argument_at(method, positions[i]).place.has_value();
+    });
+    if (!arguments[i].place && each_has_it)
+      reporter_.warning(
+          fmt::format("task {}: no atom is made of its calls: {}", number_, arguments[i].problem));
+  }
+  return arguments;
 }
 
 void RunningTask::forget(pid_t pid) {
@@ -105,16 +101,10 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
   for (std::size_t i = 0; i < probe.points.size(); ++i) {
     all.push_back(i);
     if (!maps(i)) continue;
-    if (i != 0)
-      reporter_.warning(fmt::format(
-          "{}: process {} maps {}, which is probed, and not {}, which comes before it in file_paths",
-          to_string(probe.name), pid, to_string(probe.points[i].binary->path),
-          to_string(probe.points.front().binary->path)));
+    warn_of_order(probe, pid, i);
     return {i};
   }
-  std::vector<std::string> files = probe.name.spec->file_paths;
-  for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
-  if (const auto other = mapped_for_same_jar(pid, files))
+  if (const auto other = other_build(probe, pid))
     reporter_.warning(fmt::format("{}: process {} maps none of file_paths; of the same jar it maps "
                                   "{}",
                                   to_string(probe.name), pid, *other));
@@ -191,8 +181,8 @@ void RunningTask::announce() const {
 }
 
 void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
-  const ProbePoint& point = probe.points[probe.chosen.value_or(0)];
   if (!probe.chosen) {
+    const ProbePoint& point = probe.points.front();
     const bool refused = probe.refusal.has_value();
     tell_result(probe.name,
                 {.status = refused ? "failed" : "attached",
@@ -203,23 +193,62 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
                 sink_);
     return;
   }
-  std::vector<MappingSurvey> surveys = survey_points(std::span(&point, 1), pids_);
-  add_earlier(surveys, std::span(&probe.surveys[*probe.chosen], 1));
+  std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
+  add_earlier(surveys, probe.surveys);
+  const std::size_t at = mapped_point(probe, surveys);
   std::optional<std::string> reason;
   if (hits == 0) {
-    reason = explain_silence(surveys.front(), pids_, {.change = point.binary->file->change()});
+    reason = explain_point(probe, at, surveys[at]);
     ++silent_;
     reporter_.warning(fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
-  } else if (hits) {
-    ++hit_;
+  } else {
+    ++(hits ? hit_ : unknown_);
   }
   tell_result(probe.name,
               {.status = "attached",
-               .point = &point,
+               .point = &probe.points[at],
                .hits = hits,
-               .processes_mapping = surveys.front().executable.size(),
+               .processes_mapping = surveys[at].executable.size(),
                .reason = std::move(reason)},
               sink_);
+}
+
+// A process that was probed as it began mapped nothing yet: only now it is known which of the files
+// it maps.
+std::size_t RunningTask::mapped_point(const Probe& probe,
+                                      std::span<const MappingSurvey> surveys) const {
+  if (!surveys[*probe.chosen].executable.empty()) return *probe.chosen;
+  const auto mapped = std::ranges::find_if(
+      surveys, [](const MappingSurvey& survey) { return !survey.executable.empty(); });
+  if (mapped == surveys.end()) return *probe.chosen;
+  const auto at = static_cast<std::size_t>(mapped - surveys.begin());
+  warn_of_order(probe, mapped->executable.front(), at);
+  return at;
+}
+
+void RunningTask::warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const {
+  if (point == 0) return;
+  reporter_.warning(fmt::format(
+      "{}: process {} maps {}, which is probed, and not {}, which comes before it in file_paths",
+      to_string(probe.name), pid, to_string(probe.points[point].binary->path),
+      to_string(probe.points.front().binary->path)));
+}
+
+std::optional<std::string> RunningTask::other_build(const Probe& probe, pid_t pid) {
+  std::vector<std::string> files = probe.name.spec->file_paths;
+  for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
+  return mapped_for_same_jar(pid, files);
+}
+
+std::string RunningTask::explain_point(const Probe& probe, std::size_t at,
+                                       const MappingSurvey& survey) const {
+  std::string reason = explain_silence(
+      survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
+  if (!survey.executable.empty()) return reason;
+  for (const pid_t pid : pids_)
+    if (const auto other = other_build(probe, pid))
+      return reason + fmt::format("; of the same jar process {} maps {}", pid, *other);
+  return reason;
 }
 
 void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>& shared,

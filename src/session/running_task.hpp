@@ -29,9 +29,8 @@ public:
   const config::Task& spec() const { return task_; }
   // The types of its programs, for what they send; 0: there are none.
   std::uint32_t btf_id() const;
-  // Whether its methods have no `this` among their arguments; false where not all are alike, or it
-  // is not known, which is warned of.
-  bool is_static() const;
+  // Where the arguments are that it logs; warns of those that are nowhere.
+  std::vector<StatsdArgument> logged_arguments() const;
   std::optional<Time> deadline() const;
   std::vector<std::string> programs() const; // of each probe, by name
   std::size_t probes() const { return probes_.size(); }
@@ -51,12 +50,13 @@ public:
 
   std::size_t hit() const { return hit_; }
   std::size_t silent() const { return silent_; }
+  std::size_t unknown() const { return unknown_; } // of which it is not known
 
 private:
   struct Probe {
     TaskProbeName name;
     std::vector<ProbePoint> points; // where it can be, by file
-    Result<bool> is_static = false; // the method, or why that is not known
+    LoggedMethod method;
     const TaskProgram* program = nullptr;
     std::optional<std::size_t> chosen;  // of the points, the first that was probed
     std::optional<Error> refusal;       // the first of the kernel's
@@ -67,6 +67,10 @@ private:
                                   std::span<const MappingSurvey> surveys) const;
   bool place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals);
   void tell(const Probe& probe, std::optional<std::uint64_t> hits);
+  std::size_t mapped_point(const Probe& probe, std::span<const MappingSurvey> surveys) const;
+  void warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const;
+  static std::optional<std::string> other_build(const Probe& probe, pid_t pid);
+  std::string explain_point(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
   void announce() const;
 
   std::size_t number_;
@@ -84,6 +88,7 @@ private:
   std::size_t placed_ = 0;
   std::size_t hit_ = 0;
   std::size_t silent_ = 0;
+  std::size_t unknown_ = 0;
   bool failed_ = false;
   bool interrupted_ = false;
   bool over_ = false;

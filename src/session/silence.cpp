@@ -25,17 +25,18 @@ bool contains(std::span<const pid_t> pids, pid_t pid) {
   return std::ranges::find(pids, pid) != pids.end();
 }
 
-std::string explain_other_inode(const MappingSurvey& survey, FileChange change) {
+std::string explain_other_inode(const MappingSurvey& survey, const SilenceFacts& facts) {
   // One that sees another file there because its mounts are others says less of the rest.
   const auto here = std::ranges::find_if(
       survey.other_inode, [&](pid_t pid) { return !contains(survey.elsewhere, pid); });
   if (here == survey.other_inode.end()) {
     const pid_t pid = survey.other_inode.front();
-    return fmt::format("{} maps another file at this path, that of its own mount namespace: -p {} "
-                       "probes that one",
-                       name_process(pid), pid);
+    const auto way = facts.takes_pids ? fmt::format("-p {} probes that one", pid)
+                                      : fmt::format("nsenter -m -t {} runs it there", pid);
+    return fmt::format("{} maps another file at this path, that of its own mount namespace: {}",
+                       name_process(pid), way);
   }
-  if (change == FileChange::replaced)
+  if (facts.change == FileChange::replaced)
     return fmt::format("{} maps the file that has this path by now: the one probed was replaced "
                        "meanwhile, run it again",
                        name_process(*here));
@@ -121,7 +122,7 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
                            : counted(survey.executable.size(), "process", "processes")) +
            mention_inlined(facts);
   else if (!survey.other_inode.empty())
-    text = explain_other_inode(survey, facts.change);
+    text = explain_other_inode(survey, facts);
   else
     text = explain_unmapped(survey, pids);
   return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);

@@ -19,6 +19,7 @@ struct SilenceFacts {
   FileChange change = FileChange::none; // of the probed file since it was opened
   // Descendants of the processes that are probed, not probed themselves, that map it executable.
   std::vector<pid_t> children = {};
+  bool takes_pids = true; // the command has -p
   // At how many places the function is inlined, where debug data tell.
   std::optional<std::uint64_t> inlined = {};
 };

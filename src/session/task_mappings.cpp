@@ -19,13 +19,33 @@ std::string_view jar_of(std::string_view compiled) {
   return name;
 }
 
+std::string_view package_of(std::string_view compiled) {
+  const auto ends_at = [&](std::string_view mark) {
+    return compiled.substr(0, std::min(compiled.find(mark), compiled.size()));
+  };
+  std::string_view folder = ends_at("/oat/");
+  if (folder.size() == compiled.size()) folder = ends_at(".apk@classes");
+  if (folder.size() == compiled.size()) return {};
+  if (folder.find('@') != std::string_view::npos) folder = folder.substr(0, folder.rfind('@'));
+  folder = folder.substr(folder.find_last_of("/@") + 1);
+  return folder.substr(0, folder.find('-'));
+}
+
+bool is_same_jar(std::string_view one, std::string_view other) {
+  const std::string_view jar = jar_of(one);
+  if (jar.empty() || jar != jar_of(other)) return false;
+  if (jar != "base" && !jar.starts_with("split_")) return true;
+  const std::string_view package = package_of(one);
+  return !package.empty() && package == package_of(other);
+}
+
 std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files) {
   const auto mappings = mappings_of(pid);
   if (!mappings) return std::nullopt;
   for (const Mapping& mapping : *mappings) {
-    const std::string_view jar = jar_of(mapping.path);
-    if (jar.empty() || std::ranges::find(files, mapping.path) != files.end()) continue;
-    if (std::ranges::any_of(files, [&](const std::string& file) { return jar_of(file) == jar; }))
+    if (std::ranges::find(files, mapping.path) != files.end()) continue;
+    if (std::ranges::any_of(
+            files, [&](const std::string& file) { return is_same_jar(file, mapping.path); }))
       return mapping.path;
   }
   return std::nullopt;

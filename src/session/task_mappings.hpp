@@ -10,6 +10,13 @@ namespace uprobectl {
 // compiled file of Java code.
 std::string_view jar_of(std::string_view compiled);
 
+// "com.foo" of "/data/app/~~…==/com.foo-…==/oat/arm64/base.odex", and of what dalvik-cache makes of
+// "/data/app/com.foo-1/base.apk". Empty for what is in no app's folder.
+std::string_view package_of(std::string_view compiled);
+
+// Compiled from one jar, or from one APK of an app: all apps have a base.apk.
+bool is_same_jar(std::string_view one, std::string_view other);
+
 // A mapped file that was compiled from the same jar or APK as one of these, and is none of them.
 std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files);
 

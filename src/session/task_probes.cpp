@@ -1,5 +1,6 @@
 #include "session/task_probes.hpp"
 
+#include "base/rooted_path.hpp"
 #include "resolve/android.hpp"
 
 #include <algorithm>
@@ -31,16 +32,6 @@ bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
          one.offset == other.offset;
 }
 
-Result<bool> is_static(const Target& target, const ProbePoint& point) {
-  const auto* const oat = target.java_methods();
-  if (oat == nullptr) return false; // a library's function has no `this`, and is counted as ever
-  if (!*oat) return fail(oat->error());
-  if (point.table == elf::Table::oat && point.symbol)
-    return is_static_method(**oat, point.address, *point.symbol);
-  if (auto missing = target.missing_dex()) return fail(std::move(*missing));
-  return fail(ErrorKind::not_found, "its class is not known");
-}
-
 } // namespace
 
 Result<std::optional<TaskPolicy>> policy_of_device() {
@@ -56,14 +47,6 @@ std::string to_string(const TaskProbeName& name) {
              : fmt::format("task {}, probe {} ({})", name.task, name.probe, name.spec->bpf_name);
 }
 
-Result<bool> is_static_method(const art::OatFile& oat, VirtualAddress address,
-                              std::string_view signature) {
-  if (!oat.knows_access()) return fail(ErrorKind::not_found, "oatdump does not tell it");
-  for (const art::Method& method : oat.methods_at(address))
-    if (to_string(oat.signature(method)) == signature) return method.is_static();
-  return fail(ErrorKind::not_found, "its class is not known");
-}
-
 std::optional<std::string> service_spelling(const config::TaskProbe& probe,
                                             const ProbePoint& point) {
   if (point.table != elf::Table::oat || !point.symbol) return std::nullopt;
@@ -75,8 +58,9 @@ std::optional<std::string> service_spelling(const config::TaskProbe& probe,
   return alike ? std::nullopt : std::optional<std::string>(found);
 }
 
-std::string TaskProbeFinder::path_of(const std::string& file) const {
-  return request_.where.dex.root.value_or("") + file;
+Result<std::string> TaskProbeFinder::path_of(const std::string& file) const {
+  const auto& root = request_.where.dex.root;
+  return root ? path_in_root(*root, file) : file;
 }
 
 const Result<Target>& TaskProbeFinder::open(const std::string& path) {
@@ -153,14 +137,19 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
     answer.error = probe.problem;
     return answer;
   }
-  if (auto refusal = judge(probe.method, name)) return refuse(std::move(*refusal));
+  const auto refusal = judge(probe.method, name);
+  // Where parameters decide they are known when the method is found.
+  const bool may_be_allowed =
+      refusal && request_.policy->policy.has_overload(config::without_return_type(probe.method));
+  if (refusal && !may_be_allowed) return refuse(*refusal);
   std::vector<Error> errors;
   std::vector<std::string> doubtful; // files that are there, and have no such method
   for (const std::string& file : probe.file_paths) {
-    const std::string path = path_of(file);
-    auto point = look_in(path, probe);
+    const auto path = path_of(file);
+    auto point = path ? look_in(*path, probe) : fail(path.error());
     if (!point) {
-      const bool there = path.find("!/") != std::string::npos || ::access(path.c_str(), F_OK) == 0;
+      const bool there =
+          path && (path->find("!/") != std::string::npos || ::access(path->c_str(), F_OK) == 0);
       const std::string said = fmt::format("{}: {}", to_string(name), point.error().message);
       if (there && doubtful.size() < most_lines)
         doubtful.push_back(said);
@@ -170,14 +159,17 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
       continue;
     }
     for (const std::string& warning : point->warnings) reporter_.warning(warning);
-    if (point->table == elf::Table::oat && point->symbol)
-      if (auto refusal = judge(*point->symbol, name)) return refuse(std::move(*refusal));
-    const auto& target = *open(path);
+    if (point->table == elf::Table::oat && point->symbol) {
+      if (auto of_found = judge(*point->symbol, name)) return refuse(std::move(*of_found));
+    } else if (refusal) {
+      return refuse(*refusal);
+    }
+    const auto& target = *open(*path);
     if (const auto* const oat = target.java_methods(); oat != nullptr && *oat)
-      if (auto refusal = judge_code(**oat, *point, name)) return refuse(std::move(*refusal));
+      if (auto of_code = judge_code(**oat, *point, name)) return refuse(std::move(*of_code));
     const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
-    if (answer.points.empty()) answer.is_static = is_static(target, *point);
+    if (answer.points.empty()) answer.method = logged_method(target, *point);
     answer.points.push_back(std::move(*point));
     if (files == Files::first_that_has_it) break;
   }
@@ -187,7 +179,11 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
     else
       reporter_.warning(said);
   }
-  if (answer.points.empty()) answer.error = none_has_it(probe, std::move(errors));
+  if (answer.points.empty())
+    answer.error = none_has_it(probe, std::move(errors));
+  else if (probe.filters_transactions)
+    reporter_.warning(to_string(name) + ": binder_transaction_filters are not applied, the program "
+                                        "sends what it sends without them");
   return answer;
 }
 
@@ -235,6 +231,9 @@ bool resolve_tasks(const TaskRequest& request, Sink& sink, const Reporter& repor
       if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
         reporter.warning(
             fmt::format("{}: the service wants it spelled '{}'", to_string(name), *spelling));
+      if (task.logging)
+        warn_of_arguments(to_string(name), answer.method,
+                          task.logging->primitive_argument_positions, reporter);
       sink.match(answer.points.front());
       tell_result(name, {.status = "resolved", .point = &answer.points.front()}, sink);
     }

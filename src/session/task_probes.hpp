@@ -1,7 +1,7 @@
 // The probes of a task file -> places in files.
 #pragma once
 
-#include "uprobectl/art.hpp"
+#include "session/task_arguments.hpp"
 #include "uprobectl/session/tasks.hpp"
 
 #include <map>
@@ -18,16 +18,10 @@ std::string to_string(const TaskProbeName& name); // "task 1, probe 2 (prog_X_up
 
 struct TaskProbeAnswer {
   std::vector<ProbePoint> points; // one for each of its files that has it, in their order
-  // A static Java method, as the first of them has it, or why that is not known.
-  Result<bool> is_static = false;
-  std::optional<Error> error; // where there is none
-  bool refused = false;       // by the policy
+  LoggedMethod method;            // as the first of them has it
+  std::optional<Error> error;     // where there is none
+  bool refused = false;           // by the policy
 };
-
-// Whether the method of this signature, whose code is at the address, is static: methods that share
-// code differ in it. An error where the file does not say it.
-Result<bool> is_static_method(const art::OatFile& oat, VirtualAddress address,
-                              std::string_view signature);
 
 // How a method's file spells what the service compares letter by letter, where the task file spells
 // it otherwise.
@@ -44,7 +38,7 @@ public:
   TaskProbeAnswer find(const TaskProbeName& name, Files files);
 
 private:
-  std::string path_of(const std::string& file) const;
+  Result<std::string> path_of(const std::string& file) const;
   const Result<Target>& open(const std::string& path);
   Result<ProbePoint> look_in(const std::string& path, const config::TaskProbe& probe);
   std::optional<Error> judge(std::string_view signature, const TaskProbeName& name) const;

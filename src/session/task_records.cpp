@@ -55,14 +55,15 @@ Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::ui
 
 // A record does not say whose probe has sent it.
 void TaskRecords::listen(Stream& stream, Listener listener) const {
-  const auto differs = std::ranges::find_if(stream.listeners, [&](const Listener& other) {
-    return other.atom && listener.atom && *other.atom != *listener.atom;
-  });
+  const auto differs = std::ranges::find_if(
+      stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
   if (differs != stream.listeners.end() && statsd_ && !stream.disputed) {
     stream.disputed = true;
-    reporter_.warning(fmt::format("{}: no atoms are sent for its records: tasks {} and {} make "
-                                  "different ones, and a record does not say whose it is",
-                                  stream.map.front().pin, differs->task, listener.task));
+    reporter_.warning(
+        fmt::format("{}: no atoms are sent for its records while tasks {} and {} both "
+                    "run: they log them differently, and a record does not say whose "
+                    "it is",
+                    stream.map.front().pin, differs->task, listener.task));
   }
   stream.listeners.push_back(std::move(listener));
 }
@@ -73,12 +74,23 @@ void TaskRecords::add_to(std::vector<pollfd>& polled) const {
       polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
 }
 
-void TaskRecords::log(Stream& stream, const UserRecord& record, const StatsdAtom& atom) {
-  const auto encoded = encode_atom(record, atom, clock_ns(CLOCK_BOOTTIME));
-  if (encoded)
-    statsd_->send(*encoded);
-  else if (stream.unlogged++ == 0)
-    stream.why_unlogged = encoded.error().message;
+// Tasks that log it alike log it once.
+void TaskRecords::log(Stream& stream, const UserRecord& record) {
+  const Listener* whose = nullptr;
+  bool differ = false;
+  for (const Listener& listener : stream.listeners) {
+    if (!running_.contains(listener.task)) continue;
+    differ = differ || (whose != nullptr && whose->atom != listener.atom);
+    whose = &listener;
+  }
+  const auto leave_out = [&](std::string why) {
+    if (stream.unlogged++ == 0) stream.why_unlogged = std::move(why);
+  };
+  if (differ) return leave_out("the tasks that ran log it differently");
+  if (whose == nullptr || !whose->atom) return;
+  auto encoded = encode_atom(record, *whose->atom, clock_ns(CLOCK_BOOTTIME));
+  if (!encoded) return leave_out(std::move(encoded.error().message));
+  statsd_->send(*encoded);
 }
 
 void TaskRecords::take(Stream& stream, Bytes sent) {
@@ -100,12 +112,7 @@ void TaskRecords::take(Stream& stream, Bytes sent) {
   event.record = std::move(named);
   sink_.event(event);
   ++events_;
-  if (!statsd_ || stream.disputed) return;
-  // Tasks that log it alike log it once.
-  const auto logging = std::ranges::find_if(stream.listeners, [&](const Listener& listener) {
-    return listener.atom && running_.contains(listener.task);
-  });
-  if (logging != stream.listeners.end()) log(stream, *event.record, *logging->atom);
+  if (statsd_) log(stream, *event.record);
 }
 
 bool TaskRecords::drain() {

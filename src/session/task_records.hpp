@@ -41,7 +41,7 @@ private:
     std::optional<UserRecordDecoder> decoder;
     std::optional<RecordStreams> records;
     std::vector<Listener> listeners;
-    bool disputed = false;   // tasks make different atoms of its records
+    bool disputed = false;   // tasks make different atoms of its records, which was warned of
     std::uint64_t stale = 0; // sent while no task of the map ran
     std::uint64_t damaged = 0;
     std::uint64_t unlogged = 0;
@@ -50,7 +50,7 @@ private:
   static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
   void listen(Stream& stream, Listener listener) const;
   void take(Stream& stream, Bytes sent);
-  void log(Stream& stream, const UserRecord& record, const StatsdAtom& atom);
+  void log(Stream& stream, const UserRecord& record);
 
   Sink& sink_;
   const Reporter& reporter_;

@@ -72,15 +72,17 @@ private:
       running.prepare(finder_, programs_);
       if (!running.is_over()) open_maps(running);
     }
-    find_shared_programs();
   }
 
-  // Programs that more than one probe has.
-  void find_shared_programs() {
+  // Programs that more than one probe has had so far.
+  std::set<std::string> shared_programs() const {
     std::set<std::string> seen;
+    std::set<std::string> shared;
     for (const RunningTask& task : tasks_)
-      for (const std::string& name : task.programs())
-        if (!seen.insert(name).second) shared_.insert(name);
+      if (task.is_attached())
+        for (const std::string& name : task.programs())
+          if (!seen.insert(name).second) shared.insert(name);
+    return shared;
   }
 
   void open_maps(const RunningTask& task) {
@@ -89,12 +91,8 @@ private:
       reporter_.warning(
           fmt::format("task {} has no bpf_maps: hits are counted, nothing is read", task.number()));
     std::optional<StatsdAtom> atom;
-    if (spec.logging)
-      atom = StatsdAtom{.atom_id = spec.logging->atom_id,
-                        .primitive_argument_positions = spec.logging->primitive_argument_positions,
-                        .is_static = request_.statsd &&
-                                     !spec.logging->primitive_argument_positions.empty() &&
-                                     task.is_static()};
+    if (spec.logging) atom = StatsdAtom{.atom_id = spec.logging->atom_id};
+    if (atom && request_.statsd) atom->arguments = task.logged_arguments();
     for (const std::string& map : spec.bpf_maps) {
       const auto added =
           records_.add(task.number(), pin_path(request_.pin_folder, map), task.btf_id(), atom);
@@ -132,6 +130,7 @@ private:
           skipped_ = true;
           continue;
         }
+        if (!task.is_attached()) records_.drain(); // what came so far is not of this task
         records_.begin(task.number());
         task.attach_to(each.pid, programs_, signals_);
         if (task.is_over()) records_.end(task.number());
@@ -170,7 +169,7 @@ private:
       return;
     }
     records_.drain();
-    task.end(programs_, shared_, [&] { records_.drain(); });
+    task.end(programs_, shared_programs(), [&] { records_.drain(); });
     records_.drain();
     records_.end(task.number());
   }
@@ -234,7 +233,9 @@ private:
     records_.tell_end();
     std::size_t hit = 0;
     std::size_t silent = 0;
+    std::size_t unknown = 0;
     for (const RunningTask& task : tasks_) {
+      unknown += task.unknown();
       hit += task.hit();
       silent += task.silent();
     }
@@ -246,9 +247,11 @@ private:
          .probes_silent = silent,
          .detached_cleanly = true});
     reporter_.status(fmt::format(
-        "{} in {}, {} hit, {} silent", counted(records_.events(), "record", "records"),
+        "{} in {}, {} hit, {} silent{}", counted(records_.events(), "record", "records"),
         format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
-        counted(hit, "probe", "probes"), silent));
+        counted(hit, "probe", "probes"), silent,
+        unknown > 0 ? fmt::format(", of {} it is not known (probes share a program)", unknown)
+                    : ""));
   }
 
   const TaskRunRequest& request_;
@@ -259,7 +262,6 @@ private:
   TaskPrograms programs_;
   TaskRecords records_;
   TaskProbeFinder finder_;
-  std::set<std::string> shared_;
   std::vector<std::string> process_names_ = names_of(*request_.tasks.file);
   TaskProcesses processes_;
   std::list<RunningTask> tasks_;

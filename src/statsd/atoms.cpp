@@ -44,31 +44,16 @@ private:
   const DataValue::Struct& members_;
 };
 
-// Registers that carry arguments, the method's own among them: AOSP art/runtime/arch, x86-64's rdi
-// rsi rdx rcx r8 r9, arm64's x0 to x7.
-#if defined(__x86_64__)
-constexpr std::int64_t argument_registers = 6;
-#elif defined(__aarch64__)
-constexpr std::int64_t argument_registers = 8;
-#else
-#error "no argument registers for this machine"
-#endif
-
 Result<void> add_arguments(StatsdEvent& event, const Members& members, const StatsdAtom& atom) {
   const DataValue* const value = members.find("regs");
   const auto* const registers =
       value == nullptr ? nullptr : std::get_if<DataValue::Array>(&value->value);
-  // UprobeStats' kJavaArgumentRegisterOffset is 2: behind the ArtMethod and `this`.
-  const std::int64_t first = atom.is_static ? 1 : 2;
-  for (const std::int32_t position : atom.primitive_argument_positions) {
-    const std::int64_t at = position + first;
-    if (position < 0 || at >= argument_registers || registers == nullptr ||
-        static_cast<std::size_t>(at) >= registers->size())
+  for (const StatsdArgument& argument : atom.arguments) {
+    if (!argument.place) return fail(ErrorKind::unsupported, argument.problem);
+    if (registers == nullptr || *argument.place >= registers->size())
       return fail(ErrorKind::unsupported,
-                  fmt::format("argument {} is in none of the {} registers that carry arguments of "
-                              "this method",
-                              position, argument_registers - first));
-    const auto& word = (*registers)[static_cast<std::size_t>(at)].value;
+                  fmt::format("the record has no register {}", *argument.place));
+    const auto& word = (*registers)[*argument.place].value;
     const auto* const address = std::get_if<DataValue::Pointer>(&word);
     const auto* const number = std::get_if<std::uint64_t>(&word);
     event.add_int32(static_cast<std::int32_t>(address != nullptr  ? address->address

@@ -76,11 +76,15 @@ counts_overflow() { # BUFFER
   let_it_call target "$started_pid"
   kill -CONT "$(cat attach.pid)"
   stop_attach
+  # An emulated machine takes seconds to look for a pattern in them all.
+  shown=$(grep -cF '"type":"event"' out)
+  grep -vF '"type":"event"' out >others
+  mv others out
   lost=$(records summary | field lost)
   events=$(records summary | field events)
   expect_equal 'hits' "$calls" "$(records probe | field hits)"
   expect_equal 'received and lost' "$calls" $((events + lost))
-  expect_equal 'received' "$events" "$(count_records event)"
+  expect_equal 'received' "$events" "$shown"
   [ "$lost" -gt 0 ] || fail 'nothing found the buffer full'
   [ "$events" -gt 1000 ] || fail "only $events events came through"
 }

@@ -9,6 +9,7 @@ task_scenarios() {
   scenario 'with --all-or-nothing one probe that fails is the end of all' runs_task all_or_nothing
   scenario 'what the policy refuses is not probed, whatever stands before it' runs_task keeps_policy
   scenario 'what the process maps goes before the order of file_paths' runs_task prefers_mapped
+  scenario 'of a process that begins later, too, it is the file that is told' runs_task tells_mapped
   scenario 'records of earlier runs are passed over, and counted' runs_task passes_over_stale
   scenario 'two tasks run at once, each for its own time' runs_task two_at_once
   scenario 'atoms that nobody takes are counted' runs_task counts_refused
@@ -216,6 +217,25 @@ prefers_mapped() {
   expect_equal 'probes' 1 "$(records attached | field probes)"
 }
 
+# When it is attached to it maps nothing yet.
+tells_mapped() {
+  cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
+  {
+    probe "$detail" "$grade" "$PWD/java-app.odex" "$FIXTURES/java-app.odex"
+    probe "$detail" "$sell" "$PWD/java-app.odex" "$FIXTURES/java-app.odex"
+  } | task 600 "$detail_map" >tasks.textproto
+  start_tasks --wait
+  start_app app --calls 1
+  app=$started_pid
+  wait_until 20 file_says out '"attached"' || fail 'it is not attached to'
+  let_it_call app "$app"
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_equal 'files' "$FIXTURES/java-app.odex $FIXTURES/java-app.odex " "$(records probe | field file | tr '\n' ' ')"
+  expect_equal 'processes' '1 1 ' "$(records probe | field processes_mapping | tr '\n' ' ')"
+  expect_match 'closing words' '0 probes hit, 0 silent, of 2 it is not known' "$(cat err)"
+}
+
 passes_over_stale() {
   start_app app --calls 1
   app=$started_pid
@@ -275,7 +295,7 @@ two_log_one_map() { # ATOM of the second
 
 atoms_differ() {
   two_log_one_map 916
-  expect_match 'warning' "$detail_map: no atoms are sent for its records: tasks 1 and 2 make" "$(cat err)"
+  expect_match 'warning' "$detail_map: no atoms are sent for its records while tasks 1 and 2 both run" "$(cat err)"
   expect_match 'closing words' '0 atoms sent' "$(cat err)"
 }
 

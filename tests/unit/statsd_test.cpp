@@ -105,38 +105,24 @@ TEST_CASE("4064 bytes are the most; with one more the event says so and nothing 
   CHECK(hex(larger.finish()) == "07 03 " + std::string(head) + " 0f 04 00 00 00");
 }
 
-TEST_CASE("argument p of an instance method is behind the method and the object") {
-  const auto event = encode_atom(call_with(0x10),
-                                 {.atom_id = 100, .primitive_argument_positions = {0, 3}}, time_ns);
+TEST_CASE("the arguments of a call are logged from their registers, in the order asked for") {
+  const auto event = encode_atom(
+      call_with(0x10), {.atom_id = 100, .arguments = {{.place = 2}, {.place = 5}}}, time_ns);
   REQUIRE(event);
   CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
 }
 
-TEST_CASE("argument p of a static method is behind the method") {
+TEST_CASE("an argument that no register of the record has makes no atom") {
   const auto event = encode_atom(
-      call_with(0xfffffffffffffff0),
-      {.atom_id = 100, .primitive_argument_positions = {1}, .is_static = true}, time_ns);
-  REQUIRE(event);
-  CHECK(hex(*event) == "07 03 " + std::string(head) + " 00 f2 ff ff ff");
-}
-
-TEST_CASE("an argument beyond the registers makes no atom") {
-  // x86-64 has six for arguments, arm64 eight.
-#if defined(__x86_64__)
-  const std::int32_t beyond = 4;
-  const std::string message =
-      "argument 4 is in none of the 4 registers that carry arguments of this method";
-#else
-  const std::int32_t beyond = 6;
-  const std::string message =
-      "argument 6 is in none of the 6 registers that carry arguments of this method";
-#endif
-  const auto event = encode_atom(
-      call_with(0), {.atom_id = 100, .primitive_argument_positions = {beyond}}, time_ns);
+      call_with(0), {.atom_id = 100, .arguments = {{.place = 2}, {.problem = "it is not there"}}},
+      time_ns);
+  REQUIRE_FALSE(event);
   CHECK(event.error().kind == ErrorKind::unsupported);
-  CHECK(event.error().message == message);
-  CHECK_FALSE(
-      encode_atom(call_with(0), {.atom_id = 100, .primitive_argument_positions = {-1}}, time_ns));
+  CHECK(event.error().message == "it is not there");
+  const auto beyond =
+      encode_atom(call_with(0), {.atom_id = 100, .arguments = {{.place = 10}}}, time_ns);
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.error().message == "the record has no register 10");
 }
 
 TEST_CASE("a timestamp is logged as its event and its time") {

@@ -52,7 +52,10 @@ TEST_CASE("a policy has comments and empty lines, and allows nothing without pre
   const Policy rules = policy("# a comment\n\n  com.foo.Bar   # why\r\n\tcom.foo.Baz.f(int, long)");
   CHECK(rules.allowing("com.foo.Bar.x"));
   CHECK(rules.allowing("com.foo.Baz.f(int, long)"));
+  CHECK(rules.allowing("com.foo.Baz.f(int,long)"));
   CHECK_FALSE(rules.allowing("com.foo.Baz.f(int)"));
+  CHECK(rules.has_overload("com.foo.Baz.f"));
+  CHECK_FALSE(rules.has_overload("com.foo.Bar"));
   CHECK_FALSE(policy("# nothing\n").allowing("com.foo.Bar.x"));
 }
 
@@ -92,4 +95,16 @@ TEST_CASE("a compiled file is known for its jar") {
   CHECK(jar_of("/system/framework/arm64/boot-framework.oat") == "boot-framework");
   CHECK(jar_of("/system/lib64/libc.so").empty());
   CHECK(jar_of("[heap]").empty());
+}
+
+TEST_CASE("every app has a base.apk: only those of one package are the same") {
+  constexpr std::string_view ours = "/data/app/~~a==/com.foo-b-c==/oat/arm64/base.odex";
+  CHECK(package_of(ours) == "com.foo");
+  CHECK(is_same_jar(ours, "/data/app/~~x==/com.foo-y==/oat/arm64/base.odex"));
+  CHECK(is_same_jar(ours, "/data/dalvik-cache/arm64/data@app@com.foo-1@base.apk@classes.dex"));
+  CHECK_FALSE(is_same_jar(ours, "/data/app/~~x==/com.foo.bar-y==/oat/arm64/base.odex"));
+  CHECK_FALSE(is_same_jar(ours, "/data/app/~~x==/com.foo-y==/oat/arm64/split_a.odex"));
+  CHECK_FALSE(is_same_jar("/base.odex", "/base.odex"));
+  CHECK(is_same_jar("/system/framework/oat/arm64/services.odex",
+                    "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex"));
 }

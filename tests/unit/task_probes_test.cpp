@@ -1,4 +1,4 @@
-// What a task's probe means in an OAT file.
+// What a task's probe means in an OAT file, and where the arguments are that it logs.
 #include "oat_samples.hpp"
 #include "session/task_probes.hpp"
 
@@ -7,7 +7,26 @@
 using namespace uprobectl;
 using namespace uprobectl::test;
 
-TEST_CASE("a method is static as its own declaration says, whoever shares its code") {
+namespace {
+
+LoggedMethod method_with(std::vector<std::string> parameters, bool is_static = false) {
+  return {.java = JavaMethod{
+              .return_type = "void", .parameters = std::move(parameters), .is_static = is_static}};
+}
+
+std::optional<std::size_t> place_of(const LoggedMethod& method, std::int32_t position) {
+  return argument_at(method, position).place;
+}
+
+#if defined(__x86_64__)
+constexpr std::size_t argument_registers = 6; // rdi rsi rdx rcx r8 r9
+#else
+constexpr std::size_t argument_registers = 8; // x0 to x7
+#endif
+
+} // namespace
+
+TEST_CASE("a method takes what its own declaration says, whoever shares its code") {
   auto image = elf::Image::open({made_sample("v244").oat, std::nullopt});
   REQUIRE(image);
   const auto read = art::OatFile::read(*image, {});
@@ -19,18 +38,71 @@ TEST_CASE("a method is static as its own declaration says, whoever shares its co
     if (!method.compiled) continue;
     const std::string signature = to_string(oat.signature(method));
     INFO(signature);
-    const auto known = is_static_method(oat, method.code, signature);
+    const auto known = method_called(oat, method.code, signature);
     REQUIRE(known);
     // greeter.json: of those that are compiled, this one alone.
-    CHECK(*known == (signature == "int com.example.Greeter.count()"));
+    CHECK(known->is_static == (signature == "int com.example.Greeter.count()"));
   }
   // Two constructors have this code; a method that is none of them is not judged by theirs.
   const VirtualAddress shared = oat.compiled().front().code;
   REQUIRE(oat.methods_at(shared).size() == 2);
-  const auto own = is_static_method(oat, shared, "void com.example.Greeter.<init>()");
+  const auto own = method_called(oat, shared, "void com.example.Greeter.<init>()");
   REQUIRE(own);
-  CHECK_FALSE(*own);
-  const auto strange = is_static_method(oat, shared, "void com.example.Greeter.other()");
+  CHECK_FALSE(own->is_static);
+  CHECK(own->parameters.empty());
+  const auto strange = method_called(oat, shared, "void com.example.Greeter.other()");
   REQUIRE_FALSE(strange);
   CHECK(strange.error().message == "its class is not known");
+}
+
+TEST_CASE("an argument is in the register behind the method, this and the arguments before it") {
+  const LoggedMethod instance = method_with({"int", "long", "java.lang.String"});
+  CHECK(place_of(instance, 0) == 2U);
+  CHECK(place_of(instance, 1) == 3U);
+  CHECK(place_of(instance, 2) == 4U);
+  const LoggedMethod plain = method_with({"int", "long"}, true);
+  CHECK(place_of(plain, 0) == 1U);
+  CHECK(place_of(plain, 1) == 2U);
+}
+
+TEST_CASE("float and double take no register of those that a record has") {
+  const LoggedMethod method = method_with({"int", "float", "double", "int"});
+  CHECK(place_of(method, 0) == 2U);
+  CHECK(argument_at(method, 1).problem == "it is in a vector register, which a probe cannot read");
+  CHECK(place_of(method, 3) == 3U);
+}
+
+TEST_CASE("an argument that no register has is said to be where it is") {
+  const LoggedMethod many = method_with(std::vector<std::string>(9, "int"));
+  const auto last = static_cast<std::int32_t>(argument_registers - 3);
+  CHECK(place_of(many, last) == argument_registers - 1);
+  CHECK(argument_at(many, last + 1).problem ==
+        "it is on the stack, which the record does not have");
+  CHECK(argument_at(many, 9).problem == "the method has 9 parameters, counted from 0");
+  CHECK(argument_at(many, -1).problem == "it is counted from 0");
+  LoggedMethod narrow = method_with({"int"});
+  narrow.is_64bit = false;
+  CHECK(argument_at(narrow, 0).problem ==
+        "the method is 32-bit code, whose registers the record does not have");
+}
+
+TEST_CASE("what is not known of a method is taken from where the service takes it") {
+  const LoggedMethod unknown{.java = fail(ErrorKind::not_found, "no DEX")};
+  CHECK(place_of(unknown, 0) == 2U);
+  CHECK_FALSE(place_of(unknown, static_cast<std::int32_t>(argument_registers - 2)));
+  CHECK(place_of(LoggedMethod(), 1) == 3U); // a library's function
+}
+
+TEST_CASE("methods of a task that have an argument in different places log none") {
+  const std::vector<LoggedMethod> methods = {method_with({"int", "int"}),
+                                             method_with({"int", "float"})};
+  const std::vector<std::int32_t> positions = {0, 1};
+  const auto arguments = arguments_at(methods, positions);
+  REQUIRE(arguments.size() == 2);
+  CHECK(arguments[0].place == 2U);
+  CHECK_FALSE(arguments[1].place);
+  const std::vector<LoggedMethod> others = {method_with({"int"}), method_with({"int"}, true)};
+  CHECK(arguments_at(others, std::vector<std::int32_t>{0}).front().problem ==
+        "argument 0: the methods of the task have it in different places, and a record does not "
+        "say whose it is");
 }
