@@ -1,6 +1,7 @@
 #include "session/task_arguments.hpp"
 
 #include "events/java_arguments.hpp"
+#include "session/counted.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -18,8 +19,8 @@ std::span<const std::uint32_t> registers_in_order() {
 
 StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
   if (static_cast<std::size_t>(position) >= method.parameters.size())
-    return {.problem = fmt::format("the method has {} parameters, counted from 0",
-                                   method.parameters.size())};
+    return {.problem = fmt::format("the method has {}, counted from 0",
+                                   counted(method.parameters.size(), "parameter", "parameters"))};
   const auto arguments = java_arguments(method, CodeKind::native);
   const JavaArgument& argument =
       arguments[static_cast<std::size_t>(position) + (method.is_static ? 0 : 1)];
