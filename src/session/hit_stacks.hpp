@@ -8,6 +8,7 @@
 #include <deque>
 #include <poll.h>
 #include <set>
+#include <unordered_map>
 
 namespace uprobectl {
 
@@ -39,7 +40,10 @@ public:
   const StackTotals& totals();
 
 private:
+  void gather();
+  void take_first();
   void take_until(std::uint64_t time_ns);
+  bool is_succeeded(pid_t pid);
   stacks::Registers registers_of(const CapturedStack& captured) const;
   void judge(const CapturedStack& captured, const stacks::Sample& sample);
   std::string explain_failure(const CapturedStack& captured) const;
@@ -50,8 +54,9 @@ private:
   const Reporter& reporter_;
   std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
   std::optional<MappingWatch> watch_;
-  std::uint64_t looked_ns_ = 0;      // CLOCK_MONOTONIC
-  std::deque<MappingEvent> waiting_; // by time: for hits that come after them
+  std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
+  std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
+  std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
   stacks::LiveProcesses processes_;
   std::vector<stacks::KnownReturn> known_returns_; // of the last hit
   stacks::Stack stack_;                            // likewise

@@ -45,7 +45,8 @@ std::uint64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 LiveProcess& LiveProcesses::State::begin(pid_t pid, std::uint64_t since) {
   ++begun;
-  return *processes[pid].emplace_back(std::make_unique<LiveProcess>(pid, since, cache));
+  return *processes[pid].emplace_back(
+      std::make_unique<LiveProcess>(pid, since, cache, is_succeeded));
 }
 
 void LiveProcesses::State::sweep_now_and_then() {
@@ -144,8 +145,8 @@ bool LiveProcesses::State::read_again(LiveProcess& process) {
   return process.read_again(now_ns());
 }
 
-LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex)
-    : state_(std::make_unique<State>(std::move(where), std::move(dex))) {}
+LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex, Succession is_succeeded)
+    : state_(std::make_unique<State>(std::move(where), std::move(dex), std::move(is_succeeded))) {}
 LiveProcesses::~LiveProcesses() = default;
 
 void LiveProcesses::look_at(pid_t pid) {

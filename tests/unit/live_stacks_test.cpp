@@ -297,6 +297,36 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("what /proc says of the next program is not taken for that of the one before") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const pid_t pid = ::getpid(); // which runs a program that was not told of yet
+  const std::uint64_t before[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  bool is_read = false; // it begins the next program while /proc is read
+  bool is_succeeded = true;
+  int asked = 0;
+  LiveProcesses live({}, {}, [&](pid_t of) {
+    ++asked;
+    return of == pid && is_succeeded && (!is_read || asked % 2 == 0);
+  });
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  asked = 0;
+  SECTION("when it has begun") {}
+  SECTION("when it begins meanwhile") { is_read = true; }
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  CHECK(asked > 0);
+  const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
+  CHECK(places(live.frames(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
+  live.add(event(MappingEvent::Kind::executed, pid, 130));
+  is_succeeded = false;
+  CHECK(places(live.frames(pid, 140, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("code of an OAT file is named as the Java methods it is of") {
   for (const char* name : {"v138", "v244"}) {
     const OatSample sample = made_sample(name);
