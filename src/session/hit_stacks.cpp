@@ -27,19 +27,23 @@ bool begins_program(const MappingEvent& event) {
 
 } // namespace
 
-HitStacks::HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
                      const Reporter& reporter)
     : request_(request), files_(files), reporter_(reporter),
       processes_({.places = request.target_options.debug_places}, request.target_options.dex,
                  [this](pid_t pid) { return is_succeeded(pid); }) {
   for (const std::string_view name : register_names())
     numbers_.push_back(stacks::register_number(own_isa, name));
-  auto watch = MappingWatch::start(pids);
+  const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
+  auto watch = MappingWatch::start(first);
   if (watch)
     watch_ = std::move(*watch);
   else
     reporter_.warning("what processes of a short life map stays unknown: " + watch.error().message);
-  for (const pid_t pid : pids) processes_.look_at(pid);
+  for (const pid_t pid : who.running()) {
+    if (watch_) watch_->follow(pid);
+    processes_.look_at(pid);
+  }
 }
 
 void HitStacks::add_to(std::vector<pollfd>& polled) const {

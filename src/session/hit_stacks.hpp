@@ -6,6 +6,7 @@
 #include "uprobectl/stacks/live.hpp"
 
 #include <deque>
+#include <functional>
 #include <poll.h>
 #include <set>
 #include <unordered_map>
@@ -22,11 +23,18 @@ struct StackTotals {
   std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
 };
 
+// Who can be hit.
+struct HitProcesses {
+  bool others = false; // also such as are not, or do not come from, those that run
+  // Those that run, all of them as far as they are known. Asked when what processes map is watched
+  // already, so that none is missed that begins meanwhile.
+  std::function<std::vector<pid_t>()> running;
+};
+
 class HitStacks {
 public:
-  // Borrows all of it but `pids`: who can be hit, with their children; empty: anybody. What they
-  // map is watched from now on.
-  HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+  // Borrows all of it but who can be hit. What they map is watched from now on.
+  HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
             const Reporter& reporter);
 
   void add_to(std::vector<pollfd>& polled) const;
