@@ -102,6 +102,8 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = processes_.frames(pid, event.time_ns, captured.frames);
+    // One of just so many may be whole, too: the kernel does not say.
+    if (captured.frames.size() >= MOST_FRAMES) ++totals_.truncated;
   } else {
     known_returns_.clear();
     for (const replaced_return& each : captured.replaced_returns)

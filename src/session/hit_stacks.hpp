@@ -13,10 +13,11 @@
 
 namespace uprobectl {
 
-// What became of the stacks of a run. What the kernel has walked is whole as far as it tells.
+// What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
+// unless it has as many frames as it can.
 struct StackTotals {
   std::uint64_t all = 0;
-  std::uint64_t truncated = 0; // more of the stack would have to be copied
+  std::uint64_t truncated = 0; // more of the stack would have to be copied, or walked
   std::uint64_t failed = 0;    // ended otherwise than where the thread began
   std::string failure;         // why the first of them has
   std::uint64_t saved = 0;
