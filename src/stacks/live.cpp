@@ -12,6 +12,8 @@ namespace {
 
 // Of which what they mapped is still known: their last stacks come some 100 ms after their end.
 constexpr std::size_t most_ended = 512;
+// Programs of one pid: stacks of the earlier ones are some 100 ms late at most.
+constexpr std::size_t most_programs = 16;
 // After so many new ones it is looked which have ended: records need not be there to tell.
 constexpr std::size_t between_sweeps = 256;
 // Nothing is ever mapped there: a call through a null pointer (vm.mmap_min_addr).
@@ -109,6 +111,9 @@ LiveProcess& LiveProcesses::State::replace(pid_t pid, std::uint64_t time) {
   if (before != nullptr && before->since() >= time) return *last_of(pid);
   LiveProcess& process = begin(pid, time);
   if (before != nullptr) process.take_later(*before, time);
+  // Places in what they mapped are the cache's, and stay.
+  auto& programs = processes[pid];
+  if (programs.size() > most_programs) programs.erase(programs.begin());
   return process;
 }
 

@@ -277,6 +277,20 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
     live.add(event(MappingEvent::Kind::executed, child, 300));
     CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
   }
+  SECTION("of a process that runs one program after the other the last ones are remembered") {
+    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(mapped(child, 305, 0x10000, second.path));
+    const Stack kept = live.frames(child, 306, there);
+    for (std::uint64_t time = 310; time < 310 + 14; ++time)
+      live.add(event(MappingEvent::Kind::executed, child, time));
+    CHECK(places(live.frames(child, 250, there)) == "first.so+4112");
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 331));
+    CHECK(places(live.frames(child, 306, there)) == "?");
+    CHECK(places(kept) == "second.so+4112");
+  }
   SECTION("a pid that is used again is another process") {
     live.add(event(MappingEvent::Kind::ended, child, 300));
     CHECK(unwound(child, 290) == "work+0x10"); // its last stacks come late
