@@ -341,6 +341,32 @@ TEST_CASE("what /proc says of the next program is not taken for that of the one 
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a library that is written over in place is read anew for processes that map it later") {
+  const std::string folder = temporary_folder();
+  const std::string path = folder + "/lib.so";
+  std::ofstream(path) << arm64_library();
+  const FileIdentity identity = identity_of(path);
+  LiveProcesses live({});
+  const std::uint64_t there[] = {0x11010};
+  live.add(forked(nobody, nobody + 2, 100));
+  live.add(mapped(nobody, 110, 0x10000, path));
+  const Stack before = live.frames(nobody, 120, there);
+  CHECK(names_of(before) == "work+0x10");
+  std::string other = arm64_library();
+  other.replace(other.find("work"), 4, "idle");
+  std::ofstream(path) << other;
+  REQUIRE(identity_of(path) == identity);
+  // The clock of files may not have moved yet.
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
+                                             std::chrono::hours(1));
+  live.add(forked(nobody + 1, nobody + 2, 200));
+  live.add(mapped(nobody + 1, 210, 0x10000, path));
+  CHECK(names_of(live.frames(nobody + 1, 220, there)) == "idle+0x10");
+  CHECK(names_of(live.frames(nobody + 1, 221, there)) == "idle+0x10");
+  CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("code of an OAT file is named as the Java methods it is of") {
   for (const char* name : {"v138", "v244"}) {
     const OatSample sample = made_sample(name);
