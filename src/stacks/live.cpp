@@ -29,7 +29,9 @@ std::uint64_t clock_ns(clockid_t clock) {
 // CLOCK_MONOTONIC of a process's start time, which counts ticks while the machine sleeps, too.
 std::uint64_t begin_of(std::uint64_t start_time) {
   const auto tick = 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  const std::uint64_t slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+  // In this order: where it has never slept the two are the same.
+  const std::uint64_t awake = clock_ns(CLOCK_MONOTONIC);
+  const std::uint64_t slept = clock_ns(CLOCK_BOOTTIME) - awake;
   const std::uint64_t began = start_time * tick;
   return began > slept ? began - slept : 0;
 }
