@@ -16,6 +16,7 @@ constexpr std::size_t most_ended = 512;
 constexpr std::size_t most_programs = 16;
 // After so many new ones it is looked which have ended: records need not be there to tell.
 constexpr std::size_t between_sweeps = 256;
+constexpr std::uint64_t start_time_grain = 20'000'000; // ns: two ticks
 // Nothing is ever mapped there: a call through a null pointer (vm.mmap_min_addr).
 constexpr std::uint64_t null_page_end = 0x1000;
 
@@ -94,12 +95,25 @@ LiveProcess& LiveProcesses::State::at(pid_t pid, std::uint64_t time) {
     if ((*process)->since() > time) continue;
     const bool is_last = process == known->second.rbegin();
     if (is_last && !(*process)->is_read() && !(*process)->has_ended) (*process)->read(now_ns());
-    if (!is_last || (*process)->has_ended || !(*process)->is_check_due(time)) return **process;
-    const auto started = start_time_of(pid);
-    const std::uint64_t before = (*process)->start_time();
-    return started && before != 0 && *started != before ? look_at(pid) : **process;
+    if (!is_last || !(*process)->is_check_due(time)) return **process;
+    return last_at(**process, time);
   }
   return *known->second.front();
+}
+
+// The pid may have become another's without a record of it, as where one was lost. Of a process
+// that was never read only the record of its begin says since when it ran; one that has ended may
+// still wait to be reaped.
+LiveProcess& LiveProcesses::State::last_at(LiveProcess& process, std::uint64_t time) {
+  const auto started = start_time_of(process.pid());
+  const std::uint64_t before = process.start_time();
+  if (!started) return process;
+  const bool is_other =
+      before != 0 ? *started != before
+                  : process.has_ended && begin_of(*started) > process.since() + start_time_grain;
+  if (!is_other) return process;
+  LiveProcess& other = look_at(process.pid());
+  return other.since() > time ? process : other;
 }
 
 LiveProcess* LiveProcesses::State::last_of(pid_t pid) {
@@ -148,7 +162,8 @@ void LiveProcesses::State::end(pid_t pid) {
 
 // Because an address of a stack is in none of its mappings.
 bool LiveProcesses::State::read_again(LiveProcess& process) {
-  if (&process != last_of(process.pid())) return false; // it has made room for another
+  // It has made room for another, or may have.
+  if (&process != last_of(process.pid()) || process.has_ended) return false;
   return process.read_again(now_ns());
 }
 

@@ -18,6 +18,7 @@ struct LiveProcesses::State {
   LiveProcess& begin(pid_t pid, std::uint64_t since);
   LiveProcess& look_at(pid_t pid);
   LiveProcess& at(pid_t pid, std::uint64_t time);
+  LiveProcess& last_at(LiveProcess& process, std::uint64_t time);
   LiveProcess* last_of(pid_t pid);
   LiveProcess& replace(pid_t pid, std::uint64_t time);
   void fork(pid_t pid, pid_t parent, std::uint64_t time);

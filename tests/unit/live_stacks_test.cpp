@@ -341,6 +341,24 @@ TEST_CASE("what /proc says of the next program is not taken for that of the one 
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a pid whose process has ended is another's when one has it, told of or not") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const std::uint64_t there[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  const pid_t pid = ::getpid(); // whose begin was not told
+  LiveProcesses live({});
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  live.add(event(MappingEvent::Kind::ended, pid, 200));
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.frames(pid, 0, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 0, there)) == "?");
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("a library that is written over in place is read anew for processes that map it later") {
   const std::string folder = temporary_folder();
   const std::string path = folder + "/lib.so";
