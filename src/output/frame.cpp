@@ -20,11 +20,18 @@ struct Shown {
   std::uint64_t symbol_offset = 0;
   Text demangled = {}; // nothing where it is the same
   Text build_id = {};
+  Text mapping = {}; // what lies there where that is no file that is known
 };
+
+// A name that is empty is none.
+Text name_of_mapping(std::string_view name) { return name.empty() ? Text() : Text(name); }
 
 Shown shown(const StackFrame& frame) {
   Shown shown{.pc = frame.pc};
-  if (!frame.place) return shown;
+  if (!frame.place) {
+    shown.mapping = name_of_mapping(frame.module);
+    return shown;
+  }
   const ProbePoint& place = *frame.place;
   shown.file = place.binary->real_path;
   shown.entry = text_of(place.binary->path.entry);
@@ -40,7 +47,10 @@ Shown shown(const StackFrame& frame) {
 // name: of the frame's place; what is shown is a view of it.
 Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   Shown shown{.pc = frame.pc};
-  if (name == nullptr) return shown;
+  if (name == nullptr) {
+    if (frame.place) shown.mapping = name_of_mapping(frame.place->mapping);
+    return shown;
+  }
   const stacks::Place& place = *frame.place;
   shown.file = place.module->path();
   shown.entry = text_of(place.module->entry());
@@ -99,6 +109,7 @@ void append_shown(std::string& out, const Shown& frame) {
   append_number(out, "symbol_offset", if_known(frame.symbol.has_value(), frame.symbol_offset));
   append_text(out, "build_id", frame.build_id);
   append_text(out, "demangled", frame.demangled);
+  append_text(out, "mapping", frame.mapping);
 }
 
 // What lies in no file that is known.

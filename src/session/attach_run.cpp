@@ -126,9 +126,7 @@ private:
     for (const std::string& caution : payload_.cautions()) reporter_.warning(caution);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-    // Programs that run elsewhere do so for every process.
-    const bool others = !request_.names.empty() || request_.all_processes || payload_.others() > 0;
-    if (auto started = payload_.start(others ? std::vector<pid_t>() : request_.pids); !started)
+    if (auto started = payload_.start(who_can_be_hit(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
     sink_.attached(describe(*mechanism, placed->probes, payload_.name()));
@@ -136,6 +134,13 @@ private:
                                  to_string(*mechanism),
                                  placed->attachment ? placed->attachment->parts() : 0));
     return placed;
+  }
+
+  // Programs that run elsewhere do so for every process.
+  HitProcesses who_can_be_hit(const ProcessChoice& processes) const {
+    return {.others = request_.pids.empty() || !request_.names.empty() || request_.all_processes ||
+                      payload_.others() > 0,
+            .running = [&processes] { return processes.known(); }};
   }
 
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {

@@ -91,9 +91,9 @@ public:
     return cautions;
   }
 
-  Result<void> start(std::span<const pid_t> pids) override {
+  Result<void> start(const HitProcesses& who) override {
     if (request_.inspection.stack != StackWalk::none) {
-      stacks_.emplace(request_, pids, files_, reporter_);
+      stacks_.emplace(request_, who, files_, reporter_);
       if (request_.counts) unwound_.emplace(request_, points_, reporter_);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {

@@ -21,44 +21,71 @@ constexpr stacks::Isa own_isa = stacks::Isa::x86_64;
 constexpr std::size_t most_saved = 16;
 constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
 
+bool begins_program(const MappingEvent& event) {
+  return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
+}
+
 } // namespace
 
-HitStacks::HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
                      const Reporter& reporter)
     : request_(request), files_(files), reporter_(reporter),
-      processes_({.places = request.target_options.debug_places}, request.target_options.dex) {
+      processes_({.places = request.target_options.debug_places}, request.target_options.dex,
+                 [this](pid_t pid) { return is_succeeded(pid); }) {
   for (const std::string_view name : register_names())
     numbers_.push_back(stacks::register_number(own_isa, name));
-  auto watch = MappingWatch::start(pids);
+  const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
+  auto watch = MappingWatch::start(first);
   if (watch)
     watch_ = std::move(*watch);
   else
     reporter_.warning("what processes of a short life map stays unknown: " + watch.error().message);
-  for (const pid_t pid : pids) processes_.look_at(pid);
+  for (const pid_t pid : who.running()) {
+    if (watch_) watch_->follow(pid);
+    processes_.look_at(pid);
+  }
 }
 
 void HitStacks::add_to(std::vector<pollfd>& polled) const {
   if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
 }
 
-void HitStacks::look() {
+void HitStacks::gather() {
   looked_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;
   watch_->drain([this](const MappingEvent& event) {
+    if (begins_program(event)) ++begins_[event.pid];
     const auto after =
         std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);
     waiting_.insert(after, event);
   });
+}
+
+void HitStacks::look() {
+  gather();
   // Where hits are long in coming.
-  while (waiting_.size() > most_waiting) {
-    processes_.add(waiting_.front());
-    waiting_.pop_front();
-  }
+  while (waiting_.size() > most_waiting) take_first();
+}
+
+// It waits no more when the processes are told: they may ask is_succeeded(), and so gather others.
+void HitStacks::take_first() {
+  const MappingEvent event = std::move(waiting_.front());
+  waiting_.pop_front();
+  if (begins_program(event))
+    if (const auto begins = begins_.find(event.pid); begins != begins_.end())
+      if (--begins->second == 0) begins_.erase(begins);
+  processes_.add(event);
 }
 
 void HitStacks::take_until(std::uint64_t time_ns) {
-  for (; !waiting_.empty() && waiting_.front().time_ns <= time_ns; waiting_.pop_front())
-    processes_.add(waiting_.front());
+  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) take_first();
+}
+
+// Hits are many milliseconds old when they are looked at: by now the process may run another
+// program, and its record be in the kernel's ring yet.
+bool HitStacks::is_succeeded(pid_t pid) {
+  gather();
+  return begins_.contains(pid);
 }
 
 stacks::Registers HitStacks::registers_of(const CapturedStack& captured) const {
@@ -75,6 +102,8 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = processes_.frames(pid, event.time_ns, captured.frames);
+    // One of just so many may be whole, too: the kernel does not say.
+    if (captured.frames.size() >= MOST_FRAMES) ++totals_.truncated;
   } else {
     known_returns_.clear();
     for (const replaced_return& each : captured.replaced_returns)

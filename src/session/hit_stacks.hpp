@@ -6,26 +6,36 @@
 #include "uprobectl/stacks/live.hpp"
 
 #include <deque>
+#include <functional>
 #include <poll.h>
 #include <set>
+#include <unordered_map>
 
 namespace uprobectl {
 
-// What became of the stacks of a run. What the kernel has walked is whole as far as it tells.
+// What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
+// unless it has as many frames as it can.
 struct StackTotals {
   std::uint64_t all = 0;
-  std::uint64_t truncated = 0; // more of the stack would have to be copied
+  std::uint64_t truncated = 0; // more of the stack would have to be copied, or walked
   std::uint64_t failed = 0;    // ended otherwise than where the thread began
   std::string failure;         // why the first of them has
   std::uint64_t saved = 0;
   std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
 };
 
+// Who can be hit.
+struct HitProcesses {
+  bool others = false; // also such as are not, or do not come from, those that run
+  // Those that run, all of them as far as they are known. Asked when what processes map is watched
+  // already, so that none is missed that begins meanwhile.
+  std::function<std::vector<pid_t>()> running;
+};
+
 class HitStacks {
 public:
-  // Borrows all of it but `pids`: who can be hit, with their children; empty: anybody. What they
-  // map is watched from now on.
-  HitStacks(const AttachRequest& request, std::span<const pid_t> pids, StackFiles& files,
+  // Borrows all of it but who can be hit. What they map is watched from now on.
+  HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
             const Reporter& reporter);
 
   void add_to(std::vector<pollfd>& polled) const;
@@ -39,7 +49,10 @@ public:
   const StackTotals& totals();
 
 private:
+  void gather();
+  void take_first();
   void take_until(std::uint64_t time_ns);
+  bool is_succeeded(pid_t pid);
   stacks::Registers registers_of(const CapturedStack& captured) const;
   void judge(const CapturedStack& captured, const stacks::Sample& sample);
   std::string explain_failure(const CapturedStack& captured) const;
@@ -50,8 +63,9 @@ private:
   const Reporter& reporter_;
   std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
   std::optional<MappingWatch> watch_;
-  std::uint64_t looked_ns_ = 0;      // CLOCK_MONOTONIC
-  std::deque<MappingEvent> waiting_; // by time: for hits that come after them
+  std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
+  std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
+  std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
   stacks::LiveProcesses processes_;
   std::vector<stacks::KnownReturn> known_returns_; // of the last hit
   stacks::Stack stack_;                            // likewise

@@ -65,8 +65,8 @@ public:
   // After load(): what a person should know of what the probes will show.
   virtual std::vector<std::string> cautions() const { return {}; }
 
-  // The last probe is in place. `pids`: who can be hit, with their children; empty: anybody.
-  virtual Result<void> start(std::span<const pid_t> pids) = 0;
+  // The last probe is in place.
+  virtual Result<void> start(const HitProcesses& who) = 0;
   virtual Result<void> stop() = 0; // before the first one is taken away
 
   virtual void add_to(std::vector<pollfd>& polled) const = 0;

@@ -13,20 +13,26 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{} of {} stacks", part, all);
 }
 
+std::string explain_cut(const AttachRequest& request) {
+  const std::uint32_t size = request.inspection.stack_bytes;
+  if (request.inspection.stack == StackWalk::frame_pointers)
+    return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
+                       MOST_FRAMES);
+  return fmt::format(
+      "more than the {} bytes that are copied of each{}", size,
+      size < MOST_STACK_BYTES
+          ? fmt::format(", --stack-size {} copies more",
+                        std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
+          : ", which is the most that can be");
+}
+
 } // namespace
 
 void report_stacks(const StackTotals& totals, const AttachRequest& request,
                    const Reporter& reporter) {
-  const std::uint32_t size = request.inspection.stack_bytes;
-  if (totals.truncated > 0) {
-    const bool can_grow = size < MOST_STACK_BYTES;
-    reporter.warning(fmt::format(
-        "{} cut off: more than the {} bytes that are copied of each{}",
-        share_of(totals.truncated, totals.all), size,
-        can_grow ? fmt::format(", --stack-size {} copies more",
-                               std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
-                 : ", which is the most that can be"));
-  }
+  if (totals.truncated > 0)
+    reporter.warning(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
+                                 explain_cut(request)));
   if (totals.failed > 0)
     reporter.warning(fmt::format(
         "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,

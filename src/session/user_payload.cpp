@@ -52,8 +52,8 @@ public:
     return static_probes_.cookie(site.point).value_or(request_.cookie);
   }
 
-  Result<void> start(std::span<const pid_t> pids) override {
-    if (has_stacks_) stacks_.emplace(run_, pids, files_, reporter_);
+  Result<void> start(const HitProcesses& who) override {
+    if (has_stacks_) stacks_.emplace(run_, who, files_, reporter_);
     counting_ = RunCounting::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();

@@ -92,6 +92,9 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
   const bool may_be_kept =
       registers.isa() == Isa::arm64 && interrupted && step.return_register == arm64_link_register;
   if (is_kept && !may_be_kept) return NoCaller{End::no_return_address, 0};
+  // The frame record is still the caller's, and so tells of the caller's caller.
+  if (is_kept && !registers.get(step.return_register))
+    return NoCaller{End::unknown_register, 0, true};
   const auto cfa = reader.cfa();
   if (!cfa) return cfa.error();
 

@@ -10,6 +10,7 @@ namespace uprobectl::stacks {
 struct NoCaller {
   End end = End::no_unwind_data;
   std::uint64_t address = 0; // of memory that was not saved
+  bool is_certain = false;   // another way could only lead past the caller
 };
 
 // The registers as the caller has them, the pc as it was saved.

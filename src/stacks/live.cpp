@@ -12,8 +12,11 @@ namespace {
 
 // Of which what they mapped is still known: their last stacks come some 100 ms after their end.
 constexpr std::size_t most_ended = 512;
+// Programs of one pid: stacks of the earlier ones are some 100 ms late at most.
+constexpr std::size_t most_programs = 16;
 // After so many new ones it is looked which have ended: records need not be there to tell.
 constexpr std::size_t between_sweeps = 256;
+constexpr std::uint64_t start_time_grain = 20'000'000; // ns: two ticks
 // Nothing is ever mapped there: a call through a null pointer (vm.mmap_min_addr).
 constexpr std::uint64_t null_page_end = 0x1000;
 
@@ -27,7 +30,9 @@ std::uint64_t clock_ns(clockid_t clock) {
 // CLOCK_MONOTONIC of a process's start time, which counts ticks while the machine sleeps, too.
 std::uint64_t begin_of(std::uint64_t start_time) {
   const auto tick = 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  const std::uint64_t slept = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
+  // In this order: where it has never slept the two are the same.
+  const std::uint64_t awake = clock_ns(CLOCK_MONOTONIC);
+  const std::uint64_t slept = clock_ns(CLOCK_BOOTTIME) - awake;
   const std::uint64_t began = start_time * tick;
   return began > slept ? began - slept : 0;
 }
@@ -45,7 +50,8 @@ std::uint64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 LiveProcess& LiveProcesses::State::begin(pid_t pid, std::uint64_t since) {
   ++begun;
-  return *processes[pid].emplace_back(std::make_unique<LiveProcess>(pid, since, cache));
+  return *processes[pid].emplace_back(
+      std::make_unique<LiveProcess>(pid, since, cache, is_succeeded));
 }
 
 void LiveProcesses::State::sweep_now_and_then() {
@@ -89,12 +95,25 @@ LiveProcess& LiveProcesses::State::at(pid_t pid, std::uint64_t time) {
     if ((*process)->since() > time) continue;
     const bool is_last = process == known->second.rbegin();
     if (is_last && !(*process)->is_read() && !(*process)->has_ended) (*process)->read(now_ns());
-    if (!is_last || (*process)->has_ended || !(*process)->is_check_due(time)) return **process;
-    const auto started = start_time_of(pid);
-    const std::uint64_t before = (*process)->start_time();
-    return started && before != 0 && *started != before ? look_at(pid) : **process;
+    if (!is_last || !(*process)->is_check_due(time)) return **process;
+    return last_at(**process, time);
   }
   return *known->second.front();
+}
+
+// The pid may have become another's without a record of it, as where one was lost. Of a process
+// that was never read only the record of its begin says since when it ran; one that has ended may
+// still wait to be reaped.
+LiveProcess& LiveProcesses::State::last_at(LiveProcess& process, std::uint64_t time) {
+  const auto started = start_time_of(process.pid());
+  const std::uint64_t before = process.start_time();
+  if (!started) return process;
+  const bool is_other =
+      before != 0 ? *started != before
+                  : process.has_ended && begin_of(*started) > process.since() + start_time_grain;
+  if (!is_other) return process;
+  LiveProcess& other = look_at(process.pid());
+  return other.since() > time ? process : other;
 }
 
 LiveProcess* LiveProcesses::State::last_of(pid_t pid) {
@@ -108,6 +127,9 @@ LiveProcess& LiveProcesses::State::replace(pid_t pid, std::uint64_t time) {
   if (before != nullptr && before->since() >= time) return *last_of(pid);
   LiveProcess& process = begin(pid, time);
   if (before != nullptr) process.take_later(*before, time);
+  // Places in what they mapped are the cache's, and stay.
+  auto& programs = processes[pid];
+  if (programs.size() > most_programs) programs.erase(programs.begin());
   return process;
 }
 
@@ -140,12 +162,13 @@ void LiveProcesses::State::end(pid_t pid) {
 
 // Because an address of a stack is in none of its mappings.
 bool LiveProcesses::State::read_again(LiveProcess& process) {
-  if (&process != last_of(process.pid())) return false; // it has made room for another
+  // It has made room for another, or may have.
+  if (&process != last_of(process.pid()) || process.has_ended) return false;
   return process.read_again(now_ns());
 }
 
-LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex)
-    : state_(std::make_unique<State>(std::move(where), std::move(dex))) {}
+LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex, Succession is_succeeded)
+    : state_(std::make_unique<State>(std::move(where), std::move(dex), std::move(is_succeeded))) {}
 LiveProcesses::~LiveProcesses() = default;
 
 void LiveProcesses::look_at(pid_t pid) {

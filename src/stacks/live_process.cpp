@@ -36,11 +36,15 @@ bool is_same(const Mapping& a, const Mapping& b) {
 
 } // namespace
 
+// Stacks are unwound later than they were taken: meanwhile /proc may have become that of the
+// program that the process runs now, which begins at the same start time. It may do so while it is
+// read, too.
 bool LiveProcess::read(std::uint64_t now) {
+  if (runs_another()) return false;
   const auto started = start_time_of(pid_);
   if (!started || (start_time_ != 0 && *started != start_time_)) return false;
   auto mappings = all_mappings_of(pid_);
-  if (!mappings || mappings->empty()) return false;
+  if (!mappings || mappings->empty() || runs_another()) return false;
   std::ranges::sort(*mappings, {}, &Mapping::start);
   keep_needed(*mappings);
   start_time_ = *started;

@@ -2,14 +2,16 @@
 #pragma once
 
 #include "stacks/live_files.hpp"
+#include "uprobectl/stacks/live.hpp"
 
 namespace uprobectl::stacks {
 
 class LiveProcess {
 public:
   // since: when it began to run this program, CLOCK_MONOTONIC in ns; 0: before all that is known.
-  LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache)
-      : pid_(pid), since_(since), cache_(cache), files_(pid) {}
+  LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache,
+              const LiveProcesses::Succession& is_succeeded)
+      : pid_(pid), since_(since), cache_(cache), is_succeeded_(is_succeeded), files_(pid) {}
   LiveProcess(const LiveProcess&) = delete;
   LiveProcess& operator=(const LiveProcess&) = delete;
 
@@ -24,7 +26,8 @@ public:
   // By start, none over another. Of those that are not executable only some are kept.
   const std::vector<Mapping>& mappings() const { return mappings_; }
 
-  // From /proc, at that time. False if the process has ended, or another has its pid.
+  // From /proc, at that time. False if the process has ended or runs another program by now, or
+  // another has its pid: what is known stays.
   bool read(std::uint64_t now);
   // The same because something is in no mapping: true where there are other mappings than before.
   // After each time in vain twice as long passes before the next.
@@ -40,12 +43,14 @@ public:
   FileSource& files() { return files_; }
 
 private:
+  bool runs_another() const { return is_succeeded_ && is_succeeded_(pid_); }
   void open_what_will_be_gone(const Mapping& mapping);
   void put(const Mapping& mapping);
 
   pid_t pid_;
   std::uint64_t since_;
   ModuleCache& cache_;
+  const LiveProcesses::Succession& is_succeeded_;
   LiveFiles files_;
   std::vector<Mapping> mappings_;
   struct Told {

@@ -12,11 +12,13 @@ namespace uprobectl::stacks {
 std::uint64_t now_ns(); // CLOCK_MONOTONIC
 
 struct LiveProcesses::State {
-  State(elf::DebugSearch where, art::DexSearch dex) : cache(std::move(where), std::move(dex)) {}
+  State(elf::DebugSearch where, art::DexSearch dex, Succession succession)
+      : is_succeeded(std::move(succession)), cache(std::move(where), std::move(dex)) {}
 
   LiveProcess& begin(pid_t pid, std::uint64_t since);
   LiveProcess& look_at(pid_t pid);
   LiveProcess& at(pid_t pid, std::uint64_t time);
+  LiveProcess& last_at(LiveProcess& process, std::uint64_t time);
   LiveProcess* last_of(pid_t pid);
   LiveProcess& replace(pid_t pid, std::uint64_t time);
   void fork(pid_t pid, pid_t parent, std::uint64_t time);
@@ -27,6 +29,7 @@ struct LiveProcesses::State {
   Result<void> save_files(const Stack& stack, SavedFolder& folder, std::vector<Mapping>& mappings);
   Stack frames(LiveProcess& process, std::span<const std::uint64_t> addresses);
 
+  Succession is_succeeded;
   ModuleCache cache;
   // Of each pid one for every program that it has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;

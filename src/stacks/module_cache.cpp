@@ -75,13 +75,28 @@ Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
 
 } // namespace
 
-// What could not be opened is tried again: another process may still live.
+// The file stays the same to the kernel, but symbols and unwind data are those of what was in it.
+void ModuleCache::retire(const FileKey& key) {
+  const auto first = modules_.lower_bound({key, 0});
+  auto last = first;
+  for (; last != modules_.end() && last->first.first == key; ++last)
+    retired_.push_back(std::move(last->second));
+  modules_.erase(first, last);
+}
+
+// What could not be opened is tried again: another process may still live. What has been written to
+// is opened again, unless that fails: the process may have ended whose mapping led there.
 Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& mapping,
                                              FileSource& files) {
   auto object = objects_.find(key);
   if (object == objects_.end())
     return objects_.emplace(key, open_for_code(mapping, files)).first->second;
-  if (!object->second) object->second = open_for_code(mapping, files);
+  const bool is_written = object->second && object->second->file != nullptr &&
+                          object->second->file->change() == FileChange::written;
+  if (object->second && !is_written) return object->second;
+  auto opened = open_for_code(mapping, files);
+  if (is_written && opened) retire(key);
+  if (!is_written || opened) object->second = std::move(opened);
   return object->second;
 }
 

@@ -37,19 +37,35 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
   return MappedObject{*owner, owner};
 }
 
+// Who opens a file keeps it, so what all gzipped ones become is bounded, too.
 class SavedFiles final : public FileSource {
 public:
-  explicit SavedFiles(std::string folder) : folder_(std::move(folder)) {}
+  SavedFiles(std::string folder, std::uint64_t most_together)
+      : folder_(std::move(folder)), most_together_(most_together) {}
 
   Result<MappedObject> open(const Mapping& mapping) override {
     const std::string_view name = file_name_of(mapping.path);
-    auto found = open_saved(folder_, name, most_of_module);
+    auto found = open_named(name);
     if (found || name != "[vdso]") return found;
-    return open_saved(folder_, "vdso.so", most_of_module);
+    return open_named("vdso.so");
   }
 
 private:
+  Result<MappedObject> open_named(std::string_view name) {
+    const std::uint64_t room = most_together_ - gzipped_;
+    auto found = open_saved(folder_, name, std::min(most_of_module, room));
+    if (!found && found.error().kind == ErrorKind::unsupported && room < most_of_module)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("with it the gzipped files become more than {} bytes, the most that "
+                              "is taken",
+                              most_together_));
+    if (found && found->file == nullptr) gzipped_ += found->bytes.size();
+    return found;
+  }
+
   std::string folder_;
+  std::uint64_t most_together_; // bytes
+  std::uint64_t gzipped_ = 0;   // what gzipped files have become
 };
 
 // "stack.data", "stack0.data", …, in order.
@@ -107,8 +123,8 @@ std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSo
   return std::nullopt;
 }
 
-std::unique_ptr<FileSource> files_in(std::string folder) {
-  return std::make_unique<SavedFiles>(std::move(folder));
+std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t most_together) {
+  return std::make_unique<SavedFiles>(std::move(folder), most_together);
 }
 
 Result<SavedStack> read_saved_stack(const std::string& folder) {

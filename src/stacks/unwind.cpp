@@ -113,7 +113,7 @@ private:
     }
     if (done_) return false;
     if (why.end == End::outermost || why.end == End::stack_too_short ||
-        why.end == End::no_return_address)
+        why.end == End::no_return_address || why.is_certain)
       return finish(why.end, why.address);
     return without_data(place, why) || (!done_ && finish(why.end, why.address));
   }

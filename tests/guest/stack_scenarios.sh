@@ -12,6 +12,8 @@ stack_scenarios() {
   scenario '--stack at a return is the stack of the caller' unwinds_returns
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
+  scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
+  scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than what is copied is cut off, counted, and the option named' cuts_long_stacks
   scenario 'the same is whole with --stack-size' takes_long_stacks
   scenario '--stack=fp has the direct caller, too' walks_ways
@@ -94,6 +96,26 @@ unwinds_recursion() {
 unwinds_signal() {
   attach_depths signal 3 0 depth_leaf --stack
   expect_chains '3 depth_leaf<depth_handler<depth_raises<main'
+}
+
+unwinds_before_exec() {
+  needs_types
+  attach_depths execs 10 0 depth_leaf --stack --follow
+  expect_chains '10 depth_leaf<depth_middle<depth_outer<depth_execs<main'
+  expect_whole
+}
+
+# The child makes others, which have ended when their stacks are looked at.
+watches_children() {
+  needs_types
+  "$FIXTURES/depths" forks 300 >target &
+  target=$!
+  echo "$target" >>"$scratch/pids"
+  sleep 0.3
+  "$UPROBECTL" attach -n 5 -d 30 --follow -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_chains '5 depth_leaf<depth_middle<depth_outer<depth_forks<main'
+  expect_whole
 }
 
 # Of what is copied. arm64 keeps the caller below a function's variables, x86-64 above them.

@@ -277,6 +277,20 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
     live.add(event(MappingEvent::Kind::executed, child, 300));
     CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
   }
+  SECTION("of a process that runs one program after the other the last ones are remembered") {
+    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(mapped(child, 305, 0x10000, second.path));
+    const Stack kept = live.frames(child, 306, there);
+    for (std::uint64_t time = 310; time < 310 + 14; ++time)
+      live.add(event(MappingEvent::Kind::executed, child, time));
+    CHECK(places(live.frames(child, 250, there)) == "first.so+4112");
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 331));
+    CHECK(places(live.frames(child, 306, there)) == "?");
+    CHECK(places(kept) == "second.so+4112");
+  }
   SECTION("a pid that is used again is another process") {
     live.add(event(MappingEvent::Kind::ended, child, 300));
     CHECK(unwound(child, 290) == "work+0x10"); // its last stacks come late
@@ -294,6 +308,80 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
     CHECK(unwound(child, 290) == "?");
     CHECK(unwound(child + 10 + 599, 405) == "work+0x10");
   }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("what /proc says of the next program is not taken for that of the one before") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const pid_t pid = ::getpid(); // which runs a program that was not told of yet
+  const std::uint64_t before[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  bool is_read = false; // it begins the next program while /proc is read
+  bool is_succeeded = true;
+  int asked = 0;
+  LiveProcesses live({}, {}, [&](pid_t of) {
+    ++asked;
+    return of == pid && is_succeeded && (!is_read || asked % 2 == 0);
+  });
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  asked = 0;
+  SECTION("when it has begun") {}
+  SECTION("when it begins meanwhile") { is_read = true; }
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  CHECK(asked > 0);
+  const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
+  CHECK(places(live.frames(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
+  live.add(event(MappingEvent::Kind::executed, pid, 130));
+  is_succeeded = false;
+  CHECK(places(live.frames(pid, 140, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a pid whose process has ended is another's when one has it, told of or not") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const std::uint64_t there[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  const pid_t pid = ::getpid(); // whose begin was not told
+  LiveProcesses live({});
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  live.add(event(MappingEvent::Kind::ended, pid, 200));
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.frames(pid, 0, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 0, there)) == "?");
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a library that is written over in place is read anew for processes that map it later") {
+  const std::string folder = temporary_folder();
+  const std::string path = folder + "/lib.so";
+  std::ofstream(path) << arm64_library();
+  const FileIdentity identity = identity_of(path);
+  LiveProcesses live({});
+  const std::uint64_t there[] = {0x11010};
+  live.add(forked(nobody, nobody + 2, 100));
+  live.add(mapped(nobody, 110, 0x10000, path));
+  const Stack before = live.frames(nobody, 120, there);
+  CHECK(names_of(before) == "work+0x10");
+  std::string other = arm64_library();
+  other.replace(other.find("work"), 4, "idle");
+  std::ofstream(path) << other;
+  REQUIRE(identity_of(path) == identity);
+  // The clock of files may not have moved yet.
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
+                                             std::chrono::hours(1));
+  live.add(forked(nobody + 1, nobody + 2, 200));
+  live.add(mapped(nobody + 1, 210, 0x10000, path));
+  CHECK(names_of(live.frames(nobody + 1, 220, there)) == "idle+0x10");
+  CHECK(names_of(live.frames(nobody + 1, 221, there)) == "idle+0x10");
+  CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
   std::filesystem::remove_all(folder);
 }
 

@@ -190,6 +190,28 @@ TEST_CASE("what is gzipped may become so much and no more") {
         folder.path() + ": its stacks become more than 67108864 bytes, the most that is taken");
 }
 
+TEST_CASE("what is gzipped of mapped files may become so much together") {
+  const Folder folder;
+  for (const std::string name : {"one.so.gz", "two.so.gz"})
+    folder.put(name, gzipped(std::string(3000, 'x')));
+  folder.put("small.so.gz", gzipped(std::string(2000, 'x')));
+  folder.put("plain.so", std::string(9000, 'x'));
+  const auto files = files_in(folder.path(), 5000);
+  const auto open = [&](const std::string& name) {
+    Mapping mapping;
+    mapping.path = "/system/lib64/" + name;
+    return files->open(mapping);
+  };
+  CHECK(open("one.so"));
+  const auto more = open("two.so");
+  REQUIRE_FALSE(more);
+  CHECK(more.error().kind == ErrorKind::unsupported);
+  CHECK(more.error().message ==
+        "with it the gzipped files become more than 5000 bytes, the most that is taken");
+  CHECK(open("small.so"));
+  CHECK(open("plain.so")); // is mapped, not kept in memory
+}
+
 TEST_CASE("gzip files are decoded member after member, within a bound") {
   const std::string two = gzipped("first ") + gzipped("second");
   const auto content = gunzip(as_bytes(two), 100);

@@ -165,6 +165,16 @@ TEST_CASE("a register that was not given is told as that") {
         "the caller of 0x11048 in more.so follows from a register that is not known");
 }
 
+TEST_CASE("a link register that was not given is told as that, and no caller is left out") {
+  Process process;
+  // The record is the caller's: where it leads to is one further.
+  process.stack(stack_top, {0, outermost + 8});
+  const Stack stack = process.unwind({{"pc", working}, {"sp", stack_top}, {"x29", stack_top}});
+  CHECK(names_of(stack) == "work");
+  CHECK(explain_end(stack) ==
+        "the caller of 0x11000 in lib.so follows from a register that is not known");
+}
+
 TEST_CASE("a register that an expression reads and that was not given is told as that") {
   FrameBytes frames;
   const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});

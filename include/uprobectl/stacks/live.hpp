@@ -32,7 +32,13 @@ struct Sample {
 // The processes whose stacks are asked for. Serves one thread.
 class LiveProcesses {
 public:
-  explicit LiveProcesses(elf::DebugSearch where, art::DexSearch dex = {});
+  // Whether a process has begun another program, or its pid is another's, by what the kernel has
+  // told and add() has not been given yet: what /proc says is not of the program that is asked for
+  // then. Asked before /proc is read, and after; it may drain a MappingWatch, but not call add().
+  using Succession = std::function<bool(pid_t)>;
+
+  explicit LiveProcesses(elf::DebugSearch where, art::DexSearch dex = {},
+                         Succession is_succeeded = {});
   LiveProcesses(const LiveProcesses&) = delete;
   LiveProcesses& operator=(const LiveProcesses&) = delete;
   ~LiveProcesses();

@@ -116,7 +116,8 @@ public:
 
   // The module that the byte of the mapped file belongs to. `earlier`: mappings of the process
   // before this one, which tell where an image begins in a file that is neither ELF nor a readable
-  // archive. Valid as long as the cache.
+  // archive. Where the file has been written to since, it is opened anew. Valid as long as the
+  // cache.
   Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
                     FileSource& files);
 
@@ -135,11 +136,14 @@ private:
                               std::span<const Mapping> earlier);
 
   Result<MappedObject>& object_at(const FileKey& key, const Mapping& mapping, FileSource& files);
+  void retire(const FileKey& key);
 
   NameSources names_;
   std::map<FileKey, Result<MappedObject>> objects_;
   std::set<FileKey> reachable_; // that can be opened later, too
   std::map<std::pair<FileKey, std::uint64_t>, std::unique_ptr<Module>> modules_; // and begin
+  // Of what their files were before: places in them may be in use.
+  std::vector<std::unique_ptr<Module>> retired_;
   std::set<std::string, std::less<>> mappings_; // names of memory that places have
 };
 

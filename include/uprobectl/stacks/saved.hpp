@@ -18,8 +18,10 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
 std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files);
 
 // Files of a folder by the base name of what is mapped, with ".gz" or without. "[vdso]" may be
-// called "vdso.so". At most 512 MiB of a gzipped file are taken.
-std::unique_ptr<FileSource> files_in(std::string folder);
+// called "vdso.so". At most 512 MiB of a gzipped file are taken, and of all together so many bytes.
+constexpr std::uint64_t most_of_gzipped_files = std::uint64_t{1} << 30;
+std::unique_ptr<FileSource> files_in(std::string folder,
+                                     std::uint64_t most_together = most_of_gzipped_files);
 
 struct SavedStack {
   Registers registers;
