@@ -1,5 +1,6 @@
 #include "base/rooted_path.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
@@ -12,14 +13,12 @@ namespace uprobectl {
 
 namespace {
 
-UniqueFd open_in_root(const std::string& root, const std::string& path) {
-  const UniqueFd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return {};
+// -1 and errno where it cannot be had.
+int open_below(int folder, const std::string& path) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT;
-  return UniqueFd(
-      static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof(how))));
+  return static_cast<int>(::syscall(SYS_openat2, folder, path.c_str(), &how, sizeof(how)));
 }
 
 bool is_same_file(int fd, const std::string& path) {
@@ -34,7 +33,9 @@ bool is_same_file(int fd, const std::string& path) {
 Result<std::string> path_in_root(const std::string& root, const std::string& path) {
   const auto entry = std::min(path.find("!/"), path.size());
   const std::string file = path.substr(0, entry);
-  const UniqueFd found = open_in_root(root, file);
+  const UniqueFd folder(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail(system_error(errno, root));
+  const UniqueFd found(open_below(folder.get(), file));
   // A sandbox refuses calls that it does not know as not permitted.
   if (!found && errno != ENOSYS && errno != EPERM) return fail(system_error(errno, root + file));
   // Most paths lead there without links that matter, and are easier to recognize as they are.
