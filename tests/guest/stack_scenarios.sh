@@ -300,7 +300,7 @@ keeps_stacks() {
   attach_depths wide 4 0 depth_leaf --stack --stack-size 8192 --keep-stacks kept
   "$UPROBECTL" debug-unwind kept/stack-1 >unwound 2>>err || fail "debug-unwind fails: $(cat err)"
   expect_equal 'frames' "$(chain_of_long_stack)" \
-    "$(sed -n 's/^[^dm]*\(depth_[a-z]*\|main\).*/\1/p' unwound | tr '\n' '<' | sed 's/<$//')"
+    "$(cut -f 3 unwound | sed -n 's/^\(depth_[a-z]*\|main\).*/\1/p' | tr '\n' '<' | sed 's/<$//')"
   expect_match 'status' '1 stack saved below kept' "$(cat err)"
 }
 
