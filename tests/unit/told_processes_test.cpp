@@ -1,0 +1,271 @@
+// Processes known by what the kernel told of them, and files that change under them.
+#include "mapped_here.hpp"
+#include "oat_samples.hpp"
+#include "unwind_fixture.hpp"
+#include "uprobectl/stacks/live.hpp"
+
+#include <fmt/format.h>
+
+using namespace uprobectl;
+using namespace uprobectl::stacks;
+using namespace uprobectl::test;
+
+namespace {
+
+// A pid that no process has: above the most that Linux gives (PID_MAX_LIMIT, 4 Mi).
+constexpr pid_t nobody = 5'000'000;
+
+MappingEvent event(MappingEvent::Kind kind, pid_t pid, std::uint64_t time) {
+  return {.kind = kind, .pid = pid, .parent = 0, .time_ns = time, .mapping = {}};
+}
+MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start, const std::string& path) {
+  MappingEvent told = event(MappingEvent::Kind::mapped, pid, time);
+  told.mapping = {.start = start,
+                  .end = start + 0x2000,
+                  .offset = {0},
+                  .executable = true,
+                  .identity = identity_of(path),
+                  .path = path,
+                  .deleted = false};
+  return told;
+}
+MappingEvent forked(pid_t pid, pid_t parent, std::uint64_t time) {
+  MappingEvent told = event(MappingEvent::Kind::forked, pid, time);
+  told.parent = parent;
+  return told;
+}
+
+// "libx.so+0x11010", the module and the address of each frame.
+std::string places(const Stack& stack) {
+  std::string text;
+  for (const Frame& frame : stack.frames) {
+    text += text.empty() ? "" : " ";
+    if (!frame.place)
+      text += "?";
+    else if (frame.place->module == nullptr)
+      text += frame.place->mapping;
+    else
+      text += std::filesystem::path(frame.place->module->path()).filename().string() + "+" +
+              std::to_string(frame.place->address.value - 0x10000);
+  }
+  return text;
+}
+
+stacks::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
+  stacks::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Isa::arm64)};
+  sample.registers.set(32, pc);
+  sample.registers.set(31, 0x1000);
+  return sample;
+}
+
+} // namespace
+
+TEST_CASE("processes that nobody can look at are known from what was told of them") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere second(folder + "/second.so", arm64_library());
+  LiveProcesses live({});
+  const pid_t parent = nobody;
+  const pid_t child = nobody + 1;
+  live.add(forked(parent, nobody + 2, 100));
+  live.add(mapped(parent, 110, 0x10000, first.path));
+  live.add(forked(child, parent, 200));
+  const std::uint64_t there[] = {0x11010};
+  const auto unwound = [&](pid_t pid, std::uint64_t time) {
+    return names_of(live.unwind(at(pid, time, 0x11010)));
+  };
+
+  SECTION("a child maps what its parent does") {
+    CHECK(unwound(child, 210) == "work+0x10");
+    live.add(mapped(child, 220, 0x11000, second.path));
+    CHECK(places(live.frames(child, 0, there)) == "second.so+16"); // over the first
+    CHECK(places(live.frames(parent, 0, there)) == "first.so+4112");
+  }
+  SECTION("a new program maps nothing of the one before") {
+    live.add(event(MappingEvent::Kind::executed, child, 300));
+    CHECK(unwound(child, 310) == "?");
+    live.add(mapped(child, 320, 0x10000, second.path));
+    CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
+    // Stacks of before are those of the program before.
+    const Stack before = live.unwind(at(child, 250, 0x11010));
+    CHECK(before.frames[0].place->module->path() == first.path);
+  }
+  SECTION("what is mapped may be told before the new program is") {
+    live.add(mapped(child, 320, 0x10000, second.path));
+    live.add(event(MappingEvent::Kind::executed, child, 300));
+    CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
+  }
+  SECTION("of a process that runs one program after the other the last ones are remembered") {
+    live.add(event(MappingEvent::Kind::executed, child, 300));
+    live.add(mapped(child, 305, 0x10000, second.path));
+    const Stack kept = live.frames(child, 306, there);
+    for (std::uint64_t time = 310; time < 310 + 14; ++time)
+      live.add(event(MappingEvent::Kind::executed, child, time));
+    CHECK(places(live.frames(child, 250, there)) == "first.so+4112");
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
+    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    live.add(event(MappingEvent::Kind::executed, child, 331));
+    CHECK(places(live.frames(child, 306, there)) == "?");
+    CHECK(places(kept) == "second.so+4112");
+  }
+  SECTION("a pid that is used again is another process") {
+    live.add(event(MappingEvent::Kind::ended, child, 300));
+    CHECK(unwound(child, 290) == "work+0x10"); // its last stacks come late
+    live.add(forked(child, parent, 400));
+    live.add(event(MappingEvent::Kind::executed, child, 410));
+    CHECK(unwound(child, 420) == "?");
+    CHECK(unwound(child, 290) == "work+0x10");
+  }
+  SECTION("processes that ended long ago are forgotten") {
+    live.add(event(MappingEvent::Kind::ended, child, 300));
+    for (pid_t pid = child + 10; pid < child + 10 + 600; ++pid) {
+      live.add(forked(pid, parent, 400));
+      live.add(event(MappingEvent::Kind::ended, pid, 410));
+    }
+    CHECK(unwound(child, 290) == "?");
+    CHECK(unwound(child + 10 + 599, 405) == "work+0x10");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("what /proc says of the next program is not taken for that of the one before") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const pid_t pid = ::getpid(); // which runs a program that was not told of yet
+  const std::uint64_t before[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  bool is_read = false; // it begins the next program while /proc is read
+  bool is_succeeded = true;
+  int asked = 0;
+  LiveProcesses live({}, {}, [&](pid_t of) {
+    ++asked;
+    return of == pid && is_succeeded && (!is_read || asked % 2 == 0);
+  });
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  asked = 0;
+  SECTION("when it has begun") {}
+  SECTION("when it begins meanwhile") { is_read = true; }
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  CHECK(asked > 0);
+  const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
+  CHECK(places(live.frames(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
+  live.add(event(MappingEvent::Kind::executed, pid, 130));
+  is_succeeded = false;
+  CHECK(places(live.frames(pid, 140, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a pid whose process has ended is another's when one has it, told of or not") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere now(folder + "/now.so", arm64_library());
+  const std::uint64_t there[] = {0x11010};
+  const std::uint64_t here[] = {now.address() + 0x1010};
+  const pid_t pid = ::getpid(); // whose begin was not told
+  LiveProcesses live({});
+  live.add(forked(pid, nobody, 100));
+  live.add(mapped(pid, 110, 0x10000, first.path));
+  live.add(event(MappingEvent::Kind::ended, pid, 200));
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.frames(pid, 0, here)) == "now.so+4112");
+  CHECK(places(live.frames(pid, 0, there)) == "?");
+  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a library that is written over in place is read anew for processes that map it later") {
+  const std::string folder = temporary_folder();
+  const std::string path = folder + "/lib.so";
+  std::ofstream(path) << arm64_library();
+  const FileIdentity identity = identity_of(path);
+  LiveProcesses live({});
+  const std::uint64_t there[] = {0x11010};
+  live.add(forked(nobody, nobody + 2, 100));
+  live.add(mapped(nobody, 110, 0x10000, path));
+  const Stack before = live.frames(nobody, 120, there);
+  CHECK(names_of(before) == "work+0x10");
+  std::string other = arm64_library();
+  other.replace(other.find("work"), 4, "idle");
+  std::ofstream(path) << other;
+  REQUIRE(identity_of(path) == identity);
+  // The clock of files may not have moved yet.
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() +
+                                             std::chrono::hours(1));
+  live.add(forked(nobody + 1, nobody + 2, 200));
+  live.add(mapped(nobody + 1, 210, 0x10000, path));
+  CHECK(names_of(live.frames(nobody + 1, 220, there)) == "idle+0x10");
+  CHECK(names_of(live.frames(nobody + 1, 221, there)) == "idle+0x10");
+  CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("code of an OAT file is named as the Java methods it is of") {
+  for (const char* name : {"v138", "v244"}) {
+    const OatSample sample = made_sample(name);
+    INFO(sample.oat);
+    const MappedHere oat(sample.oat);
+    std::map<std::string, std::vector<std::string>> methods; // by offset
+    for (const auto& row : read_table(sample.list))
+      if (row.at(0) != "-") methods[row.at(0)].push_back(row.at(1));
+    REQUIRE(methods.size() > 3);
+    LiveProcesses live({});
+    std::size_t shared = 0;
+    for (const auto& [offset, signatures] : methods) {
+      const std::uint64_t there[] = {oat.address() + std::stoull(offset, nullptr, 16)};
+      const Stack stack = live.frames(::getpid(), 0, there);
+      REQUIRE(stack.frames[0].place->module != nullptr);
+      const auto found = stack.frames[0].place->module->name(stack.frames[0].place->address);
+      const std::string symbol = found->symbol.value_or("none");
+      CHECK(found->symbol_offset == 0);
+      CHECK_FALSE(found->demangled);
+      if (signatures.size() == 1) {
+        CHECK(symbol == signatures.front());
+        continue;
+      }
+      ++shared;
+      const auto is_first = [&](const std::string& one) { return symbol.starts_with(one); };
+      CHECK(std::ranges::any_of(signatures, is_first));
+      CHECK(symbol.ends_with(signatures.size() == 2 ? " (or 1 other)" : " others)"));
+    }
+    CHECK(shared > 0);
+  }
+}
+
+TEST_CASE("what is mapped over the middle of a mapping leaves both of its ends") {
+  const std::string folder = temporary_folder();
+  const MappedHere first(folder + "/first.so", arm64_library());
+  const MappedHere second(folder + "/second.so", arm64_library());
+  LiveProcesses live({});
+  live.add(forked(nobody, nobody + 1, 100));
+  MappingEvent large = mapped(nobody, 110, 0x10000, first.path);
+  large.mapping.end = 0x18000;
+  live.add(large);
+  live.add(mapped(nobody, 120, 0x12000, second.path));
+  const std::uint64_t addresses[] = {0x11010, 0x12011, 0x14011};
+  const Stack stack = live.frames(nobody, 0, addresses);
+  CHECK(places(stack) == "first.so+4112 second.so+16 first.so+16400");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("names of memory stay where they are when mappings are read again in vain") {
+  constexpr std::size_t page = 4096;
+  void* const code =
+      ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(code != MAP_FAILED);
+  const auto address = reinterpret_cast<std::uint64_t>(code);
+  LiveProcesses live({});
+  const std::uint64_t nowhere = 0x10000; // nothing is mapped there
+  const std::uint64_t addresses[] = {address, nowhere};
+  for (int time = 0; time < 3; ++time) {
+    const Stack stack = live.frames(::getpid(), 0, addresses);
+    CHECK(stack.end == End::no_mapping);
+    REQUIRE(stack.frames.at(0).place);
+    CHECK(stack.frames[0].place->mapping == fmt::format("[anon {:#x}]", address));
+    ::usleep(2000); // so that they are read again
+  }
+  ::munmap(code, page);
+}
