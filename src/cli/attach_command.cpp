@@ -32,7 +32,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   if (const auto checked = check_task_run_options(parser, tasks); !checked)
     return finish_with(checked.error(), common);
   options.resolve.instructions = instructions_of(common, options.instruction);
-  auto request = make_attach_request(parser, options, ProbeWords::functions, *parsed);
+  auto request = make_attach_request(parser, options, common, ProbeWords::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->command_line = command_line("attach", arguments);
   const auto console = Console::open(common, {.instruction = options.instruction});

@@ -41,7 +41,8 @@ Result<std::optional<RecordBuffer>> parse_buffer(const std::string& name) {
 } // namespace
 
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
-                                          ProbeWords words, const Arguments& arguments) {
+                                          const CommonOptions& common, ProbeWords words,
+                                          const Arguments& arguments) {
   auto program = make_program_request(parser, options.program);
   if (!program) return fail(std::move(program).error());
   const bool by_sections = options.program.object && arguments.positionals.empty();
@@ -59,7 +60,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
                                    "--entry and --return do not"));
   if (auto applied = apply(parser, options.inspection, request); !applied)
     return fail(std::move(applied).error());
-  if (auto applied = apply(parser, options.stack, request); !applied)
+  if (auto applied = apply(parser, options.stack, common.output, request); !applied)
     return fail(std::move(applied).error());
   request.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
@@ -68,6 +69,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
   request.target_options.dex = std::move(*dex);
+  request.target_options.oatdump = options.oatdump;
 
   auto command = command_of(parser, options, arguments);
   if (!command) return fail(std::move(command).error());
@@ -131,7 +133,9 @@ void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords
   parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
   add_program_options(parser, options.program);
   add_debug_options(parser, options.debug_places);
-  if (words == ProbeWords::functions) add_dex_options(parser, options.dex);
+  if (words == ProbeWords::static_probes) return;
+  add_dex_options(parser, options.dex);
+  add_oatdump_option(parser, options.oatdump);
 }
 
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {

@@ -21,6 +21,7 @@ struct AttachOptions {
   bool instruction = false;
   std::vector<std::string> debug_places;
   DexWords dex;
+  std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
   bool forward_exit = false;
   ProgramOptions program;
@@ -33,7 +34,8 @@ struct AttachOptions {
 void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words);
 
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
-                                          ProbeWords words, const Arguments& arguments);
+                                          const CommonOptions& common, ProbeWords words,
+                                          const Arguments& arguments);
 
 // Runs it and says how the program ends. `forward_exit`: as the command did.
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit);

@@ -2,6 +2,8 @@
 
 #include "numbers.hpp"
 
+#include <filesystem>
+
 namespace uprobectl::cli {
 
 void add_stack_options(OptionParser& parser, StackOptions& options) {
@@ -23,10 +25,20 @@ void add_stack_options(OptionParser& parser, StackOptions& options) {
 
 namespace {
 
+// Whether the records would be written over. A terminal, pipe or device takes both.
+bool is_output(const std::string& path, const std::optional<std::string>& output) {
+  namespace fs = std::filesystem;
+  const fs::path records = output.value_or("/dev/stdout");
+  std::error_code error; // of a file that is not there yet
+  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
+  return fs::path(path).lexically_normal() == records.lexically_normal();
+}
+
 class StackApplication {
 public:
-  StackApplication(const OptionParser& parser, const StackOptions& options, AttachRequest& request)
-      : parser_(parser), options_(options), request_(request) {}
+  StackApplication(const OptionParser& parser, const StackOptions& options,
+                   const std::optional<std::string>& output, AttachRequest& request)
+      : parser_(parser), options_(options), output_(output), request_(request) {}
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
@@ -92,6 +104,10 @@ private:
   std::optional<std::string> orphan_of(StackWalk walk) const {
     if (options_.folded && options_.folded == options_.flame_graph)
       return "--folded and --flamegraph need a file each";
+    if (options_.folded && is_output(*options_.folded, output_))
+      return "--folded would overwrite the records";
+    if (options_.flame_graph && is_output(*options_.flame_graph, output_))
+      return "--flamegraph would overwrite the records";
     // Records of a map whose name promises stacks have them without --stack.
     if (walk == StackWalk::none && request_.program) return std::nullopt;
     if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";
@@ -104,14 +120,15 @@ private:
 
   const OptionParser& parser_;
   const StackOptions& options_;
+  const std::optional<std::string>& output_;
   AttachRequest& request_;
 };
 
 } // namespace
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
-                   AttachRequest& request) {
-  return StackApplication(parser, options, request).apply();
+                   const std::optional<std::string>& output, AttachRequest& request) {
+  return StackApplication(parser, options, output, request).apply();
 }
 
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments) {

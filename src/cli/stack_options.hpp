@@ -1,7 +1,7 @@
 // The options of attach that ask for user stacks, and where they go.
 #pragma once
 
-#include "option_parser.hpp"
+#include "console.hpp"
 #include "uprobectl/session.hpp"
 
 namespace uprobectl::cli {
@@ -18,8 +18,9 @@ struct StackOptions {
 
 void add_stack_options(OptionParser& parser, StackOptions& options);
 
-// Into a request of which is known whether its hits are counted.
-Result<void> apply(const OptionParser& parser, const StackOptions& options, AttachRequest& request);
+// Into a request of which is known whether its hits are counted. `output`: where the records go.
+Result<void> apply(const OptionParser& parser, const StackOptions& options,
+                   const std::optional<std::string>& output, AttachRequest& request);
 
 // "uprobectl attach -d 5s libc.so.6 'mem*'", as a shell would take it.
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments);

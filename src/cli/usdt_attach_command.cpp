@@ -25,7 +25,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   options.resolve.instructions = instructions_of(common, options.instruction);
-  auto request = make_attach_request(parser, options, ProbeWords::static_probes, *parsed);
+  auto request = make_attach_request(parser, options, common, ProbeWords::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->command_line = command_line("usdt attach", arguments);
   const auto console = Console::open(common, {.instruction = options.instruction});
