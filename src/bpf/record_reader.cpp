@@ -49,7 +49,8 @@ private:
   std::unique_ptr<ring_buffer, Free> ring_; // calls back with `this`
 };
 
-// Each CPU's buffer is in order by itself. What waits in all of them is taken out and sorted.
+// Each CPU's buffer is in order by itself. What waits in all of them is taken out and sorted: until
+// nothing does, as a thread that moves on meanwhile may have its later record found first.
 class PerfReader final : public RecordReader {
 public:
   explicit PerfReader(const PerfReading& reading) : reading_(reading) {}
@@ -83,11 +84,16 @@ private:
     next_ = 0;
     bool more = false;
     const std::size_t cpus = std::max<std::size_t>(perf_buffer__buffer_cnt(buffers_.get()), 1);
-    for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
-      left_ = std::max<std::size_t>(most_records_per_drain / cpus, 1);
-      perf_buffer__consume_buffer(buffers_.get(), i);
-      more = more || left_ == 0;
-    }
+    std::size_t before = 0;
+    do {
+      before = waiting_.size();
+      for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
+        left_ = std::max<std::size_t>(most_records_per_drain / cpus, 1);
+        perf_buffer__consume_buffer(buffers_.get(), i);
+        more = more || left_ == 0;
+      }
+      more = more || waiting_.size() >= most_records_per_drain;
+    } while (!more && waiting_.size() != before);
     std::ranges::sort(waiting_, {}, &Waiting::time_ns);
     return more;
   }
