@@ -43,10 +43,15 @@ Doubts doubts_of_current(const wire::UprobestatsConfig& config, std::span<const 
   return doubts;
 }
 
+// Fields that neither numbering knows tell nothing.
 Doubts doubts_of_early(const wire::EarlyConfig& early, const wire::UprobestatsConfig& current,
-                       std::span<const OddField> odd) {
+                       std::span<const OddField> odd, std::span<const OddField> current_odd) {
   Doubts doubts;
-  for (const OddField& field : odd) doubts.rule_out(to_string(field) + " was not there then");
+  for (const OddField& field : odd) {
+    const bool is_unknown_now =
+        std::ranges::find(current_odd, field.offset, &OddField::offset) != current_odd.end();
+    if (field.known || !is_unknown_now) doubts.rule_out(to_string(field) + " was not there then");
+  }
   for (const wire::Task& task : current.tasks())
     if (task.bpf_maps_size() > 1) doubts.rule_out("a task would have several target_process_name");
   for (const wire::EarlyTask& task : early.tasks()) {
@@ -137,7 +142,7 @@ Result<BinaryForm> parse_binary_form(Bytes file) {
   if (!early) return fail(early.error());
 
   const Doubts against_current = doubts_of_current(*current, *odd);
-  const Doubts against_early = doubts_of_early(*early, *current, *early_odd);
+  const Doubts against_early = doubts_of_early(*early, *current, *early_odd, *odd);
   if (against_current.impossible && against_early.impossible)
     return fail(neither(against_current, against_early));
   bool is_early = against_current.impossible.has_value();
@@ -147,7 +152,7 @@ Result<BinaryForm> parse_binary_form(Bytes file) {
     is_early = against_current.unlikely.has_value();
   }
   if (!is_early) return BinaryForm{std::move(*current), warnings_of(*odd)};
-  BinaryForm form{renumbered(*early), {}};
+  BinaryForm form{renumbered(*early), warnings_of(*early_odd)};
   form.warnings.emplace_back(
       "it has the field numbers of early Android 15, which later versions misread: "
       "--binary writes the current ones");

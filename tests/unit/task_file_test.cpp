@@ -156,6 +156,16 @@ TEST_CASE("fields that are not known are reported with their places") {
   CHECK(file->binary.find(field(9, 1)) != std::string::npos);
 }
 
+TEST_CASE("a field that neither numbering knows does not keep an early file from being read") {
+  const auto file =
+      read(field(1, field(1, probe) + field(2, "system_server") + field(3, 60) + field(9, 1)));
+  REQUIRE(file);
+  CHECK(file->tasks.front().target_process_name == "system_server");
+  REQUIRE(file->warnings.size() == 2);
+  CHECK(file->warnings.front().find(": field 9 (a number) at byte 0x") != std::string::npos);
+  CHECK(file->warnings.front().ends_with(" is not known"));
+}
+
 TEST_CASE("what is neither text nor a message is told with the byte") {
   CHECK(fault_of(std::string_view("\x0a\x05\x00", 3)) ==
         "taken for the binary form, as it is no text: byte 0x0: field 1 is cut off");
