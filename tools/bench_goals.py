@@ -2,6 +2,7 @@
 listings, archives with many entries. Each gives records with a figure and the most it may be."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ class Goals:
 
     def all(self):
         for question in (self.exact_name, self.local_name, self.listing, self.many_names,
-                         self.large_archive):
+                         self.large_archive, self.java_methods):
             try:
                 yield from question()
             except Unavailable as error:
@@ -125,3 +126,22 @@ class Goals:
         argv = self.resolve(f"{archive}!/lib/x86_64/libc.so", "malloc")
         yield from self.record(f"name in an archive of {ENTRIES:,} entries, {ABOVE}",
                                milliseconds_above(argv, self.start, self.pairs), 5, "ms", argv=argv)
+
+    def java_methods(self):
+        """Of the largest sample of UPROBECTL_CORPUS."""
+        corpus = os.environ.get("UPROBECTL_CORPUS")
+        samples = sorted(Path(corpus).glob("oat/*/*.odex"), key=lambda path: path.stat().st_size) if corpus else []
+        if not samples:
+            raise Unavailable("UPROBECTL_CORPUS has no OAT files")
+        file = samples[-1]
+        every = [self.binary, "list-symbols", "-q", str(file)]
+        listed = subprocess.run(every, capture_output=True, text=True, check=True).stdout.splitlines()
+        one = self.resolve(str(file), listed[len(listed) // 2].split("\t")[-1])
+        for question, argv, most in ((f"all {len(listed):,} methods of {file.name}", every, 10),
+                                     (f"one method of {file.name}", one, 3)):
+            yield from self.record(f"{question}, {ABOVE}",
+                                   milliseconds_above(argv, self.start, self.pairs), most, "ms")
+            peaks = [peak_kilobytes(each) for each in (argv, self.start)]
+            if None not in peaks:
+                yield from self.record("  peak memory above process start / file size",
+                                       round((peaks[0] - peaks[1]) * 1024 / file.stat().st_size, 3), 3)
