@@ -157,10 +157,10 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
     return finish_with(checked.error(), options);
   const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
-  if (const auto checked =
-          check_task_file_options(parser, tasks,
-                                  !parsed->words().empty() || file || verify.record || where.app ||
-                                      !where.pid_lists.empty());
+  if (const auto checked = check_task_file_options(
+          parser, tasks,
+          !parsed->words().empty() || file || verify.record || where.app ||
+              !where.pid_lists.empty() || how.all || how.clones || how.unsafe);
       !checked)
     return finish_with(checked.error(), options);
   const auto target_options = make_target_options(parser, std::move(where));
@@ -184,7 +184,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   }
   const auto console = Console::open(options, style, *tool);
   if (!console) return finish_with(console.error(), options);
-  if (tasks.config) return resolve_task_file(tasks, *target_options, **console);
+  if (tasks.config) return resolve_task_file(tasks, *target_options, how, **console);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
   Resolving resolving(*target_options, how, **console);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);

@@ -52,7 +52,7 @@ Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
 }
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           Console& console) {
+                           const ResolveOptions& how, Console& console) {
   const auto end = [&](const Error& error) {
     console.fail(error, options.config);
     return console.finish();
@@ -66,7 +66,11 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
             replace_file(*options.binary, [&](OutputBuffer& out) { out.append(tasks->binary); });
         !written)
       return end(written.error());
-  const bool all = resolve_tasks({.file = &*tasks, .where = where, .policy = std::move(*policy)},
+  const bool all = resolve_tasks({.file = &*tasks,
+                                  .where = where,
+                                  .policy = std::move(*policy),
+                                  .aliases = how.aliases,
+                                  .instructions = how.instructions},
                                  console.sink(), console.reporter());
   const ExitCode code = console.finish();
   return all ? code : ExitCode::failed;
@@ -103,6 +107,8 @@ ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_v
   add_task_run_options(parser, options);
   DexWords dex;
   add_dex_options(parser, dex);
+  std::optional<std::string> oatdump;
+  add_oatdump_option(parser, oatdump);
   const auto parsed = parser.parse(arguments);
   if (!parsed || !parsed->words().empty())
     return finish_with(
@@ -128,7 +134,7 @@ ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_v
   if (!policy) return end(policy.error());
   TaskRunRequest request{.tasks = {
                              .file = &*tasks,
-                             .where = {.dex = std::move(*dex_search)},
+                             .where = {.dex = std::move(*dex_search), .oatdump = oatdump},
                              .policy = std::move(*policy),
                          }};
   if (options.pin_folder) request.pin_folder = *options.pin_folder;

@@ -40,6 +40,6 @@ Result<void> check_task_run_options(const OptionParser& parser, const TaskRunOpt
 ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_view> arguments);
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           Console& console);
+                           const ResolveOptions& how, Console& console);
 
 } // namespace uprobectl::cli

@@ -83,10 +83,27 @@ Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf:
   constexpr std::size_t most_hints = 2;
   Error error = std::move(points).error();
   if (error.hints.size() < most_hints && source.where().places.empty() &&
-      image.debug_symbols().empty() && !has_symtab(image))
+      image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
     error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
                                   "symbol file, or the folder of it, with --debug-dir");
   return fail(std::move(error));
+}
+
+// Older dex2oat names code that several methods share after one of them, with a mark.
+Result<std::vector<ProbePoint>> answer_as_shared(const Question& question, elf::Image& image,
+                                                 DebugSource& source) {
+  const std::string name = std::string(question.function.name) + " [DEDUPED]";
+  FunctionSpec function = question.function;
+  function.name = name;
+  Question shared{question.binary,    function,         question.image,
+                  question.demangler, question.options, question.methods};
+  shared.options.suggest = false;
+  auto points = answer_by_symbols(shared, image, source);
+  if (points)
+    points->front().warnings.push_back("'" + std::string(question.function.name) +
+                                       "' shares its code with other methods, and a probe there "
+                                       "fires for each of them");
+  return points;
 }
 
 } // namespace
@@ -99,6 +116,8 @@ Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& ima
   if (methods) add_instructions(question, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;
   auto symbols = answer_by_symbols(question, image, source);
+  if (!symbols && symbols.error().kind == ErrorKind::not_found)
+    symbols = answer_as_shared(question, image, source);
   if (!symbols) return methods; // which knows better why
   if (std::string why = why_no_methods(question); !why.empty())
     symbols->front().warnings.push_back(std::move(why));

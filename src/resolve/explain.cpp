@@ -1,6 +1,7 @@
 #include "resolve/explain.hpp"
 
 #include "resolve/choose.hpp"
+#include "resolve/explain_method.hpp"
 #include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
@@ -91,6 +92,8 @@ Error no_function(const Question& question, std::string_view what) {
   }
   if (!question.options.suggest) return error;
   if (auto hint = static_probe_hint(question)) return std::move(error).hint(std::move(*hint));
+  if (question.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(question.image))
+    return std::move(error).hint(std::string(how_methods_are_named));
   const auto near = nearest_names(question.image, without_wildcards(name));
   if (near.empty() && has_no_functions(question.image))
     return std::move(error).hint(

@@ -16,6 +16,8 @@ Error no_such_method(const Question& question, const art::OatFile& oat, art::Cla
 Error no_code_of(const Question& question, const art::OatFile& oat,
                  std::span<const art::Method> methods);
 Error no_method_matches(const Question& question, const art::OatFile& oat);
+inline constexpr std::string_view how_methods_are_named =
+    "Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)";
 // The methods of a DEX file that is not there have no names.
 Error no_dex_file(std::string_view subject, const art::OatFile& oat);
 

@@ -176,7 +176,7 @@ Result<Points> resolve_in(const Question& question, const art::OatFile& oat) {
   if (!name)
     return fail(
         Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", question.subject(), text)}
-            .hint("Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)"));
+            .hint(std::string(how_methods_are_named)));
   return fail(classes.empty() ? no_such_class(question, oat, *name)
                               : several_classes(question, oat, classes));
 }

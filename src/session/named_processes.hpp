@@ -17,7 +17,7 @@ public:
 
   // Adds all that run now; the set has been started for the same names.
   void scan(ProcessSet& set);
-  // Looks at those that were renamed since, and twice more a little later.
+  // Looks at those that were renamed since, and again a little later, three times.
   void look(ProcessSet& set, Time now);
   std::optional<Time> next_look() const; // nothing: when there are renames
 

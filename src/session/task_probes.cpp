@@ -12,6 +12,7 @@ namespace uprobectl {
 namespace {
 
 constexpr std::size_t most_lines = 3; // about the files of one probe
+constexpr std::size_t most_overloads = 10;
 
 // What each file had to say; of a single one its own error.
 Error none_has_it(const config::TaskProbe& probe, std::vector<Error> errors) {
@@ -30,6 +31,21 @@ Error none_has_it(const config::TaskProbe& probe, std::vector<Error> errors) {
 bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
   return one.binary->file->identity() == other.binary->file->identity() &&
          one.offset == other.offset;
+}
+
+// A task file takes neither addresses nor several places of one name.
+Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
+                 const config::TaskProbe& probe) {
+  ambiguous.hints.clear();
+  for (const ProbePoint& point : points.first(std::min(points.size(), most_overloads)))
+    ambiguous = std::move(ambiguous).hint("there is: " + display_name(point));
+  if (points.size() > most_overloads)
+    ambiguous =
+        std::move(ambiguous).hint(fmt::format("and {} more", points.size() - most_overloads));
+  if (points.front().table != elf::Table::oat) return ambiguous;
+  return std::move(ambiguous).hint(probe.by_signature
+                                       ? "method_signature says which, with its parameters"
+                                       : "fully_qualified_parameters say which");
 }
 
 } // namespace
@@ -76,7 +92,10 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
                                             const config::TaskProbe& probe) {
   const auto& target = open(path);
   if (!target) return fail(target.error());
-  const ResolveOptions how{.to_probe = true, .thorough = true};
+  ResolveOptions how{.aliases = request_.aliases,
+                     .to_probe = true,
+                     .instructions = request_.instructions,
+                     .thorough = true};
   const auto ask = [&](const std::string& method) -> Result<std::vector<ProbePoint>> {
     const auto function = parse_function(method);
     if (!function) return fail(function.error());
@@ -89,6 +108,11 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
   if (!points && points.error().kind == ErrorKind::ambiguous && !probe.has_parameters &&
       target->java_methods() != nullptr)
     if (auto exact = ask(probe.method + "()")) points = std::move(exact);
+  if (!points && points.error().kind == ErrorKind::ambiguous) {
+    how.all = true;
+    const auto all = ask(probe.method);
+    return fail(all ? told_apart(std::move(points).error(), *all, probe) : all.error());
+  }
   if (!points) return fail(std::move(points).error());
   ProbePoint& point = points->front();
   if (!point.offset)
@@ -110,17 +134,28 @@ std::optional<Error> TaskProbeFinder::judge(std::string_view signature,
 }
 
 // Whoever shares the code is probed with it.
-std::optional<Error> TaskProbeFinder::judge_code(const art::OatFile& oat, const ProbePoint& point,
+std::optional<Error> TaskProbeFinder::judge_code(const Result<art::OatFile>& oat,
+                                                 const ProbePoint& point,
                                                  const TaskProbeName& name) const {
   if (!request_.policy) return std::nullopt;
-  for (const art::Method& method : oat.methods_at(point.address)) {
-    const std::string signature = to_string(oat.signature(method));
+  const auto unknown = [&](std::string_view why) {
+    return Error{ErrorKind::not_permitted,
+                 fmt::format("'{}' is refused by {}: which methods share its code is not known, {}",
+                             name.spec->method, request_.policy->name, why)};
+  };
+  if (!oat) return unknown(oat.error().message);
+  for (const art::Method& method : oat->methods_at(point.address)) {
+    const std::string signature = to_string(oat->signature(method));
     auto refusal = judge(signature, name);
     if (!refusal) continue;
     if (signature == point.symbol) return refusal;
     return std::move(*refusal).hint(fmt::format(
         "it has the same code as '{}', and would be probed with it", name.spec->method));
   }
+  for (const art::OatDex& dex : oat->dex_files())
+    if (!dex.source)
+      return art::with_dex_places(unknown("the DEX file of " + dex.location + " is not found"),
+                                  dex);
   return std::nullopt;
 }
 
@@ -165,8 +200,8 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
       return refuse(*refusal);
     }
     const auto& target = *open(*path);
-    if (const auto* const oat = target.java_methods(); oat != nullptr && *oat)
-      if (auto of_code = judge_code(**oat, *point, name)) return refuse(std::move(*of_code));
+    if (const auto* const oat = target.java_methods(); oat != nullptr)
+      if (auto of_code = judge_code(*oat, *point, name)) return refuse(std::move(*of_code));
     const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
@@ -212,8 +247,14 @@ void tell_failure(const TaskProbeName& name, const Error& error, bool refused, S
 bool resolve_tasks(const TaskRequest& request, Sink& sink, const Reporter& reporter) {
   TaskProbeFinder finder(request, reporter);
   bool all_found = true;
+  if (request.file->tasks.size() > 1)
+    reporter.warning(fmt::format("the service runs one task a file, of these {} the first or none; "
+                                 "attach --config runs them all",
+                                 request.file->tasks.size()));
   for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
     const config::Task& task = request.file->tasks[t];
+    if (task.bpf_maps.empty() && !task.problem)
+      reporter.warning(fmt::format("task {} has no bpf_maps: nothing would be read", t + 1));
     if (task.problem) {
       all_found = false;
       const Error error = Error(*task.problem).within(fmt::format("task {}", t + 1));

@@ -42,7 +42,7 @@ private:
   const Result<Target>& open(const std::string& path);
   Result<ProbePoint> look_in(const std::string& path, const config::TaskProbe& probe);
   std::optional<Error> judge(std::string_view signature, const TaskProbeName& name) const;
-  std::optional<Error> judge_code(const art::OatFile& oat, const ProbePoint& point,
+  std::optional<Error> judge_code(const Result<art::OatFile>& oat, const ProbePoint& point,
                                   const TaskProbeName& name) const;
 
   const TaskRequest& request_;

@@ -231,6 +231,9 @@ private:
 
   void tell_end(Clock::duration duration) {
     records_.tell_end();
+    if (told_lost_ > 0)
+      reporter_.warning(
+          fmt::format("{} lost: the buffer was full", counted(told_lost_, "record", "records")));
     std::size_t hit = 0;
     std::size_t silent = 0;
     std::size_t unknown = 0;

@@ -108,6 +108,9 @@ if in_scope architecture; then
   program_scenarios
   inspection_scenarios
   usdt_scenarios
+fi
+# Of the kernels of x86-64 one has to be enough.
+if in_scope architecture || { in_scope kernel && [ "$(uname -m)" = x86_64 ] && kernel_has_multi; }; then
   task_scenarios
 fi
 if in_scope; then

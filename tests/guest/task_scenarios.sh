@@ -3,6 +3,8 @@
 
 task_scenarios() {
   scenario 'a method of a task file fires, and its atom arrives byte for byte' runs_task atom_arrives
+  scenario 'the binary form of a task file runs' runs_task binary_runs
+  scenario 'records that find their buffer full are counted, and told' runs_task tells_lost
   scenario 'a process that starts later is waited for, and another follows one that dies' runs_task follows_processes
   scenario 'a task without a process fails, and the other runs' runs_task misses_process
   scenario 'a probe that cannot be placed does not stop the others' runs_task goes_on
@@ -102,6 +104,34 @@ atom_arrives() {
     expect_match "datagram $line" "^($header)$(body "${arguments% *}" "${arguments#* }")\$" "$(sed -n "${line}p" datagrams)"
   done
   expect_match 'closing words' '4 atoms sent' "$(cat err)"
+}
+
+binary_runs() {
+  start_app app --calls 1
+  app=$started_pid
+  probe "$detail" "$grade" | task 600 "$detail_map" >tasks.textproto
+  "$UPROBECTL" resolve -q --config tasks.textproto --binary tasks >resolved || fail 'no binary form'
+  start_attach --config tasks --bpffs pins/u --json
+  let_it_call app "$app"
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_equal 'hits' 3 "$(records probe | field hits)"
+}
+
+# The map has room for some forty.
+tells_lost() {
+  start_app app --calls 3000
+  app=$started_pid
+  probe "$detail" "$sell" | task 600 "$detail_map" >tasks.textproto
+  start_tasks
+  let_it_call app "$app"
+  stop_attach
+  hits=$(records probe | field hits)
+  lost=$(records summary | field lost)
+  expect_equal 'hits' 6000 "$hits"
+  [ "$lost" -gt 0 ] || fail 'nothing was lost'
+  expect_equal 'received and lost' "$hits" $(($(count_records event kind=record) + lost))
+  expect_match 'warning' "$lost records lost: the buffer was full" "$(cat err)"
 }
 
 follows_processes() {

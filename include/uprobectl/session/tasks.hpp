@@ -18,6 +18,9 @@ struct TaskRequest {
   const config::TaskFile* file = nullptr; // borrowed
   TargetOptions where; // dex.root: a system image unpacked there, below which file_paths lie, too
   std::optional<TaskPolicy> policy;
+  // Of the places that are found, as in ResolveOptions.
+  bool aliases = false;
+  ResolveOptions::Instructions instructions = ResolveOptions::Instructions::none;
 };
 
 // Shows the place of each probe (`match`), and how it went (`probe`). Errors of single probes are
