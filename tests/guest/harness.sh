@@ -42,6 +42,7 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   scratch=$work/$test_number
   mkdir "$scratch"
   : >"$scratch/pids"
+  [ "$test_number" -gt 1 ] || await_calm
   before=$(kernel_state)
   # The scenario may change folders and variables; only its verdict comes out.
   (cd "$scratch" && "$@") >"$scratch/said" 2>&1
@@ -83,6 +84,16 @@ kernel_state() {
 
 kernel_state_is() {
   [ "$(kernel_state)" = "$1" ]
+}
+
+# What ran before the suite may still be on its way out: the kernel frees BPF objects tens of
+# milliseconds after their process has ended. Where other tracers come and go it is never calm.
+await_calm() {
+  for _ in $(seq 40); do
+    earlier=$(kernel_state)
+    sleep 0.5
+    ! kernel_state_is "$earlier" || return 0
+  done
 }
 
 end_started() {
