@@ -145,9 +145,9 @@ start_workload() { # NAME ARGUMENT…
 }
 
 # Lets a waiting program make its calls, and waits for the last of them.
-let_it_call() { # NAME PID
+let_it_call() { # NAME PID [SECONDS]
   kill -USR1 "$2" || fail "process $2 is gone"
-  wait_until 60 file_says "$1" '^done' || fail "process $2 does not finish its calls"
+  wait_until "${3:-60}" file_says "$1" '^done' || fail "process $2 does not finish its calls"
 }
 
 # Becomes the program under test after telling its process id.
@@ -176,14 +176,14 @@ attach_started_or_ended() {
 }
 
 # Waits until attach has ended by itself and requires the exit status.
-attach_ends_with() { # STATUS
-  wait_until 60 test -s status || fail 'attach does not end'
+attach_ends_with() { # STATUS [SECONDS]
+  wait_until "${2:-60}" test -s status || fail 'attach does not end'
   expect_equal 'exit status' "$1" "$(cat status)"
 }
 
-stop_attach() {
+stop_attach() { # [SECONDS]
   kill -TERM "$(cat attach.pid)" || fail 'attach has ended already'
-  attach_ends_with 0
+  attach_ends_with 0 "$@"
 }
 
 # Runs it to its end in the foreground: for what fails at once.
