@@ -21,7 +21,7 @@ APT::Architectures {{ "{architecture}"; }};
 APT::Sandbox::User "";
 Acquire::Languages "none";
 Acquire::http::Timeout "10";
-Acquire::Retries "0";
+Acquire::Retries "3";
 """
 # Packages are replaced by newer ones, and the old ones leave the mirror: seconds.
 LISTS_ARE_FRESH = 24 * 3600
@@ -63,10 +63,12 @@ def source_lines(release):
 
 
 def update_lists(configuration_path):
-    """A mirror that is just being synchronised has lists that do not fit together: asked again."""
+    """A mirror that is just being synchronised has lists that do not fit together: asked again, after
+    pauses that are longer than apt's own."""
     for pause in (15, 30, None):
         try:
-            run(["apt-get", "-c", str(configuration_path), "-o", "APT::Update::Error-Mode=any", "update"])
+            run(["apt-get", "-c", str(configuration_path), "-o", "Acquire::Retries=0",
+                 "-o", "APT::Update::Error-Mode=any", "update"])
             return
         except Unavailable:
             if pause is None:

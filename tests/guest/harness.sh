@@ -42,6 +42,7 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   scratch=$work/$test_number
   mkdir "$scratch"
   : >"$scratch/pids"
+  [ "$test_number" -gt 1 ] || await_calm
   before=$(kernel_state)
   # The scenario may change folders and variables; only its verdict comes out.
   (cd "$scratch" && "$@") >"$scratch/said" 2>&1
@@ -83,6 +84,16 @@ kernel_state() {
 
 kernel_state_is() {
   [ "$(kernel_state)" = "$1" ]
+}
+
+# What ran before the suite may still be on its way out: the kernel frees BPF objects tens of
+# milliseconds after their process has ended. Where other tracers come and go it is never calm.
+await_calm() {
+  for _ in $(seq 40); do
+    earlier=$(kernel_state)
+    sleep 0.5
+    ! kernel_state_is "$earlier" || return 0
+  done
 }
 
 end_started() {
@@ -134,9 +145,9 @@ start_workload() { # NAME ARGUMENT…
 }
 
 # Lets a waiting program make its calls, and waits for the last of them.
-let_it_call() { # NAME PID
+let_it_call() { # NAME PID [SECONDS]
   kill -USR1 "$2" || fail "process $2 is gone"
-  wait_until 60 file_says "$1" '^done' || fail "process $2 does not finish its calls"
+  wait_until "${3:-60}" file_says "$1" '^done' || fail "process $2 does not finish its calls"
 }
 
 # Becomes the program under test after telling its process id.
@@ -165,14 +176,14 @@ attach_started_or_ended() {
 }
 
 # Waits until attach has ended by itself and requires the exit status.
-attach_ends_with() { # STATUS
-  wait_until 60 test -s status || fail 'attach does not end'
+attach_ends_with() { # STATUS [SECONDS]
+  wait_until "${2:-60}" test -s status || fail 'attach does not end'
   expect_equal 'exit status' "$1" "$(cat status)"
 }
 
-stop_attach() {
+stop_attach() { # [SECONDS]
   kill -TERM "$(cat attach.pid)" || fail 'attach has ended already'
-  attach_ends_with 0
+  attach_ends_with 0 "$@"
 }
 
 # Runs it to its end in the foreground: for what fails at once.

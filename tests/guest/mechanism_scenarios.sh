@@ -38,7 +38,7 @@ probes_crowd() { # MECHANISM PATTERN COUNT [ARGUMENT…]
   start_attach -j -d 300 -p "$started_pid" --mechanism "$mechanism" "$@" "$FIXTURES/crowd" "$pattern"
   expect_equal 'mechanism' "$mechanism" "$(records attached | field mechanism)"
   let_it_call target "$started_pid"
-  stop_attach
+  stop_attach 180 # perf events are taken away one by one
   expect_equal 'events' "$count" "$(count_records event)"
   expect_equal 'functions' "$count" "$(records event | field symbol | sort -u | wc -l | tr -d ' ')"
   expect_equal 'probes hit once' "$count" "$(records probe | grep -c '"hits":1[,}]')"
@@ -57,13 +57,13 @@ detaches_fast() {
   began=$(seconds_up)
   stop_attach
   took=$(($(seconds_up) - began))
-  [ "$took" -le 5 ] || fail "ended after $took s only"
+  [ "$took" -le 15 ] || fail "ended after $took s only"
   expect_equal 'events' 400 "$(count_records event)"
 }
 
 warns_of_slow_detach() {
   start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
-  attach_ends_with 0
+  attach_ends_with 0 180
   expect_match 'message' 'taking away 51 perf events will take 2 to 25 s' "$(cat err)"
 }
 
@@ -73,7 +73,7 @@ counts_overflow() { # BUFFER
   start_workload target --calls "$calls"
   start_attach -j -d 300 -p "$started_pid" --buffer "$1" "$FIXTURES/workload" work_six
   kill -STOP "$(cat attach.pid)"
-  let_it_call target "$started_pid"
+  let_it_call target "$started_pid" 240
   kill -CONT "$(cat attach.pid)"
   stop_attach
   # An emulated machine takes seconds to look for a pattern in them all.

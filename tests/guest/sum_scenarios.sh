@@ -56,8 +56,10 @@ functions_of_ways() {
 }
 
 counts_ways_of_processes() {
-  (sleep 1 && "$FIXTURES/ways" 5 && "$FIXTURES/ways" 7) >/dev/null &
-  "$UPROBECTL" attach -d 4 --count --stack fp --per-process "$FIXTURES/ways" ways_leaf >out 2>err || fail "attach fails: $(cat err)"
+  start_attach -d 120 --count --stack fp --per-process "$FIXTURES/ways" ways_leaf
+  "$FIXTURES/ways" 5 >/dev/null
+  "$FIXTURES/ways" 7 >/dev/null
+  stop_attach
   expect_equal 'processes' 2 "$(cut -f 2 out | sort -u | wc -l | tr -d ' ')"
   expect_equal 'ways' '1 ways_leaf<ways_left<main
 1 ways_leaf<ways_left<main

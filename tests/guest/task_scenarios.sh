@@ -82,7 +82,7 @@ atom_arrives() {
   start_program atoms "$FIXTURES/datagrams" statsd
   start_app app --calls 2
   app=$started_pid
-  probe "$detail" "$sell" /nowhere/shop.odex "$FIXTURES/java-app.odex" | task 2 "$detail_map" >tasks.textproto
+  probe "$detail" "$sell" /nowhere/shop.odex "$FIXTURES/java-app.odex" | task 5 "$detail_map" >tasks.textproto
   start_tasks --statsd=statsd
   let_it_call app "$app"
   attach_ends_with 0
@@ -166,8 +166,8 @@ misses_process() {
   start_app app --calls 1
   app=$started_pid
   {
-    probe "$stamp" "$grade" | task 2 "$stamp_map" com.example.sho
-    probe "$detail" "$grade" | task 2 "$detail_map"
+    probe "$stamp" "$grade" | task 5 "$stamp_map" com.example.sho
+    probe "$detail" "$grade" | task 5 "$detail_map"
   } >tasks.textproto
   start_tasks
   let_it_call app "$app"
@@ -183,7 +183,7 @@ one_of_two_fails() {
   {
     probe "$detail" 'void com.example.shop.Till.idle(int)'
     probe "$detail" "$grade"
-  } | task 2 "$detail_map" >tasks.textproto
+  } | task 5 "$detail_map" >tasks.textproto
 }
 
 goes_on() {
@@ -207,11 +207,11 @@ keeps_policy() {
   start_app app --calls 1
   app=$started_pid
   {
-    probe "$detail" "$grade" | task 2 "$detail_map"
+    probe "$detail" "$grade" | task 5 "$detail_map"
     {
       probe "$stamp" "$sell"
       probe "$stamp" "$grade"
-    } | task 2 "$stamp_map"
+    } | task 5 "$stamp_map"
   } >tasks.textproto
   echo 'com.example.shop.Till.grade # and no other' >policy
   start_tasks --policy policy
@@ -226,7 +226,7 @@ prefers_mapped() {
   cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
   start_app app --calls 1
   app=$started_pid
-  probe "$detail" "$grade" "$PWD/java-app.odex" "$FIXTURES/java-app.odex" | task 2 "$detail_map" >tasks.textproto
+  probe "$detail" "$grade" "$PWD/java-app.odex" "$FIXTURES/java-app.odex" | task 5 "$detail_map" >tasks.textproto
   start_tasks
   let_it_call app "$app"
   attach_ends_with 0
@@ -300,10 +300,11 @@ two_at_once() {
 counts_refused() {
   start_app app --calls 1
   app=$started_pid
-  probe "$detail" "$grade" | task 1 "$detail_map" | sed 's/\[0, 2\]/[0]/' >tasks.textproto
+  probe "$detail" "$grade" | task 600 "$detail_map" | sed 's/\[0, 2\]/[0]/' >tasks.textproto
   start_tasks --statsd=nobody
   let_it_call app "$app"
-  attach_ends_with 0
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
   expect_match 'warning' '3 atoms refused by statsd' "$(cat err)"
 }
 
@@ -313,8 +314,8 @@ two_log_one_map() { # ATOM of the second
   start_app app --calls 1
   app=$started_pid
   {
-    probe "$detail" "$sell" | task 2 "$detail_map"
-    probe "$detail" "$grade" | task 2 "$PWD/pins/u/$detail_map" | sed "s/915/$1/; s/\[0, 2\]/[0]/"
+    probe "$detail" "$sell" | task 5 "$detail_map"
+    probe "$detail" "$grade" | task 5 "$PWD/pins/u/$detail_map" | sed "s/915/$1/; s/\[0, 2\]/[0]/"
   } >tasks.textproto
   [ "$1" != 915 ] || sed -i 's/\[0, 2\]/[0]/' tasks.textproto
   start_tasks --statsd=statsd

@@ -46,7 +46,8 @@ def head(name):
 
 
 def compare(tap, uprobectl, program, root):
-    if why := perf_stacks.record([program, "4"], root, 1):
+    # Killed when perf has what it wants, which may take it a while.
+    if why := perf_stacks.record([program, "60"], root, 1):
         tap.skip(NAME, f"perf cannot record here: {why.splitlines()[0]}")
         return
     theirs = perf_stacks.perf_frames(root)

@@ -101,10 +101,11 @@ TEST_CASE("what a command leaves running is killed also where its streams are cl
 }
 
 TEST_CASE("what a command leaves running is listened to while it prints") {
-  const auto result =
-      run_command({"sh", "-c", "{ for i in 1 2 3 4; do sleep 0.4; echo $i; done; } & exit 0"}, 40s);
+  // Longer than the second of silence after which nobody listens any more; no pause is near it.
+  const auto result = run_command(
+      {"sh", "-c", "{ for i in $(seq 12); do sleep 0.1; echo $i; done; } & exit 0"}, 40s);
   REQUIRE(result);
-  CHECK(result->output == "1\n2\n3\n4\n");
+  CHECK(result->output == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n");
 }
 
 TEST_CASE("a signal that ends us ends the command, too") {

@@ -85,19 +85,28 @@ def _fetch_kernel(arch: str, series: str, cache: Path) -> Path:
         wanted = {"vmlinuz": "boot/vmlinuz-", "config": "boot/config-"}
         return _unpack(apt, package, folder / apt.candidate_version(package), wanted) / "vmlinuz"
     except GuestError as error:
-        cached = sorted(folder.glob("*/vmlinuz"), key=lambda path: path.stat().st_mtime)
-        if not cached:
-            raise
-        print(f"guest: {error}; using the cached {cached[-1]}", file=sys.stderr)
-        return cached[-1]
+        return _cached(folder, "vmlinuz", error)
 
 
 def fetch_busybox(arch: str, cache: Path) -> Path:
     with _alone(cache):
-        apt = Apt(arch, cache)
-        version = apt.candidate_version("busybox-static").replace(":", "%3a")
-        folder = cache / f"{arch}-busybox" / version
-        return _unpack(apt, "busybox-static", folder, {"busybox": "bin/busybox"}) / "busybox"
+        folder = cache / f"{arch}-busybox"
+        try:
+            apt = Apt(arch, cache)
+            version = apt.candidate_version("busybox-static").replace(":", "%3a")
+            wanted = {"busybox": "bin/busybox"}
+            return _unpack(apt, "busybox-static", folder / version, wanted) / "busybox"
+        except GuestError as error:
+            return _cached(folder, "busybox", error)
+
+
+def _cached(folder: Path, name: str, error: GuestError) -> Path:
+    """The newest that an earlier run has left there, where apt has none to give."""
+    found = sorted(folder.glob(f"*/{name}"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise error
+    print(f"guest: {error}; using the cached {found[-1]}", file=sys.stderr)
+    return found[-1]
 
 
 def _unpack(apt: Apt, package: str, folder: Path, wanted: dict[str, str]) -> Path:
