@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds between_scans{500};
 
 // After a rename: an execve's arguments are there within microseconds, those that Android gives its
 // processes somewhat later.
-constexpr std::array until_arguments_are_there = {std::chrono::milliseconds(2),
-                                                  std::chrono::milliseconds(50)};
+constexpr std::array until_arguments_are_there = {
+    std::chrono::milliseconds(2), std::chrono::milliseconds(50), std::chrono::milliseconds(300)};
 
 // By its pidfd, or by its number where there is none: the kernel may have none, or none be left.
 bool has_ended(pid_t pid, const UniqueFd& running) {
