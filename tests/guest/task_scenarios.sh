@@ -118,13 +118,15 @@ binary_runs() {
   expect_equal 'hits' 3 "$(records probe | field hits)"
 }
 
-# The map has room for some forty.
+# The map has room for 2730, and its reader is stopped.
 tells_lost() {
   start_app app --calls 3000
   app=$started_pid
   probe "$detail" "$sell" | task 600 "$detail_map" >tasks.textproto
   start_tasks
+  kill -STOP "$(cat attach.pid)"
   let_it_call app "$app"
+  kill -CONT "$(cat attach.pid)"
   stop_attach
   hits=$(records probe | field hits)
   lost=$(records summary | field lost)
