@@ -225,7 +225,7 @@ Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::ui
       stack.end = End::no_mapping;
       stack.address = pc;
     }
-    stack.frames.push_back({pc, first ? FoundBy::registers : FoundBy::frame_pointer, place});
+    stack.frames.push_back({pc, first ? FoundBy::registers : FoundBy::kernel_walk, place});
   }
   return stack;
 }

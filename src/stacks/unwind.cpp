@@ -131,7 +131,7 @@ private:
       return finish(End::outermost);
     }
     if (interrupted_ && is_function_entry(place)) {
-      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::link_register, ignored);
+      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::function_entry, ignored);
       return take(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
