@@ -1,4 +1,5 @@
 #include "mapped_here.hpp"
+#include "stacks/live_files.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/stacks/live.hpp"
 #include "uprobectl/stacks/saved.hpp"
@@ -123,6 +124,31 @@ TEST_CASE("what is mapped after the first look is found") {
   CHECK(stack.end == End::not_told);
   CHECK(names_of(stack) == "work+0x10");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("memory of huge pages is not read, whatever it is called") {
+  constexpr std::size_t size = 2 << 20;
+  const UniqueFd file{::memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB)};
+  void* const memory =
+      file && ::ftruncate(file.get(), size) == 0
+          ? ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE, file.get(), 0)
+          : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    WARN("skipped: this kernel has no huge pages");
+    return;
+  }
+  const auto mappings = all_mappings_of(::getpid());
+  REQUIRE(mappings);
+  const auto mapping =
+      std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(memory), &Mapping::start);
+  REQUIRE(mapping != mappings->end());
+  CHECK(mapping->path == "/memfd:huge");
+  const auto opened = LiveFiles(::getpid()).open(*mapping);
+  REQUIRE_FALSE(opened);
+  // Without root no way leads there.
+  if (::geteuid() == 0)
+    CHECK(opened.error().message == "it lies on huge pages, in which there is no ELF file");
+  ::munmap(memory, size);
 }
 
 TEST_CASE("memory without a file is called by what it is") {
