@@ -45,11 +45,12 @@ Result<void> write_all(int fd, Bytes content, const std::string& path) {
 
 } // namespace
 
-std::string registers_text(const Registers& registers) {
+std::string registers_text(const Registers& registers, bool at_function_entry) {
   std::string text;
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (const auto value = registers.get(number))
       text += fmt::format("{}: {:x}\n", register_name(registers.isa(), number), *value);
+  if (at_function_entry) text += "at_function_entry: 1\n";
   return text;
 }
 
