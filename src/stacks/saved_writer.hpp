@@ -13,7 +13,8 @@ std::string maps_text(std::span<const Mapping> mappings);
 
 class SavedFolder {
 public:
-  // Makes the folder, which must not be there yet.
+  // Makes the folder, which must not be there yet. Memory of a process lies in it, so it is its
+  // owner's alone.
   static Result<SavedFolder> create(const std::string& folder);
 
   Result<void> write(std::string_view name, Bytes content);

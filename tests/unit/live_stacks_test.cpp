@@ -114,6 +114,29 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry") {
+  const std::string folder = temporary_folder();
+  with_own_sample([&](const stacks::Sample& sample) {
+    LiveProcesses live({});
+    stacks::Sample entered = sample;
+    entered.at_function_entry = true;
+    const mode_t before = ::umask(0);
+    const auto done = live.save(entered, folder + "/entered");
+    ::umask(before);
+    REQUIRE(done);
+    REQUIRE(live.save(sample, folder + "/inside"));
+    REQUIRE(read_saved_stack(folder + "/entered"));
+    CHECK(read_saved_stack(folder + "/entered")->at_function_entry);
+    REQUIRE(read_saved_stack(folder + "/inside"));
+    CHECK_FALSE(read_saved_stack(folder + "/inside")->at_function_entry);
+  });
+  using std::filesystem::perms;
+  CHECK(std::filesystem::status(folder + "/entered").permissions() == perms::owner_all);
+  for (const auto& file : std::filesystem::directory_iterator(folder + "/entered"))
+    CHECK(file.status().permissions() == (perms::owner_read | perms::owner_write));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("what is mapped after the first look is found") {
   const std::string folder = temporary_folder();
   LiveProcesses live({});
