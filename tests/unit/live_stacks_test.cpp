@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -146,6 +147,37 @@ TEST_CASE("what is mapped after the first look is found") {
   const Stack stack = live.frames(::getpid(), 0, work);
   CHECK(stack.end == End::not_told);
   CHECK(names_of(stack) == "work+0x10");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a library of which a record tells its code alone is found by where it begins") {
+  const std::string folder = temporary_folder();
+  constexpr std::size_t begin = 0x4000; // in a file that is neither ELF nor an archive
+  std::ofstream(folder + "/bundle") << std::string(begin, 'x') << arm64_library();
+  LiveProcesses live({});
+  live.look_at(::getpid());
+  // As a loader does it: all of it first, then what it is to be.
+  constexpr std::size_t size = 0x2000;
+  const UniqueFd file{::open((folder + "/bundle").c_str(), O_RDONLY | O_CLOEXEC)};
+  void* const first = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), begin);
+  REQUIRE(first != MAP_FAILED);
+  const std::uint64_t code = reinterpret_cast<std::uint64_t>(first) + 0x1000;
+  REQUIRE(::mmap(reinterpret_cast<void*>(code), 0x1000, PROT_READ | PROT_EXEC,
+                 MAP_PRIVATE | MAP_FIXED, file.get(), begin + 0x1000) != MAP_FAILED);
+  const auto mappings = all_mappings_of(::getpid());
+  REQUIRE(mappings);
+  const auto told = std::ranges::find(*mappings, code, &Mapping::start);
+  REQUIRE(told != mappings->end());
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  live.add({.kind = MappingEvent::Kind::mapped,
+            .pid = ::getpid(),
+            .time_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                       static_cast<std::uint64_t>(now.tv_nsec),
+            .mapping = *told});
+  const std::uint64_t work[] = {code + 0x10};
+  CHECK(names_of(live.frames(::getpid(), 0, work)) == "work+0x10");
+  ::munmap(first, size);
   std::filesystem::remove_all(folder);
 }
 
