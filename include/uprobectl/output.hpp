@@ -113,7 +113,7 @@ struct FrameRecord {
   std::uint64_t index = 0; // 0: where the thread was
   const stacks::Frame* frame = nullptr;
 };
-// The same form.
+// The same form; behind what was guessed " by frame pointer" or " by link register".
 std::string display_frame(const stacks::Frame& frame);
 
 // How often a probe was hit, or one process hit it.

@@ -19,13 +19,20 @@ struct MemoryPiece {
 
 // How a frame was found.
 enum class FoundBy : std::uint8_t {
-  registers,     // it is where the thread was
-  frame_data,    // call frame information
-  signal_frame,  // what the kernel saved when it interrupted the thread
-  link_register, // arm64, in code without call frame information
-  frame_pointer, // likewise
-  function_entry // x86-64, likewise: the return address is the last thing pushed
+  registers,          // it is where the thread was
+  frame_data,         // call frame information
+  signal_frame,       // what the kernel saved when it interrupted the thread
+  return_instruction, // the callee was about to return there
+  function_entry,     // the callee had just been called, and has no call frame information
+  link_register,      // guessed: arm64, in code without call frame information
+  frame_pointer,      // guessed, likewise
+  kernel_walk         // the kernel's own, along frame pointers
 };
+std::string_view to_string(FoundBy found_by); // "frame_data"
+// Found by what code mostly does, and nothing says that it has done so there.
+constexpr bool is_guess(FoundBy found_by) {
+  return found_by == FoundBy::link_register || found_by == FoundBy::frame_pointer;
+}
 
 struct Frame {
   std::uint64_t pc = 0; // run-time address; tags and signatures stripped, not moved back

@@ -13,7 +13,8 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
   const auto files = stacks::files_in(folder);
   stacks::ModuleCache cache({.places = std::move(debug_places)});
   stacks::AddressSpace space(saved->mappings, cache, *files);
-  const stacks::Stack stack = stacks::unwind(saved->registers, saved->memory, space);
+  const stacks::Stack stack = stacks::unwind(saved->registers, saved->memory, space,
+                                             {.at_function_entry = saved->at_function_entry});
   for (std::size_t i = 0; i < stack.frames.size(); ++i)
     console.sink().frame({.index = i, .frame = &stack.frames[i]});
   console.sink().settle();

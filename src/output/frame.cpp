@@ -21,13 +21,16 @@ struct Shown {
   Text demangled = {}; // nothing where it is the same
   Text build_id = {};
   Text mapping = {}; // what lies there where that is no file that is known
+  stacks::FoundBy found_by = stacks::FoundBy::registers;
 };
 
 // A name that is empty is none.
 Text name_of_mapping(std::string_view name) { return name.empty() ? Text() : Text(name); }
 
-Shown shown(const StackFrame& frame) {
+// Of the kernel's walk.
+Shown shown(const StackFrame& frame, std::size_t index) {
   Shown shown{.pc = frame.pc};
+  if (index > 0) shown.found_by = stacks::FoundBy::kernel_walk;
   if (!frame.place) {
     shown.mapping = name_of_mapping(frame.module);
     return shown;
@@ -46,7 +49,7 @@ Shown shown(const StackFrame& frame) {
 
 // name: of the frame's place; what is shown is a view of it.
 Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
-  Shown shown{.pc = frame.pc};
+  Shown shown{.pc = frame.pc, .found_by = frame.found_by};
   if (name == nullptr) {
     if (frame.place) shown.mapping = name_of_mapping(frame.place->mapping);
     return shown;
@@ -110,6 +113,7 @@ void append_shown(std::string& out, const Shown& frame) {
   append_text(out, "build_id", frame.build_id);
   append_text(out, "demangled", frame.demangled);
   append_text(out, "mapping", frame.mapping);
+  append_text(out, "found_by", to_string(frame.found_by));
 }
 
 // What lies in no file that is known.
@@ -118,6 +122,11 @@ std::string display_bare(std::uint64_t pc, std::string_view mapping) {
   append_hex(text, pc);
   if (!mapping.empty()) text += " (" + std::string(mapping) + ")";
   return text;
+}
+
+// Of a guess.
+std::string_view mark_of(stacks::FoundBy found_by) {
+  return found_by == stacks::FoundBy::link_register ? " by link register" : " by frame pointer";
 }
 
 } // namespace
@@ -131,7 +140,7 @@ void append_json_stack(std::string& out, std::optional<std::span<const StackFram
   for (std::size_t i = 0; i < stack->size(); ++i) {
     out += i == 0 ? "{\"index\":" : ",{\"index\":";
     append_decimal(out, i);
-    append_shown(out, shown((*stack)[i]));
+    append_shown(out, shown((*stack)[i], i));
     out += '}';
   }
   out += ']';
@@ -168,10 +177,13 @@ std::string display_frame(const StackFrame& frame) {
 }
 
 std::string display_frame(const stacks::Frame& frame) {
-  const auto name = name_of(frame);
-  if (name == nullptr)
-    return display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-  return name->shown;
+  std::string text;
+  if (const auto name = name_of(frame))
+    text = name->shown;
+  else
+    text = display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
+  if (stacks::is_guess(frame.found_by)) text += mark_of(frame.found_by);
+  return text;
 }
 
 } // namespace uprobectl

@@ -29,6 +29,28 @@ std::string without_data(const Frame& frame) {
 
 } // namespace
 
+std::string_view to_string(FoundBy found_by) {
+  switch (found_by) {
+  case FoundBy::registers:
+    return "registers";
+  case FoundBy::frame_data:
+    return "frame_data";
+  case FoundBy::signal_frame:
+    return "signal_frame";
+  case FoundBy::return_instruction:
+    return "return_instruction";
+  case FoundBy::function_entry:
+    return "function_entry";
+  case FoundBy::link_register:
+    return "link_register";
+  case FoundBy::frame_pointer:
+    return "frame_pointer";
+  case FoundBy::kernel_walk:
+    return "kernel_walk";
+  }
+  return {};
+}
+
 std::string_view to_string(End end) {
   switch (end) {
   case End::outermost:

@@ -37,6 +37,17 @@ std::uint64_t begin_of(std::uint64_t start_time) {
   return began > slept ? began - slept : 0;
 }
 
+// Whether what the process maps by now could tell more. In a file that is neither ELF nor a
+// readable archive a library is found by where its begin is mapped, of which no record tells.
+bool could_tell_more(const Stack& stack, const LiveProcess& process) {
+  if (stack.end == End::no_mapping && stack.address >= null_page_end) return true;
+  return std::ranges::any_of(stack.frames, [&](const Frame& frame) {
+    const Module* const module = frame.place ? frame.place->module : nullptr;
+    return module != nullptr && module->image() == nullptr &&
+           module->error()->kind == ErrorKind::not_elf && process.was_told_of(frame.pc);
+  });
+}
+
 constexpr Isa own_isa =
 #if defined(__aarch64__)
     Isa::arm64;
@@ -207,8 +218,8 @@ Stack LiveProcesses::unwind(const Sample& sample) {
   state_->sweep_now_and_then();
   LiveProcess& process = state_->at(sample.pid, sample.time_ns == 0 ? now_ns() : sample.time_ns);
   Stack stack = state_->unwind(sample, process);
-  const bool misses = stack.end == End::no_mapping && stack.address >= null_page_end;
-  if (misses && state_->read_again(process)) return state_->unwind(sample, process);
+  if (could_tell_more(stack, process) && state_->read_again(process))
+    return state_->unwind(sample, process);
   return stack;
 }
 
@@ -225,7 +236,7 @@ Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::ui
       stack.end = End::no_mapping;
       stack.address = pc;
     }
-    stack.frames.push_back({pc, first ? FoundBy::registers : FoundBy::frame_pointer, place});
+    stack.frames.push_back({pc, first ? FoundBy::registers : FoundBy::kernel_walk, place});
   }
   return stack;
 }
@@ -235,7 +246,7 @@ Stack LiveProcesses::frames(pid_t pid, std::uint64_t time_ns,
   state_->sweep_now_and_then();
   LiveProcess& process = state_->at(pid, time_ns == 0 ? now_ns() : time_ns);
   Stack stack = state_->frames(process, addresses);
-  if (stack.end == End::no_mapping && stack.address >= null_page_end && state_->read_again(process))
+  if (could_tell_more(stack, process) && state_->read_again(process))
     return state_->frames(process, addresses);
   return stack;
 }

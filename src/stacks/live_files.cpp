@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace uprobectl::stacks {
@@ -26,6 +28,13 @@ Likeness likeness_at(const std::string& path, const Mapping& mapping) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return Likeness::none;
   return likeness({status.st_dev, status.st_ino}, mapping);
+}
+
+// What lies on huge pages is data, or code without the rest of its file (libhugetlbfs); to read it
+// may take a page of which there are few.
+bool is_on_huge_pages(const std::string& path) {
+  struct statfs status{};
+  return ::statfs(path.c_str(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
 MappedObject object_of(MappedFile file) {
@@ -93,6 +102,8 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
                       {mapping.path, Likeness::inode}};
   for (const Way& way : ways) {
     if (likeness_at(way.path, mapping) < way.least) continue;
+    if (is_on_huge_pages(way.path))
+      return fail(ErrorKind::not_elf, "it lies on huge pages, in which there is no ELF file");
     auto file = MappedFile::open(way.path);
     if (file && likeness(file->identity(), mapping) >= way.least)
       return object_of(std::move(*file));

@@ -81,6 +81,12 @@ void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
   open_what_will_be_gone(mapping);
 }
 
+bool LiveProcess::was_told_of(std::uint64_t pc) const {
+  return std::ranges::any_of(told_, [&](const Told& told) {
+    return pc >= told.mapping.start && pc <= told.mapping.end; // the end: a call is the last there
+  });
+}
+
 void LiveProcess::inherit(const LiveProcess& other) {
   mappings_ = other.mappings_;
   space_.reset();

@@ -34,6 +34,9 @@ public:
   bool read_again(std::uint64_t now);
   // What was mapped then, over what was there.
   void map(const Mapping& mapping, std::uint64_t time);
+  // Whether a record has told of what lies there since the last reading: of executable mappings
+  // alone, so what the same file is mapped to before them is not known.
+  bool was_told_of(std::uint64_t pc) const;
   // Takes over what another maps: as a child does, or (since given) what has been mapped since.
   void inherit(const LiveProcess& other);
   void take_later(const LiveProcess& other, std::uint64_t time);

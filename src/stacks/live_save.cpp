@@ -57,8 +57,8 @@ Result<void> LiveProcesses::save(const Sample& sample, const std::string& folder
   if (!saved) return fail(saved.error());
   std::vector<Mapping> mappings = process.mappings();
   if (auto done = state_->save_files(stack, *saved, mappings); !done) return done;
-  if (auto done = saved->write("regs.txt", as_bytes(registers_text(sample.registers))); !done)
-    return done;
+  const std::string registers = registers_text(sample.registers, sample.at_function_entry);
+  if (auto done = saved->write("regs.txt", as_bytes(registers)); !done) return done;
   if (auto done = saved->write("stack.data", as_bytes(stack_data(sample, process.space()))); !done)
     return done;
   return saved->write("maps.txt", as_bytes(maps_text(mappings)));

@@ -5,9 +5,20 @@
 
 namespace uprobectl::stacks {
 
+namespace {
+
+// MAP_ANONYMOUS with MAP_HUGETLB (Linux fs/hugetlbfs/inode.c, hugetlb_file_setup): "/anon_hugepage
+// (deleted)".
+bool is_of_huge_pages(const Mapping& mapping) {
+  return mapping.deleted && mapping.path == "/anon_hugepage";
+}
+
+} // namespace
+
 bool is_of_no_file(const Mapping& mapping) {
   const std::string_view path = mapping.path;
-  return path.empty() || path.starts_with("//") || (path.starts_with('[') && path != "[vdso]");
+  return path.empty() || path.starts_with("//") || (path.starts_with('[') && path != "[vdso]") ||
+         is_of_huge_pages(mapping);
 }
 
 bool is_like_memory(const Mapping& mapping) {
@@ -17,7 +28,8 @@ bool is_like_memory(const Mapping& mapping) {
 }
 
 std::string name_of_memory(const Mapping& mapping) {
-  const bool is_named = !mapping.path.empty() && !mapping.path.starts_with("//");
+  const bool is_named =
+      !mapping.path.empty() && !mapping.path.starts_with("//") && !is_of_huge_pages(mapping);
   return is_named ? mapping.path : fmt::format("[anon {:#x}]", mapping.start);
 }
 

@@ -5,8 +5,8 @@
 
 namespace uprobectl::stacks {
 
-// "[heap]", "[anon:…]", "//anon", an empty name: memory of no file. The kernel's own code, [vdso],
-// is an ELF image that a source of files may have.
+// "[heap]", "[anon:…]", "//anon", an empty name, "/anon_hugepage (deleted)": memory of no file. The
+// kernel's own code, [vdso], is an ELF image that a source of files may have.
 bool is_of_no_file(const Mapping& mapping);
 
 // "/memfd:jit-cache", "/dev/ashmem/…", "/SYSV…": memory with the name of a file, in which there may

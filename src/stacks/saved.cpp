@@ -141,7 +141,7 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
       parse_registers(*register_text, [&] { return machine_of(mappings, *files_in(folder)); });
   if (!registers) return fail(std::move(registers).error().within(folder + "/regs.txt"));
 
-  SavedStack saved{*registers, {}, {}, std::move(mappings)};
+  SavedStack saved{*registers, {}, {}, std::move(mappings), was_at_function_entry(*register_text)};
   std::uint64_t zipped = 0;
   for (const std::string& name : *names)
     if (auto added = add_stack(saved, folder, name, zipped); !added) return fail(added.error());

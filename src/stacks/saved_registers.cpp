@@ -20,6 +20,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
+// Without blanks, from the begin of the text, which loses it.
+std::string_view take_line(std::string_view& text) {
+  const auto end = std::min(text.find('\n'), text.size());
+  const std::string_view line = trimmed(text.substr(0, end));
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
 // "NAME: HEX", with or without 0x.
 std::optional<NamedValue> parse_register(std::string_view line) {
   const auto colon = line.find(':');
@@ -75,9 +83,7 @@ Result<void> check_complete(const Registers& registers) {
 Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine) {
   std::vector<NamedValue> found;
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (line.empty()) continue;
     const auto named = parse_register(line);
     if (!named)
@@ -91,6 +97,14 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
     if (const auto number = register_number(*isa, named.name)) registers.set(*number, named.value);
   if (auto complete = check_complete(registers); !complete) return fail(complete.error());
   return registers;
+}
+
+bool was_at_function_entry(std::string_view text) {
+  while (!text.empty()) {
+    const auto named = parse_register(take_line(text));
+    if (named && named->name == "at_function_entry") return named->value != 0;
+  }
+  return false;
 }
 
 } // namespace uprobectl::stacks

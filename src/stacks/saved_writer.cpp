@@ -45,11 +45,12 @@ Result<void> write_all(int fd, Bytes content, const std::string& path) {
 
 } // namespace
 
-std::string registers_text(const Registers& registers) {
+std::string registers_text(const Registers& registers, bool at_function_entry) {
   std::string text;
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (const auto value = registers.get(number))
       text += fmt::format("{}: {:x}\n", register_name(registers.isa(), number), *value);
+  if (at_function_entry) text += "at_function_entry: 1\n";
   return text;
 }
 
@@ -66,14 +67,14 @@ std::string maps_text(std::span<const Mapping> mappings) {
 }
 
 Result<SavedFolder> SavedFolder::create(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0777) != 0) return fail(system_error(errno, folder));
+  if (::mkdir(folder.c_str(), 0700) != 0) return fail(system_error(errno, folder));
   return SavedFolder(folder);
 }
 
 Result<void> SavedFolder::write(std::string_view name, Bytes content) {
   const std::string path = folder_ + "/" + std::string(name);
   const UniqueFd fd{
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)};
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!fd) return fail(system_error(errno, path));
   return write_all(fd.get(), content, path);
 }

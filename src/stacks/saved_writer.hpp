@@ -5,14 +5,16 @@
 
 namespace uprobectl::stacks {
 
-// "NAME: HEX" lines of those that are known.
-std::string registers_text(const Registers& registers);
+// "NAME: HEX" lines of those that are known, and the mark that was_at_function_entry() asks for,
+// which readers that do not know it take for a register that they do not need.
+std::string registers_text(const Registers& registers, bool at_function_entry);
 // As /proc/PID/maps has it; whether a mapping can be read or written is not known.
 std::string maps_text(std::span<const Mapping> mappings);
 
 class SavedFolder {
 public:
-  // Makes the folder, which must not be there yet.
+  // Makes the folder, which must not be there yet. Memory of a process lies in it, so it is its
+  // owner's alone.
   static Result<SavedFolder> create(const std::string& folder);
 
   Result<void> write(std::string_view name, Bytes content);

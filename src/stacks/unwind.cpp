@@ -107,6 +107,10 @@ private:
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
                  (!done_ && finish(why.end, why.address));
+        // Whatever a row says: compilers leave epilogues out of it (LLVM before 15 on arm64).
+        if (interrupted_ && step.returns_by)
+          return take(by_return(*step.returns_by), FoundBy::return_instruction, why) ||
+                 (!done_ && finish(why.end, why.address));
         if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
         if (step.kind == Step::Kind::row && take_row(step, why)) return true;
       }
@@ -127,7 +131,7 @@ private:
       return finish(End::outermost);
     }
     if (interrupted_ && is_function_entry(place)) {
-      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::link_register, ignored);
+      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::function_entry, ignored);
       return take(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
@@ -163,12 +167,19 @@ private:
            place.address.value - here->symbol_offset == there->address.value - name->symbol_offset;
   }
 
-  Caller by_link_register() const {
-    const auto link = registers_.get(arm64_link_register);
-    if (!link) return std::unexpected(NoCaller{});
+  Caller by_register(std::uint8_t number, End end_without) const {
+    const auto back = registers_.get(number);
+    if (!back) return std::unexpected(NoCaller{end_without, 0});
     Registers caller = registers_;
-    caller.set(roles_of(isa()).pc, *link);
+    caller.set(roles_of(isa()).pc, *back);
     return caller;
+  }
+
+  Caller by_link_register() const { return by_register(arm64_link_register, End::no_unwind_data); }
+
+  // All but the pc is the caller's already.
+  Caller by_return(std::uint8_t number) const {
+    return isa() == Isa::x86_64 ? by_pushed_address() : by_register(number, End::unknown_register);
   }
 
   Caller by_pushed_address() const {

@@ -107,6 +107,27 @@ bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
   return has_code(pc, isa_ == Isa::x86_64 ? x86_64_code : arm64_code);
 }
 
+// x86-64: ret, also with the prefixes that compilers give it (rep, bnd). arm64: ret Xn; retaa and
+// retab, whose register is always the link register.
+std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
+  if (isa_ == Isa::x86_64) {
+    const bool returns =
+        has_code(pc, "\xc3") || has_code(pc, "\xf3\xc3") || has_code(pc, "\xf2\xc3");
+    return returns ? std::optional(roles_of(isa_).stack_pointer) : std::nullopt;
+  }
+  const auto offset = image_.to_image(pc);
+  const auto code = offset ? read_at<std::uint32_t>(image_.bytes(), offset->value) : std::nullopt;
+  if (!code) return std::nullopt;
+  constexpr std::uint32_t ret = 0xd65f0000;
+  constexpr std::uint32_t retaa = 0xd65f0bff;
+  constexpr std::uint32_t retab = 0xd65f0fff;
+  constexpr std::uint32_t operand = 0x1f << 5;
+  if (*code == retaa || *code == retab) return arm64_link_register;
+  const auto target = static_cast<std::uint8_t>((*code & operand) >> 5);
+  const bool returns = (*code & ~operand) == ret && target <= arm64_link_register; // 31: zero
+  return returns ? std::optional(target) : std::nullopt;
+}
+
 std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {
   const auto entry = source.finder->find(address.value);
   if (!entry) return std::nullopt;
@@ -145,8 +166,11 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
   Remembered* here = steps_.find(address.value);
   if (here == nullptr) here = &steps_.put(address.value, {});
-  if (!here->step || here->pc != pc.value)
-    *here = {pc.value, std::make_unique<const Step>(find(pc, address))};
+  if (!here->step || here->pc != pc.value) {
+    Step found = find(pc, address);
+    found.returns_by = return_at(pc);
+    *here = {pc.value, std::make_unique<const Step>(std::move(found))};
+  }
   return *here->step;
 }
 

@@ -27,6 +27,8 @@ struct Step {
   std::uint8_t cfa_register = 0;
   std::uint8_t return_register = 0;
   bool signal_frame = false;
+  // The instruction at the pc returns to where this register says, or on x86-64 points.
+  std::optional<std::uint8_t> returns_by;
   Rule back; // of the return register
   std::vector<Told> told;
   const FrameSection* section = nullptr; // of the expressions
@@ -50,6 +52,7 @@ private:
     std::shared_ptr<const void> owner; // of the section's bytes, where they were decompressed
   };
   Step find(VirtualAddress pc, VirtualAddress address);
+  std::optional<std::uint8_t> return_at(VirtualAddress pc) const;
   bool is_signal_trampoline(VirtualAddress pc) const;
   bool has_code(VirtualAddress at, std::string_view code) const;
   std::optional<Step> find_in(Source& source, VirtualAddress address) const;

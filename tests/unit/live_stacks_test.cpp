@@ -1,10 +1,12 @@
 #include "mapped_here.hpp"
+#include "stacks/live_files.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/stacks/live.hpp"
 #include "uprobectl/stacks/saved.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -113,6 +115,29 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry") {
+  const std::string folder = temporary_folder();
+  with_own_sample([&](const stacks::Sample& sample) {
+    LiveProcesses live({});
+    stacks::Sample entered = sample;
+    entered.at_function_entry = true;
+    const mode_t before = ::umask(0);
+    const auto done = live.save(entered, folder + "/entered");
+    ::umask(before);
+    REQUIRE(done);
+    REQUIRE(live.save(sample, folder + "/inside"));
+    REQUIRE(read_saved_stack(folder + "/entered"));
+    CHECK(read_saved_stack(folder + "/entered")->at_function_entry);
+    REQUIRE(read_saved_stack(folder + "/inside"));
+    CHECK_FALSE(read_saved_stack(folder + "/inside")->at_function_entry);
+  });
+  using std::filesystem::perms;
+  CHECK(std::filesystem::status(folder + "/entered").permissions() == perms::owner_all);
+  for (const auto& file : std::filesystem::directory_iterator(folder + "/entered"))
+    CHECK(file.status().permissions() == (perms::owner_read | perms::owner_write));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("what is mapped after the first look is found") {
   const std::string folder = temporary_folder();
   LiveProcesses live({});
@@ -123,6 +148,62 @@ TEST_CASE("what is mapped after the first look is found") {
   CHECK(stack.end == End::not_told);
   CHECK(names_of(stack) == "work+0x10");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a library of which a record tells its code alone is found by where it begins") {
+  const std::string folder = temporary_folder();
+  constexpr std::size_t begin = 0x4000; // in a file that is neither ELF nor an archive
+  std::ofstream(folder + "/bundle") << std::string(begin, 'x') << arm64_library();
+  LiveProcesses live({});
+  live.look_at(::getpid());
+  // As a loader does it: all of it first, then what it is to be.
+  constexpr std::size_t size = 0x2000;
+  const UniqueFd file{::open((folder + "/bundle").c_str(), O_RDONLY | O_CLOEXEC)};
+  void* const first = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), begin);
+  REQUIRE(first != MAP_FAILED);
+  const std::uint64_t code = reinterpret_cast<std::uint64_t>(first) + 0x1000;
+  REQUIRE(::mmap(reinterpret_cast<void*>(code), 0x1000, PROT_READ | PROT_EXEC,
+                 MAP_PRIVATE | MAP_FIXED, file.get(), begin + 0x1000) != MAP_FAILED);
+  const auto mappings = all_mappings_of(::getpid());
+  REQUIRE(mappings);
+  const auto told = std::ranges::find(*mappings, code, &Mapping::start);
+  REQUIRE(told != mappings->end());
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  live.add({.kind = MappingEvent::Kind::mapped,
+            .pid = ::getpid(),
+            .time_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                       static_cast<std::uint64_t>(now.tv_nsec),
+            .mapping = *told});
+  const std::uint64_t work[] = {code + 0x10};
+  CHECK(names_of(live.frames(::getpid(), 0, work)) == "work+0x10");
+  ::munmap(first, size);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("memory of huge pages is not read, whatever it is called") {
+  constexpr std::size_t size = 2 << 20;
+  const UniqueFd file{::memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB)};
+  void* const memory =
+      file && ::ftruncate(file.get(), size) == 0
+          ? ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_NORESERVE, file.get(), 0)
+          : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    WARN("skipped: this kernel has no huge pages");
+    return;
+  }
+  const auto mappings = all_mappings_of(::getpid());
+  REQUIRE(mappings);
+  const auto mapping =
+      std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(memory), &Mapping::start);
+  REQUIRE(mapping != mappings->end());
+  CHECK(mapping->path == "/memfd:huge");
+  const auto opened = LiveFiles(::getpid()).open(*mapping);
+  REQUIRE_FALSE(opened);
+  // Without root no way leads there.
+  if (::geteuid() == 0)
+    CHECK(opened.error().message == "it lies on huge pages, in which there is no ELF file");
+  ::munmap(memory, size);
 }
 
 TEST_CASE("memory without a file is called by what it is") {

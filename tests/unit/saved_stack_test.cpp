@@ -108,6 +108,15 @@ TEST_CASE("what is no register is told by its line") {
   CHECK(parse_registers("rip: 1\n", {}).error().message == "rsp is missing");
 }
 
+TEST_CASE("that a function had just been entered is told beside the registers") {
+  CHECK(was_at_function_entry("rip: 1\nrsp: 2\nat_function_entry: 1\n"));
+  CHECK(was_at_function_entry("at_function_entry: 0x1\r\nrip: 1\nrsp: 2"));
+  CHECK_FALSE(was_at_function_entry("rip: 1\nrsp: 2\nat_function_entry: 0\n"));
+  CHECK_FALSE(was_at_function_entry("rip: 1\nrsp: 2\n"));
+  // To whom it says nothing it is a register that nobody needs.
+  CHECK(parse_registers("rip: 1\nrsp: 2\nat_function_entry: 1\n", {})->pc() == 1);
+}
+
 TEST_CASE("registers without pc are of the machine their names tell, and rip or pc is missing") {
   CHECK(parse_registers("rsp: 1\nrbp: 2\n", {}).error().message == "rip is missing");
   CHECK(parse_registers("rax: 1\nrsp: 2\n", {}).error().message == "rip is missing");

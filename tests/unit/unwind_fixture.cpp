@@ -32,7 +32,7 @@ Symbols:
 }
 
 std::string library_with(std::string_view machine, const std::string& frames,
-                         const std::string& header) {
+                         const std::string& header, const std::string& code) {
   const std::string table =
       header.empty() ? ""
                      : "\n  - { Type: PT_GNU_EH_FRAME, VAddr: 0x11700, Offset: 0x1700, FirstSec: "
@@ -45,12 +45,12 @@ FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {} }
 ProgramHeaders:
   - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x11000, Offset: 0x1000, FileSize: 0x1000, MemSize: 0x1000, Align: 0x1000, FirstSec: .text, LastSec: {} }}{}
 Sections:
-  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x11000, Offset: 0x1000, Size: 0x140 }}
+  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x11000, Offset: 0x1000, Size: 0x140, Content: "{}" }}
   - {{ Name: {}, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC ], Address: 0x11700, Offset: 0x1700, Size: 0x40, Content: "{}" }}
   - {{ Name: {}, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC ], Address: 0x11800, Offset: 0x1800, Size: 0x800, Content: "{}" }}
 )",
-                                   machine, frames_name, table, header_name, header, frames_name,
-                                   frames));
+                                   machine, frames_name, table, code, header_name, header,
+                                   frames_name, frames));
 }
 
 Process::Process(std::string_view more_maps) {

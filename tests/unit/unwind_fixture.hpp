@@ -35,10 +35,10 @@ private:
 std::string arm64_library();
 
 // The same segment without symbols, with these call frame information (hex; none where empty) and
-// .eh_frame_hdr at 0x11700 (hex). machine: EM_*.
+// .eh_frame_hdr at 0x11700 (hex), and this code at 0x11000 (hex). machine: EM_*.
 constexpr std::uint64_t frames_at = 0x11800;
 std::string library_with(std::string_view machine, const std::string& frames,
-                         const std::string& header = {});
+                         const std::string& header = {}, const std::string& code = {});
 
 // r-xp at 0x5500001000, offset 0x1000: ELF addresses + 0x54ffff0000.
 constexpr std::uint64_t load_bias = 0x54ffff0000;

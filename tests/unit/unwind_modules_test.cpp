@@ -49,6 +49,28 @@ TEST_CASE("what lies outside of all segments belongs to the nearest executable o
   CHECK(address(0x3110) == 0x23110);
 }
 
+TEST_CASE("anonymous memory of huge pages is memory of no file, whatever it is called") {
+  FilesInMemory files;
+  files.add("/anon_hugepage", arm64_library());
+  ModuleCache cache;
+  AddressSpace memory(parse_all_maps("7f0000200000-7f0000400000 rwxp 00000000 00:0f 4711 "
+                                     "/anon_hugepage (deleted)\n"),
+                      cache, files);
+  const auto compiled = memory.find(0x7f0000201234);
+  REQUIRE(compiled);
+  CHECK(compiled->module == nullptr);
+  CHECK(compiled->mapping == "[anon 0x7f0000200000]");
+  CHECK(files.opened == 0);
+  // Nobody hinders a file to have that name.
+  AddressSpace file(parse_all_maps("5500001000-5500002000 r-xp 00001000 00:00 0 /anon_hugepage\n"),
+                    cache, files);
+  const auto code = file.find(0x5500001010);
+  REQUIRE(code);
+  REQUIRE(code->module != nullptr);
+  CHECK(code->module->path() == "/anon_hugepage");
+  CHECK(code->address.value == 0x11010);
+}
+
 TEST_CASE("libraries of an archive that are mapped in one piece are told apart") {
   ZipFile zip;
   zip.entries.push_back(aligned("lib/first.so", arm64_library(), 0));

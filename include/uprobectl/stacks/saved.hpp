@@ -14,6 +14,10 @@ namespace uprobectl::stacks {
 using MachineQuestion = std::function<std::optional<elf::Machine>()>;
 Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine);
 
+// Whether the line "at_function_entry: 1" is among them, which is no register: the thread had just
+// entered the function it was in.
+bool was_at_function_entry(std::string_view text);
+
 // That of the first file mapped executable that says. No base name is opened twice.
 std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files);
 
@@ -28,6 +32,7 @@ struct SavedStack {
   std::vector<MemoryPiece> memory;
   std::vector<std::shared_ptr<const void>> owners; // of the memory's bytes
   std::vector<Mapping> mappings;
+  bool at_function_entry = false; // as UnwindLimits has it
 };
 // Of a gzipped text or stack at most 16 MiB are taken, of all such stacks together 64 MiB.
 Result<SavedStack> read_saved_stack(const std::string& folder);

@@ -1,0 +1,73 @@
+#include "output/frame.hpp"
+#include "unwind_fixture.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+using namespace uprobectl::stacks;
+using namespace uprobectl::test;
+
+namespace {
+
+constexpr std::uint64_t stack_top = 0x7ffff00100; // a stack pointer
+constexpr std::uint64_t known_code = load_bias + 0x11000;
+constexpr std::uint64_t unknown_code = load_bias + 0x11040;
+constexpr std::uint64_t outermost = load_bias + 0x11080;
+
+// By what each frame's record says it was found.
+std::string words_of(const Stack& stack) {
+  std::string words;
+  for (const stacks::Frame& frame : stack.frames) {
+    std::string record;
+    append_json_frame(record, frame);
+    const auto at = record.find("\"found_by\":\"");
+    REQUIRE(at != std::string::npos);
+    words += record.substr(at + 11) + " "; // the last key
+  }
+  return words;
+}
+
+} // namespace
+
+TEST_CASE("a frame that was guessed is marked, one that follows is not") {
+  Process process;
+  process.stack(stack_top, {0, outermost + 8});
+  const Stack by_link =
+      process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"lr", outermost + 8}});
+  REQUIRE(by_link.frames.size() == 2);
+  CHECK(display_frame(by_link.frames[0]) == "bare+0x8 (lib.so+0x11048)");
+  CHECK(display_frame(by_link.frames[1]) == "start+0x4 (lib.so+0x11084) by link register");
+  CHECK(words_of(by_link) == "\"registers\" \"link_register\" ");
+
+  const Stack by_record =
+      process.unwind({{"pc", unknown_code + 8}, {"sp", stack_top}, {"x29", stack_top}});
+  REQUIRE(by_record.frames.size() == 2);
+  CHECK(display_frame(by_record.frames[1]) == "start+0x4 (lib.so+0x11084) by frame pointer");
+  CHECK(words_of(by_record) == "\"registers\" \"frame_pointer\" ");
+
+  const Stack by_row =
+      process.unwind({{"pc", known_code}, {"sp", stack_top}, {"lr", outermost + 8}});
+  REQUIRE(by_row.frames.size() == 2);
+  CHECK(display_frame(by_row.frames[1]) == "start+0x4 (lib.so+0x11084)");
+  CHECK(words_of(by_row) == "\"registers\" \"frame_data\" ");
+
+  // By the call itself: the function has done nothing yet.
+  const Stack at_entry =
+      process.unwind({{"pc", unknown_code}, {"sp", stack_top}, {"lr", outermost + 8}});
+  REQUIRE(at_entry.frames.size() == 2);
+  CHECK(display_frame(at_entry.frames[1]) == "start+0x4 (lib.so+0x11084)");
+  CHECK(words_of(at_entry) == "\"registers\" \"function_entry\" ");
+}
+
+TEST_CASE("frames of the kernel's walk are not marked one by one, and its records say so") {
+  const StackFrame frames[] = {{.pc = 0x1000, .place = {}, .module = "libgone.so"},
+                               {.pc = 0x2000, .place = {}, .module = "libgone.so"}};
+  CHECK(display_frame(frames[1]) == "0x2000 (libgone.so)");
+  std::string records;
+  append_json_stack(records, std::span(frames));
+  CHECK(records.find("\"mapping\":\"libgone.so\",\"found_by\":\"registers\"},{") !=
+        std::string::npos);
+  CHECK(records.ends_with("\"mapping\":\"libgone.so\",\"found_by\":\"kernel_walk\"}]"));
+  const stacks::Frame walked{0x2000, FoundBy::kernel_walk, {}};
+  CHECK(display_frame(walked) == "0x2000");
+}
