@@ -25,6 +25,15 @@ bool begins_program(const MappingEvent& event) {
   return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
 }
 
+// The innermost frame is at the first byte of what is called by a name.
+bool is_at_entry(const stacks::Stack& stack) {
+  if (stack.frames.empty()) return false;
+  const auto& place = stack.frames.front().place;
+  if (!place || place->module == nullptr) return false;
+  const auto name = place->module->name(place->address);
+  return name->symbol && name->symbol_offset == 0;
+}
+
 } // namespace
 
 HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
@@ -102,6 +111,9 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = processes_.frames(pid, event.time_ns, captured.frames);
+    if (captured.caller_at_entry != 0 && is_at_entry(stack_))
+      stack_ = processes_.frames(pid, event.time_ns,
+                                 walked_frames(captured.frames, captured.caller_at_entry));
     // One of just so many may be whole, too: the kernel does not say.
     if (captured.frames.size() >= MOST_FRAMES) ++totals_.truncated;
   } else {
