@@ -4,6 +4,7 @@
 #include "session/read_ahead.hpp"
 #include "session/sums.hpp"
 #include "session/unwound_counts.hpp"
+#include "uprobectl/process.hpp"
 
 #include <algorithm>
 
@@ -13,6 +14,18 @@ namespace {
 
 // Of the buffer: a record with a stack is a hundred times as large as one without.
 constexpr std::uint32_t bytes_for_stacks = 32U << 20;
+
+// The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
+// /proc: in a pid namespace of its own another process has the number, or none.
+Result<void> check_pids_for_stacks(const Inspection& inspection) {
+  const bool any = inspection.stack != StackWalk::none || inspection.count_stacks;
+  if (!any || in_initial_pid_namespace()) return {};
+  return fail(
+      Error{ErrorKind::unsupported, "stacks can be had only from outside of containers"}
+          .hint("this one has pids of its own (a pid namespace): run uprobectl on the host, or "
+                "start the container with the host's pids (docker run --pid=host)")
+          .hint("or leave out --stack"));
+}
 
 class BuiltinPayload final : public Payload {
 public:
@@ -32,6 +45,7 @@ public:
   std::size_t others() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
+    if (auto checked = check_pids_for_stacks(request_.inspection); !checked) return checked;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
