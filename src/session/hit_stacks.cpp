@@ -166,7 +166,8 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
       request_.inspection.stack_bytes, captured.bytes.size(), copied_to);
 }
 
-// One of those that end in the same place for the same reason.
+// One of those that end in the same place for the same reason. What lay on the stack is nobody
+// else's business.
 void HitStacks::save(const stacks::Sample& sample) {
   if (saved_.size() >= most_saved) return;
   std::uint64_t where = 0;
@@ -175,7 +176,7 @@ void HitStacks::save(const stacks::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(request_.kept_stacks->c_str(), 0755) != 0 && errno != EEXIST) {
+  if (::mkdir(request_.kept_stacks->c_str(), 0700) != 0 && errno != EEXIST) {
     reporter_.warning(system_error(errno, *request_.kept_stacks).message);
     return;
   }
