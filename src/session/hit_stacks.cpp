@@ -20,6 +20,8 @@ constexpr stacks::Isa own_isa = stacks::Isa::x86_64;
 
 constexpr std::size_t most_saved = 16;
 constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+// At least, of all processes' maps; an app has thousands.
+constexpr std::uint64_t between_readings = 250'000'000; // ns
 
 bool begins_program(const MappingEvent& event) {
   return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
@@ -74,6 +76,17 @@ void HitStacks::look() {
   gather();
   // Where hits are long in coming.
   while (waiting_.size() > most_waiting) take_first();
+  make_up_for_lost();
+}
+
+// An address that is mapped again by another file would keep the name of the one before.
+void HitStacks::make_up_for_lost() {
+  if (!watch_ || watch_->lost() == made_up_for_ || looked_ns_ < next_making_up_ns_) return;
+  made_up_for_ = watch_->lost();
+  const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+  processes_.look_again();
+  const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
+  next_making_up_ns_ = end + std::max(between_readings, 10 * (end - begin));
 }
 
 // It waits no more when the processes are told: they may ask is_succeeded(), and so gather others.

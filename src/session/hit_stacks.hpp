@@ -50,6 +50,7 @@ public:
 
 private:
   void gather();
+  void make_up_for_lost();
   void take_first();
   void take_until(std::uint64_t time_ns);
   bool is_succeeded(pid_t pid);
@@ -64,6 +65,8 @@ private:
   std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
   std::optional<MappingWatch> watch_;
   std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
+  std::uint64_t made_up_for_ = 0;                 // records that were lost by then
+  std::uint64_t next_making_up_ns_ = 0;           // likewise not before
   std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
   std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
   stacks::LiveProcesses processes_;

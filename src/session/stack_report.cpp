@@ -38,7 +38,8 @@ void report_stacks(const StackTotals& totals, const AttachRequest& request,
         "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
         request.kept_stacks ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
-    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names",
+    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
+                                 "those of what was mapped there before",
                                  counted(totals.lost_mappings, "record", "records")));
   if (totals.saved > 0)
     reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
