@@ -162,6 +162,7 @@ public:
   }
   std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
+  std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:

@@ -32,8 +32,10 @@ NamedFrame named(const stacks::Frame& frame) {
 }
 
 NamedFrame named(const StackFrame& frame) {
-  if (!frame.place)
+  if (!frame.place) {
+    if (frame.module.starts_with('[')) return {frame.module, {}};
     return {frame.module.empty() ? "[unknown]" : "[" + frame.module + "]", frame.module};
+  }
   const BinaryPath& path = frame.place->binary->path;
   const std::string_view file = file_name_of(path.entry ? *path.entry : path.file);
   if (frame.place->demangled) return {*frame.place->demangled, file};

@@ -46,6 +46,15 @@ void report_stacks(const StackTotals& totals, const AttachRequest& request,
                                 counted(totals.saved, "stack", "stacks"), *request.kept_stacks));
 }
 
+// Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
+// out of it.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter) {
+  if (hits == 0) return;
+  reporter.warning(fmt::format("{} counted without a stack, which the kernel could not keep: "
+                               "--count --stack unwinds stacks and keeps them itself",
+                               counted(hits, "hit", "hits")));
+}
+
 std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
   std::string text =
       format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));

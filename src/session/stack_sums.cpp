@@ -23,6 +23,7 @@ std::vector<Sums::Way> Sums::new_ways() {
     const std::uint64_t count = each.count - before;
     before = each.count;
     if (count == 0) continue;
+    if (each.frames.empty()) without_stack_ += count;
     auto frames =
         places_.frames(maps_, static_cast<pid_t>(each.pid), each.frames, points_[each.probe]);
     std::string text;
