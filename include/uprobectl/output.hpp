@@ -129,8 +129,11 @@ struct CountRecord {
   // not be kept.
   std::optional<std::span<const StackFrame>> stack = {};
   const stacks::Stack* unwound = nullptr; // instead, where stacks were unwound; likewise empty
-  std::uint64_t since_ns = 0;             // CLOCK_MONOTONIC: what happened from then ...
-  std::uint64_t time_ns = 0;              // ... to then
+  // Of either: what stands for further frames that are not known, "[cut off]"; empty if it is whole
+  // as far as is known.
+  std::string_view rest = {};
+  std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
+  std::uint64_t time_ns = 0;  // ... to then
 };
 struct HistogramRecord {
   const ProbePoint* point = nullptr;

@@ -180,7 +180,10 @@ private:
     if (stacks_)
       if (const auto captured = plan_.stack_of(record))
         event->stack = stacks_->find(*event, *captured);
-    if (unwound_) unwound_->add(*event, event->stack != nullptr ? *event->stack : stacks::Stack());
+    if (unwound_ && event->stack != nullptr)
+      unwound_->add(*event, *event->stack, stacks_->wholeness());
+    else if (unwound_)
+      unwound_->add(*event, stacks::Stack(), Wholeness::whole);
     return !request_.inspection.send_events || visit(*event);
   }
 

@@ -128,7 +128,9 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
       stack_ = processes_.frames(pid, event.time_ns,
                                  walked_frames(captured.frames, captured.caller_at_entry));
     // One of just so many may be whole, too: the kernel does not say.
-    if (captured.frames.size() >= MOST_FRAMES) ++totals_.truncated;
+    const bool is_full = captured.frames.size() >= MOST_FRAMES;
+    wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
+    if (is_full) ++totals_.truncated;
   } else {
     known_returns_.clear();
     for (const replaced_return& each : captured.replaced_returns)
@@ -141,9 +143,9 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
                                 .at_function_entry = captured.at_function_entry,
                                 .known_returns = known_returns_};
     stack_ = processes_.unwind(sample);
-    judge(captured, sample);
+    wholeness_ = judge(captured, sample);
   }
-  files_.add(stack_, event.latency_ns.value_or(1));
+  files_.add(stack_, wholeness_, event.latency_ns.value_or(1));
   return &stack_;
 }
 
@@ -152,18 +154,30 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-void HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
-  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told) return;
-  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
-  constexpr std::size_t tolerance = 512;
-  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes,
-                                                 MOST_STACK_BYTES - sizeof(replaced_returns));
-  const bool is_full = captured.bytes.size() + tolerance >= most;
-  if (stack_.end == stacks::End::stack_too_short && is_full)
+Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
+  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told)
+    return Wholeness::whole;
+  const bool cut_off = is_cut_off(captured);
+  if (cut_off)
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
   if (request_.kept_stacks) save(sample);
+  return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
+}
+
+// Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
+// handler of a signal on a stack of its own, of a coroutine.
+bool HitStacks::is_cut_off(const CapturedStack& captured) const {
+  if (stack_.end != stacks::End::stack_too_short) return false;
+  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
+  constexpr std::size_t tolerance = 512;
+  constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
+  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes, most_copied);
+  if (captured.bytes.size() + tolerance < most) return false;
+  // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
+  const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
+  return stack_.address - captured.address < reach; // modulo 2^64
 }
 
 // Copying ends at the first page that is not there, and the stack may go on behind it.

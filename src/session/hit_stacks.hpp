@@ -45,6 +45,7 @@ public:
   // Valid until the next question. Hits are asked for by time, so that each is seen with what was
   // mapped then.
   const stacks::Stack* find(const Event& event, const CapturedStack& captured);
+  Wholeness wholeness() const { return wholeness_; } // of that
 
   const StackTotals& totals();
 
@@ -55,7 +56,8 @@ private:
   void take_until(std::uint64_t time_ns);
   bool is_succeeded(pid_t pid);
   stacks::Registers registers_of(const CapturedStack& captured) const;
-  void judge(const CapturedStack& captured, const stacks::Sample& sample);
+  Wholeness judge(const CapturedStack& captured, const stacks::Sample& sample);
+  bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
   void save(const stacks::Sample& sample);
 
@@ -72,6 +74,7 @@ private:
   stacks::LiveProcesses processes_;
   std::vector<stacks::KnownReturn> known_returns_; // of the last hit
   stacks::Stack stack_;                            // likewise
+  Wholeness wholeness_ = Wholeness::whole;         // likewise
   StackTotals totals_;
   std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
   std::size_t next_folder_ = 1;

@@ -35,6 +35,7 @@ private:
   struct Way {
     std::uint32_t probe = 0;
     std::vector<StackFrame> frames;
+    Wholeness wholeness = Wholeness::whole;
     std::optional<std::uint32_t> pid; // where processes are counted for themselves
     std::string comm;
     std::uint64_t count = 0;

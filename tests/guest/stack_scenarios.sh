@@ -34,6 +34,7 @@ stack_scenarios() {
   scenario '--keep-stacks puts back what return probes have replaced' keeps_replaced_returns
   scenario 'a program of its own has a return probe of another named' names_return_probe
   scenario '--count --stack counts unwound stacks, --folded writes them' counts_unwound
+  scenario 'a stack that is cut off has no other beginning where stacks are counted' counts_cut_off
   scenario 'a flame graph has the command for its title' draws_flame_graph
   scenario 'a flame graph of what the kernel counts is one of hits' draws_counted_calls
   scenario '--folded takes the stacks that the name of a map promises' folds_promised_stacks
@@ -286,6 +287,14 @@ counts_unwound() {
   expect_equal 'count' 40 "$(grep depth_leaf out | cut -f 1)"
   expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_outer\+[^<]*< main\+' "$(cut -f 3 out)"
   expect_match 'folded' '(^|;)main;depth_outer;depth_middle;depth_leaf 40$' "$(cat folded)"
+}
+
+counts_cut_off() {
+  attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --folded folded
+  expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_wide\+.*< \[cut off\]$' "$(cut -f 3 out)"
+  expect_match 'folded' '^\[cut off\];.*depth_wide;depth_middle;depth_leaf 4$' "$(cat folded)"
+  attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --json
+  expect_equal 'ends' stack_too_short "$(records count | field stack_end)"
 }
 
 draws_flame_graph() {
