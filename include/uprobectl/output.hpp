@@ -103,7 +103,9 @@ struct StackFrame {
   // Where that lies; nothing where no file is known to be mapped there, or it cannot be read. Of a
   // return address all of it is about the call before.
   std::optional<ProbePoint> place;
-  std::string module; // the file's name where only that is known, else empty
+  // The file's name where only that is known, or that of the memory,
+  // "[anon:dalvik-jit-code-cache]", where what is mapped is no file; else empty.
+  std::string module;
 };
 // "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address.
 std::string display_frame(const StackFrame& frame);
@@ -127,8 +129,11 @@ struct CountRecord {
   // not be kept.
   std::optional<std::span<const StackFrame>> stack = {};
   const stacks::Stack* unwound = nullptr; // instead, where stacks were unwound; likewise empty
-  std::uint64_t since_ns = 0;             // CLOCK_MONOTONIC: what happened from then ...
-  std::uint64_t time_ns = 0;              // ... to then
+  // Of either: what stands for further frames that are not known, "[cut off]"; empty if it is whole
+  // as far as is known.
+  std::string_view rest = {};
+  std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
+  std::uint64_t time_ns = 0;  // ... to then
 };
 struct HistogramRecord {
   const ProbePoint* point = nullptr;

@@ -112,14 +112,13 @@ void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack) {
   attributes.sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
   attributes.use_clockid = 1;
   attributes.clockid = CLOCK_MONOTONIC;
+  attributes.sample_type |= PERF_SAMPLE_REGS_USER;
+  attributes.sample_regs_user = register_mask();
   if (stack.frame_pointers) {
     attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attributes.exclude_callchain_kernel = 1;
-    return;
   }
-  attributes.sample_type |= PERF_SAMPLE_REGS_USER;
-  attributes.sample_regs_user = register_mask();
-  ask_for_stack_bytes(attributes, stack.bytes);
+  ask_for_stack_bytes(attributes, stack.frame_pointers ? 8 : stack.bytes);
 }
 
 std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& attributes) {
@@ -136,7 +135,8 @@ std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& a
     from.cpu = fields.number<std::uint32_t>();
     fields.take(sizeof(std::uint32_t));
   }
-  if (has(PERF_SAMPLE_CALLCHAIN)) take_addresses(fields, from.addresses);
+  from.walked = has(PERF_SAMPLE_CALLCHAIN);
+  if (from.walked) take_addresses(fields, from.addresses);
   sample.raw = fields.take(fields.number<std::uint32_t>());
   if (has(PERF_SAMPLE_REGS_USER)) take_registers(fields, from);
   if (has(PERF_SAMPLE_STACK_USER)) from.stack = take_stack(fields);

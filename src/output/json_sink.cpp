@@ -223,10 +223,12 @@ public:
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
-    if (count.unwound != nullptr)
-      append_json_stack(record.open("stack"), count.unwound);
-    else
+    if (count.unwound != nullptr) {
+      add_stack(record, count.unwound);
+    } else {
       append_json_stack(record.open("stack"), count.stack);
+      record.field("stack_end", nullptr);
+    }
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);
@@ -352,7 +354,8 @@ private:
 
   static void add_stack(JsonRecord& record, const stacks::Stack* stack) {
     append_json_stack(record.open("stack"), stack);
-    const bool told = stack != nullptr && stack->end != stacks::End::not_told;
+    const bool told = stack != nullptr && !stack->frames.empty() && // one could not be kept
+                      stack->end != stacks::End::not_told;
     record.field("stack_end", told ? Text(stacks::to_string(stack->end)) : std::nullopt);
   }
 

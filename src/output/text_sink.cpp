@@ -340,8 +340,10 @@ private:
   }
 
   static std::string stack_of(const CountRecord& record, std::string_view between) {
-    if (record.unwound != nullptr) return stack_of(record.unwound->frames, between);
-    return stack_of(*record.stack, between);
+    std::string text = record.unwound != nullptr ? stack_of(record.unwound->frames, between)
+                                                 : stack_of(*record.stack, between);
+    if (!record.rest.empty()) text.append(between).append(record.rest);
+    return text;
   }
   template <typename Frames>
   static std::string stack_of(const Frames& frames, std::string_view between) {

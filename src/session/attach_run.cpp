@@ -180,6 +180,7 @@ private:
     report(processes, hits, pump, {end - start_, stopped, left});
     if (const StackTotals* const stacks = payload_.stacks())
       report_stacks(*stacks, request_, reporter_);
+    report_without_stack(payload_.without_stack(), reporter_);
     write_stacks(end - start_, outcome);
     if (request_.expected_hits)
       outcome.too_few_hits =

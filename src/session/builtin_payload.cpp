@@ -4,6 +4,7 @@
 #include "session/read_ahead.hpp"
 #include "session/sums.hpp"
 #include "session/unwound_counts.hpp"
+#include "uprobectl/process.hpp"
 
 #include <algorithm>
 
@@ -13,6 +14,18 @@ namespace {
 
 // Of the buffer: a record with a stack is a hundred times as large as one without.
 constexpr std::uint32_t bytes_for_stacks = 32U << 20;
+
+// The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
+// /proc: in a pid namespace of its own another process has the number, or none.
+Result<void> check_pids_for_stacks(const Inspection& inspection) {
+  const bool any = inspection.stack != StackWalk::none || inspection.count_stacks;
+  if (!any || in_initial_pid_namespace()) return {};
+  return fail(
+      Error{ErrorKind::unsupported, "stacks can be had only from outside of containers"}
+          .hint("this one has pids of its own (a pid namespace): run uprobectl on the host, or "
+                "start the container with the host's pids (docker run --pid=host)")
+          .hint("or leave out --stack"));
+}
 
 class BuiltinPayload final : public Payload {
 public:
@@ -32,6 +45,7 @@ public:
   std::size_t others() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
+    if (auto checked = check_pids_for_stacks(request_.inspection); !checked) return checked;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
@@ -148,6 +162,7 @@ public:
   }
   std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
+  std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
@@ -165,7 +180,10 @@ private:
     if (stacks_)
       if (const auto captured = plan_.stack_of(record))
         event->stack = stacks_->find(*event, *captured);
-    if (unwound_) unwound_->add(*event, event->stack != nullptr ? *event->stack : stacks::Stack());
+    if (unwound_ && event->stack != nullptr)
+      unwound_->add(*event, *event->stack, stacks_->wholeness());
+    else if (unwound_)
+      unwound_->add(*event, stacks::Stack(), Wholeness::whole);
     return !request_.inspection.send_events || visit(*event);
   }
 

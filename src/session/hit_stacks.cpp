@@ -20,9 +20,20 @@ constexpr stacks::Isa own_isa = stacks::Isa::x86_64;
 
 constexpr std::size_t most_saved = 16;
 constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+// At least, of all processes' maps; an app has thousands.
+constexpr std::uint64_t between_readings = 250'000'000; // ns
 
 bool begins_program(const MappingEvent& event) {
   return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
+}
+
+// The innermost frame is at the first byte of what is called by a name.
+bool is_at_entry(const stacks::Stack& stack) {
+  if (stack.frames.empty()) return false;
+  const auto& place = stack.frames.front().place;
+  if (!place || place->module == nullptr) return false;
+  const auto name = place->module->name(place->address);
+  return name->symbol && name->symbol_offset == 0;
 }
 
 } // namespace
@@ -65,6 +76,17 @@ void HitStacks::look() {
   gather();
   // Where hits are long in coming.
   while (waiting_.size() > most_waiting) take_first();
+  make_up_for_lost();
+}
+
+// An address that is mapped again by another file would keep the name of the one before.
+void HitStacks::make_up_for_lost() {
+  if (!watch_ || watch_->lost() == made_up_for_ || looked_ns_ < next_making_up_ns_) return;
+  made_up_for_ = watch_->lost();
+  const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+  processes_.look_again();
+  const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
+  next_making_up_ns_ = end + std::max(between_readings, 10 * (end - begin));
 }
 
 // It waits no more when the processes are told: they may ask is_succeeded(), and so gather others.
@@ -102,8 +124,13 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = processes_.frames(pid, event.time_ns, captured.frames);
+    if (captured.caller_at_entry != 0 && is_at_entry(stack_))
+      stack_ = processes_.frames(pid, event.time_ns,
+                                 walked_frames(captured.frames, captured.caller_at_entry));
     // One of just so many may be whole, too: the kernel does not say.
-    if (captured.frames.size() >= MOST_FRAMES) ++totals_.truncated;
+    const bool is_full = captured.frames.size() >= MOST_FRAMES;
+    wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
+    if (is_full) ++totals_.truncated;
   } else {
     known_returns_.clear();
     for (const replaced_return& each : captured.replaced_returns)
@@ -116,9 +143,9 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
                                 .at_function_entry = captured.at_function_entry,
                                 .known_returns = known_returns_};
     stack_ = processes_.unwind(sample);
-    judge(captured, sample);
+    wholeness_ = judge(captured, sample);
   }
-  files_.add(stack_, event.latency_ns.value_or(1));
+  files_.add(stack_, wholeness_, event.latency_ns.value_or(1));
   return &stack_;
 }
 
@@ -127,18 +154,30 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-void HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
-  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told) return;
-  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
-  constexpr std::size_t tolerance = 512;
-  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes,
-                                                 MOST_STACK_BYTES - sizeof(replaced_returns));
-  const bool is_full = captured.bytes.size() + tolerance >= most;
-  if (stack_.end == stacks::End::stack_too_short && is_full)
+Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
+  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told)
+    return Wholeness::whole;
+  const bool cut_off = is_cut_off(captured);
+  if (cut_off)
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
   if (request_.kept_stacks) save(sample);
+  return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
+}
+
+// Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
+// handler of a signal on a stack of its own, of a coroutine.
+bool HitStacks::is_cut_off(const CapturedStack& captured) const {
+  if (stack_.end != stacks::End::stack_too_short) return false;
+  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
+  constexpr std::size_t tolerance = 512;
+  constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
+  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes, most_copied);
+  if (captured.bytes.size() + tolerance < most) return false;
+  // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
+  const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
+  return stack_.address - captured.address < reach; // modulo 2^64
 }
 
 // Copying ends at the first page that is not there, and the stack may go on behind it.
@@ -154,7 +193,8 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
       request_.inspection.stack_bytes, captured.bytes.size(), copied_to);
 }
 
-// One of those that end in the same place for the same reason.
+// One of those that end in the same place for the same reason. What lay on the stack is nobody
+// else's business.
 void HitStacks::save(const stacks::Sample& sample) {
   if (saved_.size() >= most_saved) return;
   std::uint64_t where = 0;
@@ -163,7 +203,7 @@ void HitStacks::save(const stacks::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(request_.kept_stacks->c_str(), 0755) != 0 && errno != EEXIST) {
+  if (::mkdir(request_.kept_stacks->c_str(), 0700) != 0 && errno != EEXIST) {
     reporter_.warning(system_error(errno, *request_.kept_stacks).message);
     return;
   }

@@ -45,16 +45,19 @@ public:
   // Valid until the next question. Hits are asked for by time, so that each is seen with what was
   // mapped then.
   const stacks::Stack* find(const Event& event, const CapturedStack& captured);
+  Wholeness wholeness() const { return wholeness_; } // of that
 
   const StackTotals& totals();
 
 private:
   void gather();
+  void make_up_for_lost();
   void take_first();
   void take_until(std::uint64_t time_ns);
   bool is_succeeded(pid_t pid);
   stacks::Registers registers_of(const CapturedStack& captured) const;
-  void judge(const CapturedStack& captured, const stacks::Sample& sample);
+  Wholeness judge(const CapturedStack& captured, const stacks::Sample& sample);
+  bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
   void save(const stacks::Sample& sample);
 
@@ -64,11 +67,14 @@ private:
   std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
   std::optional<MappingWatch> watch_;
   std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
+  std::uint64_t made_up_for_ = 0;                 // records that were lost by then
+  std::uint64_t next_making_up_ns_ = 0;           // likewise not before
   std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
   std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
   stacks::LiveProcesses processes_;
   std::vector<stacks::KnownReturn> known_returns_; // of the last hit
   stacks::Stack stack_;                            // likewise
+  Wholeness wholeness_ = Wholeness::whole;         // likewise
   StackTotals totals_;
   std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
   std::size_t next_folder_ = 1;

@@ -88,6 +88,8 @@ public:
   virtual void tell_sums(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
   // What became of the stacks that were asked for; null where there are none.
   virtual const StackTotals* stacks() { return nullptr; }
+  // Hits that tell_sums() has told as counted by stack, without one: the kernel could not keep it.
+  virtual std::uint64_t without_stack() const { return 0; }
   // The maps that were asked for, at the end.
   virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
 };

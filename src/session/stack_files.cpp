@@ -32,8 +32,10 @@ NamedFrame named(const stacks::Frame& frame) {
 }
 
 NamedFrame named(const StackFrame& frame) {
-  if (!frame.place)
+  if (!frame.place) {
+    if (frame.module.starts_with('[')) return {frame.module, {}};
     return {frame.module.empty() ? "[unknown]" : "[" + frame.module + "]", frame.module};
+  }
   const BinaryPath& path = frame.place->binary->path;
   const std::string_view file = file_name_of(path.entry ? *path.entry : path.file);
   if (frame.place->demangled) return {*frame.place->demangled, file};
@@ -43,17 +45,31 @@ NamedFrame named(const StackFrame& frame) {
 
 // Of frames with the innermost first.
 template <typename Frames>
-void add_to(StackTree& tree, const Frames& frames, std::uint64_t weight) {
+void add_to(StackTree& tree, const Frames& frames, Wholeness wholeness, std::uint64_t weight) {
   std::vector<NamedFrame> names;
   names.reserve(frames.size());
   for (std::size_t i = frames.size(); i-- > 0;) names.push_back(named(frames[i]));
   std::vector<DrawnFrame> drawn;
-  drawn.reserve(names.size());
+  drawn.reserve(names.size() + 1);
+  const std::string_view rest = rest_of(wholeness);
+  if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
   for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
   tree.add(drawn, weight);
 }
 
 } // namespace
+
+std::string_view rest_of(Wholeness wholeness) {
+  switch (wholeness) {
+  case Wholeness::whole:
+    return {};
+  case Wholeness::cut_off:
+    return "[cut off]";
+  case Wholeness::not_unwound:
+    return "[not unwound]";
+  }
+  return {};
+}
 
 Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
@@ -86,12 +102,13 @@ Result<StackFiles> StackFiles::open(const AttachRequest& request) {
   return files;
 }
 
-void StackFiles::add(const stacks::Stack& stack, std::uint64_t weight) {
-  if (wanted()) add_to(tree_, stack.frames, weight);
+void StackFiles::add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
+  if (wanted()) add_to(tree_, stack.frames, wholeness, weight);
 }
 
-void StackFiles::add(std::span<const StackFrame> frames, std::uint64_t weight) {
-  if (wanted()) add_to(tree_, frames, weight);
+void StackFiles::add(std::span<const StackFrame> frames, Wholeness wholeness,
+                     std::uint64_t weight) {
+  if (wanted()) add_to(tree_, frames, wholeness, weight);
 }
 
 // A pipe or a device has no length to be set.

@@ -6,6 +6,12 @@
 
 namespace uprobectl {
 
+// Whether a stack goes to where its thread began, as far as is known.
+enum class Wholeness : std::uint8_t { whole, cut_off, not_unwound };
+// What stands for the frames that are not known, as their outermost: "[cut off]"; empty of a whole
+// stack. Else that would look like one that begins there.
+std::string_view rest_of(Wholeness wholeness);
+
 class StackFiles {
 public:
   // Opens what the request names, so that a bad path fails before anything is probed. What was in
@@ -14,8 +20,8 @@ public:
 
   bool wanted() const { return folded_ || flame_graph_; }
   // `weight`: hits, or nanoseconds.
-  void add(const stacks::Stack& stack, std::uint64_t weight);
-  void add(std::span<const StackFrame> frames, std::uint64_t weight);
+  void add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight);
+  void add(std::span<const StackFrame> frames, Wholeness wholeness, std::uint64_t weight);
 
   // "10s, 4711 stacks, 2 truncated"
   Result<void> write(std::string subtitle);

@@ -1,5 +1,7 @@
 #include "session/stack_places.hpp"
 
+#include "stacks/mapping_kind.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -14,10 +16,15 @@ constexpr std::uint64_t back_to_call = 4;
 constexpr std::uint64_t back_to_call = 1;
 #endif
 
+// Also the kernel's own code, [vdso], of which no file is looked for here.
+bool is_in_no_file(const Mapping& mapping) {
+  return stacks::is_of_no_file(mapping) || mapping.path.starts_with('[');
+}
+
 } // namespace
 
 void ProcessMaps::look_at(pid_t pid) {
-  auto mappings = mappings_of(pid);
+  auto mappings = all_mappings_of(pid);
   if (!mappings) return;
   std::erase_if(*mappings, [](const Mapping& mapping) { return !mapping.executable; });
   if (mappings->empty()) return; // on its way out
@@ -95,7 +102,12 @@ std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
       frame.place = beside(point, inside - addresses.front());
       continue;
     }
-    frame.module = file_name_of(mapping->path);
+    if (is_in_no_file(*mapping)) {
+      frame.module = stacks::name_of_memory(*mapping);
+      continue;
+    }
+    const bool is_memory = stacks::is_like_memory(*mapping); // with the name of a file
+    frame.module = is_memory ? mapping->path : file_name_of(mapping->path);
     const std::uint64_t offset = inside - mapping->start + mapping->offset.value;
     // While the process lives the kernel itself leads to the file, whatever has become of its name.
     const std::string link =

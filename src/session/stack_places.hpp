@@ -13,7 +13,7 @@ class ProcessMaps {
 public:
   // Reads what the process maps now, if it still lives; what it mapped before is forgotten.
   void look_at(pid_t pid);
-  // The executable mapping with the address; null where none is known.
+  // The executable mapping with the address, of a file or not; null where none is known.
   const Mapping* find(pid_t pid, std::uint64_t address) const;
 
 private:

@@ -38,11 +38,21 @@ void report_stacks(const StackTotals& totals, const AttachRequest& request,
         "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
         request.kept_stacks ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
-    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names",
+    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
+                                 "those of what was mapped there before",
                                  counted(totals.lost_mappings, "record", "records")));
   if (totals.saved > 0)
     reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
                                 counted(totals.saved, "stack", "stacks"), *request.kept_stacks));
+}
+
+// Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
+// out of it.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter) {
+  if (hits == 0) return;
+  reporter.warning(fmt::format("{} counted without a stack, which the kernel could not keep: "
+                               "--count --stack unwinds stacks and keeps them itself",
+                               counted(hits, "hit", "hits")));
 }
 
 std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {

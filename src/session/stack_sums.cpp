@@ -23,16 +23,21 @@ std::vector<Sums::Way> Sums::new_ways() {
     const std::uint64_t count = each.count - before;
     before = each.count;
     if (count == 0) continue;
+    if (each.frames.empty()) without_stack_ += count;
     auto frames =
         places_.frames(maps_, static_cast<pid_t>(each.pid), each.frames, points_[each.probe]);
+    const auto wholeness = // the kernel does not say whether one of just so many is whole
+        each.frames.size() >= MOST_FRAMES ? Wholeness::cut_off : Wholeness::whole;
     std::string text;
     for (const StackFrame& frame : frames) text += display_frame(frame) + "\n";
+    text += rest_of(wholeness);
     const bool alone = request_.inspection.count_by_process;
     const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
     Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
       way = {.probe = probe,
              .frames = std::move(frames),
+             .wholeness = wholeness,
              .pid = alone ? std::optional(each.pid) : std::nullopt,
              .comm = std::move(each.comm),
              .count = 0};
@@ -40,7 +45,7 @@ std::vector<Sums::Way> Sums::new_ways() {
   }
   std::vector<Way> result;
   for (auto& [key, way] : ways) {
-    files_.add(way.frames, way.count);
+    files_.add(way.frames, way.wholeness, way.count);
     result.push_back(std::move(way));
   }
   return result;
@@ -60,6 +65,7 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
                 .pid = way.pid,
                 .comm = way.comm,
                 .stack = way.frames,
+                .rest = rest_of(way.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns});
 }

@@ -20,6 +20,31 @@ bool promises_stack(std::string_view name) {
   return false;
 }
 
+std::uint64_t register_of(const SenderContext& from, std::string_view name) {
+  const auto names = register_names();
+  for (std::size_t i = 0; i < names.size() && i < from.registers.size(); ++i)
+    if (names[i] == name) return from.registers[i];
+  return 0;
+}
+
+// As a call has left it.
+std::uint64_t caller_at_entry(const SenderContext& from) {
+  if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
+#if defined(__aarch64__)
+  return register_of(from, "x30");
+#else
+  return read_at<std::uint64_t>(from.stack, 0).value_or(0);
+#endif
+}
+
+std::uint64_t stack_pointer_of(const SenderContext& from) {
+#if defined(__aarch64__)
+  return register_of(from, "sp");
+#else
+  return register_of(from, "rsp");
+#endif
+}
+
 } // namespace
 
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
@@ -68,14 +93,15 @@ bool is_narrow(const SenderContext& from) { return from.registers_abi == PERF_SA
 
 std::optional<CapturedStack> stack_of(const SenderContext& from) {
   CapturedStack captured;
-  captured.frames = walked_frames(from.addresses, 0);
-  if (!captured.frames.empty()) return captured;
+  if (from.walked) {
+    captured.frames = walked_frames(from.addresses, 0);
+    captured.caller_at_entry = caller_at_entry(from);
+    return captured.frames.empty() ? std::nullopt : std::optional(std::move(captured));
+  }
   if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return std::nullopt;
   captured.registers = from.registers;
   captured.bytes = from.stack;
-  const auto names = register_names();
-  for (std::size_t i = 0; i < names.size() && i < from.registers.size(); ++i)
-    if (names[i] == "rsp" || names[i] == "sp") captured.address = from.registers[i];
+  captured.address = stack_pointer_of(from);
   return captured;
 }
 

@@ -24,6 +24,8 @@ public:
 
   // What has come since the last time. Probes that were not hit have no count, but a histogram.
   void tell(Time now, Sink& sink);
+  // Hits told so far whose stacks the kernel could not keep.
+  std::uint64_t without_stack() const { return without_stack_; }
 
 private:
   std::vector<CountRecord> counts_by_probe();
@@ -33,6 +35,7 @@ private:
   struct Way {
     std::uint32_t probe = 0;
     std::vector<StackFrame> frames;
+    Wholeness wholeness = Wholeness::whole;
     std::optional<std::uint32_t> pid; // where processes are counted for themselves
     std::string comm;
     std::uint64_t count = 0;
@@ -51,6 +54,7 @@ private:
   std::vector<Histogram> measured_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
       by_stack_; // by probe, pid and addresses
+  std::uint64_t without_stack_ = 0;
   ProcessMaps maps_;
   StackPlaces places_;
 };

@@ -30,7 +30,9 @@ UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const Probe
       since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
-  const auto alone = [](const Key& key) { return std::tuple(key.probe, key.on_return, key.pid); };
+  const auto alone = [](const Key& key) {
+    return std::tuple(key.probe, key.on_return, key.pid, key.wholeness);
+  };
   if (alone(left) != alone(right)) return alone(left) < alone(right);
   return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {}, place_of,
                                               place_of);
@@ -52,14 +54,16 @@ const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
   return &kept;
 }
 
-void UnwoundCounts::add(const Event& event, const stacks::Stack& stack) {
+void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
   Key key{.probe = groups_[static_cast<std::size_t>(event.point - points_.data())],
           .on_return = event.kind == EventKind::on_return && !request_.inspection.pair_calls,
           .pid = request_.inspection.count_by_process ? event.pid : 0,
+          .wholeness = wholeness,
           .stack = &stack};
   auto way = ways_.find(key);
   const stacks::Stack without_frames;
   if (way == ways_.end() && !has_room_for(stack)) {
+    key.wholeness = Wholeness::whole;
     key.stack = &without_frames;
     way = ways_.find(key);
   }
@@ -90,6 +94,7 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
                 .pid = request_.inspection.count_by_process ? std::optional(key.pid) : std::nullopt,
                 .comm = met.comm,
                 .unwound = key.stack,
+                .rest = rest_of(key.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns});
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "session/probe_groups.hpp"
+#include "session/stack_files.hpp"
 #include "uprobectl/session.hpp"
 
 #include <deque>
@@ -19,7 +20,7 @@ public:
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
   // frames.
-  void add(const Event& event, const stacks::Stack& stack);
+  void add(const Event& event, const stacks::Stack& stack, Wholeness wholeness);
   // What has come since the last time, the most first.
   void tell(Time now, Sink& sink);
 
@@ -27,7 +28,8 @@ private:
   struct Key {
     std::size_t probe = 0; // the first place of it
     bool on_return = false;
-    std::uint32_t pid = 0;                // where processes are counted for themselves
+    std::uint32_t pid = 0; // where processes are counted for themselves
+    Wholeness wholeness = Wholeness::whole;
     const stacks::Stack* stack = nullptr; // never null; once it is kept one of stacks_
   };
   // Frames by the places that they lie at, which processes have in common.

@@ -187,6 +187,12 @@ void LiveProcesses::look_at(pid_t pid) {
   state_->look_at(pid);
 }
 
+void LiveProcesses::look_again() {
+  const std::uint64_t now = now_ns();
+  for (const auto& [pid, programs] : state_->processes)
+    if (!programs.back()->has_ended) programs.back()->read(now);
+}
+
 void LiveProcesses::add(const MappingEvent& event) {
   state_->sweep_now_and_then();
   switch (event.kind) {

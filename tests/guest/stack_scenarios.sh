@@ -18,6 +18,9 @@ stack_scenarios() {
   scenario 'the same is whole with --stack-size' takes_long_stacks
   scenario '--stack=fp has the direct caller, too' walks_ways
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
+  scenario '--stack=fp of a program has the direct caller at a function, too' \
+    walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
+  scenario '--stack is refused where pids are not those of the kernel' refuses_other_pids
   scenario 'a library mapped from an archive is unwound and named' unwinds_archive
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
@@ -31,6 +34,7 @@ stack_scenarios() {
   scenario '--keep-stacks puts back what return probes have replaced' keeps_replaced_returns
   scenario 'a program of its own has a return probe of another named' names_return_probe
   scenario '--count --stack counts unwound stacks, --folded writes them' counts_unwound
+  scenario 'a stack that is cut off has no other beginning where stacks are counted' counts_cut_off
   scenario 'a flame graph has the command for its title' draws_flame_graph
   scenario 'a flame graph of what the kernel counts is one of hits' draws_counted_calls
   scenario '--folded takes the stacks that the name of a map promises' folds_promised_stacks
@@ -146,6 +150,17 @@ walks_ways() { # OPTION…
   expect_chains '1 ways_leaf<ways_left<main
 3 ways_leaf<ways_left<ways_both<main
 3 ways_leaf<ways_right<ways_both<main'
+}
+
+refuses_other_pids() {
+  unshare -pf true 2>/dev/null || skip 'no unshare'
+  for option in --stack --stack=fp '--count --stack=fp'; do
+    # shellcheck disable=SC2086 # several words
+    unshare -pf --mount-proc "$UPROBECTL" attach -d 5 $option "$FIXTURES/depths" depth_leaf -- \
+      "$FIXTURES/depths" plain 1 0 >out 2>err && fail "$option is taken"
+    expect_match "$option" 'stacks can be had only from outside of containers' "$(cat err)"
+    expect_match "$option" 'docker run --pid=host' "$(cat err)"
+  done
 }
 
 unwinds_archive() {
@@ -272,6 +287,14 @@ counts_unwound() {
   expect_equal 'count' 40 "$(grep depth_leaf out | cut -f 1)"
   expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_outer\+[^<]*< main\+' "$(cut -f 3 out)"
   expect_match 'folded' '(^|;)main;depth_outer;depth_middle;depth_leaf 40$' "$(cat folded)"
+}
+
+counts_cut_off() {
+  attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --folded folded
+  expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_wide\+.*< \[cut off\]$' "$(cut -f 3 out)"
+  expect_match 'folded' '^\[cut off\];.*depth_wide;depth_middle;depth_leaf 4$' "$(cat folded)"
+  attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --json
+  expect_equal 'ends' stack_too_short "$(records count | field stack_end)"
 }
 
 draws_flame_graph() {

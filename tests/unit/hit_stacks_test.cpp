@@ -1,11 +1,20 @@
+#include "mapped_here.hpp"
 #include "session/stack_report.hpp"
+#include "session/stream_stacks.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 
 using namespace uprobectl;
+
+// Exported to the symbol table under a name that nobody else has.
+extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
+  asm volatile("" ::: "memory");
+  return n + 1;
+}
 
 namespace {
 
@@ -29,6 +38,55 @@ CapturedStack walked(std::size_t frames) {
   captured.frames.assign(frames, 0x1000);
   return captured;
 }
+
+std::uint64_t here() { return reinterpret_cast<std::uint64_t>(&hit_stacks_here); }
+
+Event own_event() {
+  Event event;
+  event.pid = static_cast<std::uint32_t>(::getpid());
+  event.time_ns = 1;
+  return event;
+}
+
+// What a run has of this process's stacks.
+struct Run {
+  explicit Run(const AttachRequest& asked) : request(asked) {}
+  std::string explain() {
+    const Told told;
+    report_stacks(stacks.totals(), request, Reporter(told.fd(), false, Reporter::Level::normal));
+    return told.text();
+  }
+  std::string folded() {
+    REQUIRE(files.write(""));
+    std::ostringstream text;
+    text << std::ifstream(*request.folded_stacks).rdbuf();
+    return text.str();
+  }
+
+  AttachRequest request;
+  StackFiles files = *StackFiles::open(request);
+  Told nothing;
+  Reporter quiet{nothing.fd(), false, Reporter::Level::quiet};
+  HitStacks stacks{
+      request, {.others = true, .running = [] { return std::vector<pid_t>(); }}, files, quiet};
+};
+
+#if defined(__x86_64__)
+constexpr std::uint64_t copied_from = 0x7ffd00000000;
+
+// At the entry of a function, whose return address lies so far above the copy's beginning.
+CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at) {
+  CapturedStack captured;
+  for (const std::string_view name : register_names())
+    captured.registers.push_back(name == "rip"   ? here()
+                                 : name == "rsp" ? copied_from + missing_at
+                                                 : 0);
+  captured.address = copied_from;
+  captured.bytes = bytes;
+  captured.at_function_entry = true;
+  return captured;
+}
+#endif
 
 } // namespace
 
@@ -67,4 +125,160 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
     CHECK(told.text() ==
           fmt::format("uprobectl: warning: 1 of 3 stacks cut off: more than the {}\n", expected));
   }
+}
+
+TEST_CASE("hits that the kernel has counted without their stack are told") {
+  const Told told;
+  const Reporter reporter(told.fd(), false, Reporter::Level::normal);
+  report_without_stack(0, reporter);
+  CHECK(told.text().empty());
+  report_without_stack(3, reporter);
+  CHECK(told.text() == "uprobectl: warning: 3 hits counted without a stack, which the kernel could "
+                       "not keep: --count --stack unwinds stacks and keeps them itself\n");
+}
+
+TEST_CASE("stacks that lost records of what is mapped belong to are told to have wrong names") {
+  const Told told;
+  report_stacks({.all = 1, .lost_mappings = 2}, {},
+                Reporter(told.fd(), false, Reporter::Level::normal));
+  CHECK(told.text() == "uprobectl: warning: 2 records of what processes map lost: frames may have "
+                       "no names, or those of what was mapped there before\n");
+}
+
+TEST_CASE("below stacks that are not whole their folded lines have what stands for the rest") {
+  const std::string folder = test::temporary_folder();
+  AttachRequest request;
+  request.folded_stacks = folder + "/folded";
+
+  SECTION("walked by the kernel") {
+    request.inspection.stack = StackWalk::frame_pointers;
+    Run run(request);
+    run.stacks.find(own_event(), walked(1));
+    CHECK(run.stacks.wholeness() == Wholeness::whole);
+    run.stacks.find(own_event(), walked(127));
+    CHECK(run.stacks.wholeness() == Wholeness::cut_off);
+    std::string deep = "[cut off]";
+    for (int i = 0; i < 127; ++i) deep += ";[unknown]";
+    CHECK(run.folded() == deep + " 1\n[unknown] 1\n");
+  }
+#if defined(__x86_64__)
+  SECTION("unwound") {
+    request.inspection.stack = StackWalk::frame_data;
+    Run run(request);
+    const std::vector<std::byte> bytes(16384);
+    run.stacks.find(own_event(), copied(bytes, 16384));
+    run.stacks.find(own_event(), copied(bytes, 16384));
+    run.stacks.find(own_event(), copied(bytes, 0x10000000));
+    CHECK(run.folded() == "[cut off];hit_stacks_here 2\n[not unwound];hit_stacks_here 1\n");
+  }
+#endif
+  std::filesystem::remove_all(folder);
+}
+
+#if defined(__x86_64__)
+TEST_CASE("a stack is cut off only where a larger copy could have what is missing") {
+  AttachRequest request;
+  request.inspection.stack = StackWalk::frame_data;
+  const std::vector<std::byte> bytes(65528);
+  const auto wholeness = [&](std::uint32_t size, std::uint64_t missing_at) {
+    request.inspection.stack_bytes = size;
+    Run run(request);
+    run.stacks.find(own_event(), copied(std::span(bytes).first(size), missing_at));
+    return run.stacks.wholeness();
+  };
+  CHECK(wholeness(16384, 16384) == Wholeness::cut_off);
+  CHECK(wholeness(16384, 65520) == Wholeness::cut_off);
+  CHECK(wholeness(16384, 65528) == Wholeness::not_unwound);
+  CHECK(wholeness(16384, 0x10000000) == Wholeness::not_unwound);
+  CHECK(wholeness(16384, static_cast<std::uint64_t>(-64)) == Wholeness::not_unwound);
+  // Nothing larger can be copied, but the stack is as long all the same.
+  CHECK(wholeness(65528, 65528) == Wholeness::cut_off);
+  CHECK(wholeness(65528, 131056) == Wholeness::not_unwound);
+}
+
+TEST_CASE("of a stack that goes on elsewhere the report has no size that would help") {
+  AttachRequest request;
+  request.inspection.stack = StackWalk::frame_data;
+  const std::vector<std::byte> bytes(16384);
+  Run run(request);
+  run.stacks.find(own_event(), copied(bytes, static_cast<std::uint64_t>(-64)));
+  CHECK(run.stacks.totals().truncated == 0);
+  CHECK(run.stacks.totals().failed == 1);
+  CHECK(run.explain() ==
+        "uprobectl: warning: 1 of 1 stacks not unwound to the end: the saved stack does not have "
+        "the bytes at 0x7ffcffffffc0; --keep-stacks DIR saves some of them\n");
+}
+
+TEST_CASE("a folder for stacks is for nobody else") {
+  const std::string folder = test::temporary_folder();
+  AttachRequest request;
+  request.inspection.stack = StackWalk::frame_data;
+  request.kept_stacks = folder + "/kept";
+  Run run(request);
+  run.stacks.find(own_event(), copied({}, 0));
+  CHECK(run.stacks.totals().saved == 1);
+  CHECK(std::filesystem::status(folder + "/kept").permissions() ==
+        std::filesystem::perms::owner_all);
+  std::filesystem::remove_all(folder);
+}
+#endif
+
+TEST_CASE("a caller that frame pointers miss is known at the first byte of a function") {
+  AttachRequest request;
+  request.inspection.stack = StackWalk::frame_pointers;
+  Run run(request);
+  const auto pcs = [&](std::uint64_t pc, std::vector<std::uint64_t> callers) {
+    CapturedStack captured;
+    captured.frames = std::move(callers);
+    captured.frames.insert(captured.frames.begin(), pc);
+    captured.caller_at_entry = 0x2000;
+    std::vector<std::uint64_t> found;
+    for (const stacks::Frame& frame : run.stacks.find(own_event(), captured)->frames)
+      found.push_back(frame.pc);
+    return found;
+  };
+  CHECK(pcs(here(), {0x3000}) == std::vector<std::uint64_t>{here(), 0x2000, 0x3000});
+  CHECK(pcs(here(), {0x2000, 0x3000}) == std::vector<std::uint64_t>{here(), 0x2000, 0x3000});
+  CHECK(pcs(here() + 4, {0x3000}) == std::vector<std::uint64_t>{here() + 4, 0x3000});
+  CHECK(pcs(0x1000, {0x3000}) == std::vector<std::uint64_t>{0x1000, 0x3000});
+}
+
+TEST_CASE("a stack that the kernel walked for a program has the caller as a call leaves it") {
+  SenderContext from;
+  from.registers_abi = 2; // of 64-bit code
+  from.walked = true;
+  from.addresses = {0x1111, 0x2222};
+  for (std::size_t i = 0; i < register_names().size(); ++i) from.registers.push_back(0x7700 + i);
+  constexpr std::array<std::uint64_t, 1> word = {0x3333};
+  from.stack = std::as_bytes(std::span(word));
+  const auto captured = stack_of(from);
+  REQUIRE(captured);
+  CHECK(captured->frames == std::vector<std::uint64_t>{0x1111, 0x2222});
+#if defined(__aarch64__)
+  CHECK(captured->caller_at_entry == 0x771e); // x30
+#else
+  CHECK(captured->caller_at_entry == 0x3333);
+#endif
+  CHECK(captured->registers.empty());
+  from.registers_abi = 1;
+  CHECK(stack_of(from)->caller_at_entry == 0);
+  from.addresses.clear();
+  CHECK_FALSE(stack_of(from));
+}
+
+TEST_CASE("what the kernel counts is folded with the names of memory, and of what is missing") {
+  const std::string folder = test::temporary_folder();
+  AttachRequest request;
+  request.folded_stacks = folder + "/folded";
+  StackFiles files = *StackFiles::open(request);
+  const std::vector<StackFrame> frames = {
+      {.pc = 0x10, .place = {}, .module = "[anon:dalvik-jit-code-cache]"},
+      {.pc = 0x20, .place = {}, .module = "libgone.so"},
+      {.pc = 0x30, .place = {}, .module = {}}};
+  files.add(frames, Wholeness::cut_off, 4);
+  REQUIRE(files.write(""));
+  std::ostringstream text;
+  text << std::ifstream(*request.folded_stacks).rdbuf();
+  CHECK(text.str() == "[cut off];[unknown];[libgone.so];[anon:dalvik-jit-code-cache] 4\n");
+  std::filesystem::remove_all(folder);
 }

@@ -97,13 +97,18 @@ TEST_CASE("a thread of the kernel has neither registers nor stack") {
 
 TEST_CASE("addresses by frame pointers come without the marks between them") {
   Sample bytes;
-  bytes.sender().u64(3).u64(0xfffffffffffffe00).u64(0x1111).u64(0x2222).raw();
+  bytes.sender().u64(3).u64(0xfffffffffffffe00).u64(0x1111).u64(0x2222).raw().u64(2);
+  for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
+  bytes.u64(8).text("caller!!").u64(8);
   const auto sample =
       parse_perf_sample(bytes.bytes(), event_with({.bytes = 0, .frame_pointers = true}));
   REQUIRE(sample);
   REQUIRE(sample->from);
+  CHECK(sample->from->walked);
   CHECK(sample->from->addresses == std::vector<std::uint64_t>{0x1111, 0x2222});
   CHECK(as_text(sample->raw) == "hello, perf!");
+  CHECK(named(*sample->from, second) == 101);
+  CHECK(as_text(sample->from->stack) == "caller!!");
 }
 
 TEST_CASE("a sample that ends early is none, wherever it ends") {

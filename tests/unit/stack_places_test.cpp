@@ -1,6 +1,8 @@
 #include "session/stack_places.hpp"
 
 #include <catch2/catch.hpp>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace uprobectl;
@@ -60,6 +62,32 @@ TEST_CASE("frames are named by their files, return addresses by the call before"
 #endif
   CHECK_FALSE(frames[2].place);
   CHECK(display_frame(frames[2]) == "0x10");
+}
+
+TEST_CASE("frames in memory that is no file are named by that") {
+  constexpr std::size_t size = 0x1000;
+  void* const memory =
+      ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const UniqueFd fd{::memfd_create("jit-cache", MFD_CLOEXEC)};
+  REQUIRE(::ftruncate(fd.get(), size) == 0);
+  void* const compiled = ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_SHARED, fd.get(), 0);
+  REQUIRE(compiled != MAP_FAILED);
+  ProcessMaps maps;
+  maps.look_at(::getpid());
+  StackPlaces places({});
+  const std::vector addresses{reinterpret_cast<std::uint64_t>(memory) + 16,
+                              reinterpret_cast<std::uint64_t>(compiled) + 16,
+                              ::getauxval(AT_SYSINFO_EHDR) + 16};
+  const auto frames = places.frames(maps, ::getpid(), addresses, here());
+  REQUIRE(frames.size() == 3);
+  // Neighbours without a name are one mapping.
+  CHECK_THAT(frames[0].module, Catch::StartsWith("[anon 0x"));
+  CHECK(frames[1].module == "/memfd:jit-cache");
+  CHECK_THAT(display_frame(frames[1]), Catch::EndsWith("010 (/memfd:jit-cache)"));
+  CHECK(frames[2].module == "[vdso]");
+  ::munmap(memory, size);
+  ::munmap(compiled, size);
 }
 
 TEST_CASE("what lies in the probed file is named without any mappings") {

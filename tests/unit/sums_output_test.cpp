@@ -129,10 +129,28 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
                         .time_ns = 9};
   CHECK(written(false, {}, [&](Sink& sink) { sink.count(all); }) == "7\tf\n");
   CHECK(written(false, {}, [&](Sink& sink) { sink.count(one); }) == "2\t12\tapp\tf (return)\n");
-  CHECK(written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
+  CHECK(
+      written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
+      R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
+      R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"since_ns":1,)"
+      R"("time_ns":9})"
+      "\n");
+}
+
+TEST_CASE("a count of unwound stacks says why these end") {
+  const ProbePoint point = some_point();
+  stacks::Stack stack;
+  stack.end = stacks::End::stack_too_short;
+  const CountRecord kept_none{
+      .point = &point, .count = 7, .pid = {}, .comm = {}, .unwound = &stack};
+  CHECK(written(true, {}, [&](Sink& sink) { sink.count(kept_none); }) ==
         R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
-        R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"since_ns":1,"time_ns":9})"
+        R"("kind":"entry","count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
+        R"("since_ns":0,"time_ns":0})"
         "\n");
+  stack.frames.push_back({.pc = 0x10, .place = {}});
+  const std::string told = written(true, {}, [&](Sink& sink) { sink.count(kept_none); });
+  CHECK(told.find(R"(}],"stack_end":"stack_too_short","since_ns")") != std::string::npos);
 }
 
 TEST_CASE("a histogram is drawn on a terminal, one line of numbers when piped") {

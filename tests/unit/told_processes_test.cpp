@@ -269,3 +269,25 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
   }
   ::munmap(code, page);
 }
+
+TEST_CASE("where records were lost another look tells what lies at an address by now") {
+  const std::string folder = temporary_folder();
+  const MappedHere before(folder + "/before.so", arm64_library());
+  const MappedHere after(folder + "/after.so", arm64_library());
+  LiveProcesses live({});
+  live.look_at(::getpid());
+  const std::uint64_t there[] = {before.address() + 0x1010};
+  const auto file = [&] {
+    const Stack stack = live.frames(::getpid(), 0, there);
+    return std::filesystem::path(stack.frames.at(0).place->module->path()).filename().string();
+  };
+  CHECK(file() == "before.so");
+  const int fd = ::open(after.path.c_str(), O_RDONLY);
+  REQUIRE(::mmap(before.start, before.size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
+                 0) == before.start);
+  ::close(fd);
+  CHECK(file() == "before.so");
+  live.look_again();
+  CHECK(file() == "after.so");
+  std::filesystem::remove_all(folder);
+}

@@ -35,12 +35,12 @@ struct Counting {
     request.top = 2;
   }
 
-  void hit(const std::vector<std::uint64_t>& pcs) {
+  void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {
     Event event;
     event.point = points.data();
     stacks::Stack stack;
     for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
-    counts.add(event, stack);
+    counts.add(event, stack, wholeness);
   }
 
   std::string tell() {
@@ -81,4 +81,14 @@ TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that i
   CHECK(counting.told.text() ==
         "uprobectl: warning: more different stacks than can be kept: 65536 are, further ones are "
         "counted together, without frames\n");
+}
+
+TEST_CASE("stacks that are not whole are counted apart, with what stands for the rest") {
+  Counting counting;
+  counting.hit({0x10}, Wholeness::cut_off);
+  counting.hit({0x10}, Wholeness::cut_off);
+  counting.hit({0x10});
+  CHECK(counting.tell() == "2\tf\t0x10 < [cut off]\n1\tf\t0x10\n");
+  counting.hit({0x10}, Wholeness::not_unwound);
+  CHECK(counting.tell() == "1\tf\t0x10 < [not unwound]\n");
 }

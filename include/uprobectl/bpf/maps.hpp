@@ -49,8 +49,9 @@ Result<Table> read_table(const UserMap& map, std::size_t most);
 
 // The user stack that comes with each record of a perf event array, whatever its program does.
 struct StreamStack {
-  std::uint32_t bytes = 0;     // most that are copied of it, with the registers; 0: none
-  bool frame_pointers = false; // instead, the addresses that these lead to
+  std::uint32_t bytes = 0; // most that are copied of it, with the registers; 0: none
+  // Instead, the addresses that these lead to, with the registers and the word on top of the stack.
+  bool frame_pointers = false;
   bool is_asked_for() const { return bytes > 0 || frame_pointers; }
 };
 // Who has sent a record, at that moment.
@@ -62,7 +63,8 @@ struct SenderContext {
   std::uint64_t registers_abi = 0;      // enum perf_sample_regs_abi: 0 none, 1 of 32-bit code
   std::vector<std::uint64_t> registers; // as bpf/programs/registers.h numbers them
   Bytes stack;                          // from the stack pointer on
-  std::vector<std::uint64_t> addresses; // by frame pointers
+  bool walked = false;                  // by frame pointers; may have found nothing
+  std::vector<std::uint64_t> addresses; // likewise
 };
 struct SentRecord {
   Bytes record;

@@ -83,6 +83,9 @@ struct CapturedStack {
   // By frame_pointers: run-time addresses, the first where the thread was. Empty where they could
   // not be read.
   std::vector<std::uint64_t> frames = {};
+  // Whom the function returns to that the first of them is in, if that is its entry, where no frame
+  // has been made yet and so the caller is missing. 0: nothing is missing, or nobody knows.
+  std::uint64_t caller_at_entry = 0;
 };
 
 // Borrows nothing of what it was made from.

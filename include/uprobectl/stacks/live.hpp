@@ -45,6 +45,9 @@ public:
 
   // Reads what the process maps now, if it still lives.
   void look_at(pid_t pid);
+  // The same of all processes that are remembered and live: after records of a MappingWatch were
+  // lost, when another library may lie where one is known to.
+  void look_again();
   // What a MappingWatch tells, of whatever process. Of processes that have ended the last 512 are
   // remembered.
   void add(const MappingEvent& event);
