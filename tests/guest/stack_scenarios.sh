@@ -233,7 +233,7 @@ unwinds_deep_returns() {
 
 # A program that waits in depth_outer, now and then, with a return probe on that.
 start_return_probe() {
-  "$FIXTURES/depths" waits 100 >target &
+  "$FIXTURES/depths" waits 100000 >target &
   target=$!
   echo "$target" >>"$scratch/pids"
   "$UPROBECTL" attach -d 30 -p "$target" --return --return-at trampoline "$FIXTURES/depths" depth_outer >other 2>&1 &
