@@ -123,10 +123,7 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   take_until(event.time_ns);
   ++totals_.all;
   if (captured.registers.empty()) {
-    stack_ = processes_.frames(pid, event.time_ns, captured.frames);
-    if (captured.caller_at_entry != 0 && is_at_entry(stack_))
-      stack_ = processes_.frames(pid, event.time_ns,
-                                 walked_frames(captured.frames, captured.caller_at_entry));
+    stack_ = walked(pid, event.time_ns, captured);
     // One of just so many may be whole, too: the kernel does not say.
     const bool is_full = captured.frames.size() >= MOST_FRAMES;
     wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
@@ -147,6 +144,14 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   files_.add(stack_, wholeness_, event.latency_ns.value_or(1));
   return &stack_;
+}
+
+stacks::Stack HitStacks::walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured) {
+  const std::span<const std::uint64_t> frames = captured.frames;
+  const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
+                            is_at_entry(processes_.frames(pid, time_ns, frames.first(1)));
+  if (!lacks_caller) return processes_.frames(pid, time_ns, frames);
+  return processes_.frames(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
 }
 
 const StackTotals& HitStacks::totals() {

@@ -56,6 +56,7 @@ private:
   void take_until(std::uint64_t time_ns);
   bool is_succeeded(pid_t pid);
   stacks::Registers registers_of(const CapturedStack& captured) const;
+  stacks::Stack walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
   Wholeness judge(const CapturedStack& captured, const stacks::Sample& sample);
   bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;

@@ -3,17 +3,10 @@
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace uprobectl {
 
 namespace {
-
-// When a process is looked at again: after an execve the arguments are there within microseconds;
-// Android's zygote names its child, and then writes the same into the arguments, on a busy machine
-// much later.
-constexpr std::array until_arguments = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
-                                        std::chrono::milliseconds(300)};
 
 // What has ended meanwhile needs no place in the set, and for what is too much there is none.
 void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {

@@ -3,10 +3,17 @@
 
 #include "uprobectl/bpf/process_set.hpp"
 
+#include <array>
 #include <chrono>
 #include <map>
 
 namespace uprobectl {
+
+// When a process that was renamed is looked at again: after an execve the arguments are there
+// within microseconds; Android's zygote names its child, and then writes the same into the
+// arguments, on a busy machine much later.
+inline constexpr std::array until_arguments = {
+    std::chrono::milliseconds(2), std::chrono::milliseconds(50), std::chrono::milliseconds(300)};
 
 class NamedProcesses {
 public:

@@ -1,10 +1,10 @@
 #include "session/task_processes.hpp"
 
 #include "process/pseudo_file.hpp"
+#include "session/named_processes.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
@@ -18,11 +18,6 @@ namespace {
 
 // Children keep their parent's arguments, and no rename tells of them.
 constexpr std::chrono::milliseconds between_scans{500};
-
-// After a rename: an execve's arguments are there within microseconds, those that Android gives its
-// processes somewhat later.
-constexpr std::array until_arguments_are_there = {
-    std::chrono::milliseconds(2), std::chrono::milliseconds(50), std::chrono::milliseconds(300)};
 
 // By its pidfd, or by its number where there is none: the kernel may have none, or none be left.
 bool has_ended(pid_t pid, const UniqueFd& running) {
@@ -72,7 +67,7 @@ std::vector<TaskProcesses::Found> TaskProcesses::look(Time now) {
   if (renames_)
     renames_->drain([&](const ProcessSet::Renamed& renamed) {
       judge(renamed.pid, found);
-      for (const auto later : until_arguments_are_there) again_.emplace(now + later, renamed.pid);
+      for (const auto later : until_arguments) again_.emplace(now + later, renamed.pid);
     });
   const auto later = again_.upper_bound(now);
   for (auto at = again_.begin(); at != later; ++at) judge(at->second, found);
