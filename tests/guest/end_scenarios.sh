@@ -9,6 +9,8 @@ end_scenarios() {
     scenario "SIG$signal ends the run with a summary and 0" ends_on_signal "$signal"
   done
   scenario 'SIGKILL leaves nothing in the kernel' leaves_nothing_when_killed
+  scenario 'what others do with BPF meanwhile is not taken for what a run has left' ignores_others
+  scenario 'what a run has left is seen while others use BPF' sees_what_is_left
   scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
   scenario "the target's exit ends the run with 0" ends_with_target
   scenario 'a command is probed from its start, and its end is the end' follows_command
@@ -204,4 +206,69 @@ explains_child() {
 
 explains_differently() {
   expect_equal 'different reasons' 5 "$(cat "$scratch"/../reason-* | sort -u | wc -l | tr -d ' ')"
+}
+
+# Not of this run, as bpf-census tells: one that holds probes of each mechanism, one that comes and goes.
+start_others() {
+  start_workload others --calls 1
+  workload_pid=$started_pid
+  for mechanism in perf perf-ioctl tracefs auto; do
+    start_stranger "$UPROBECTL" attach -d 120 -p "$started_pid" --mechanism "$mechanism" "$FIXTURES/workload" work_six
+    wait_until 60 file_says "stranger.$stranger" '^probing ' || fail "$mechanism: $(cat "stranger.$stranger")"
+  done
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  start_stranger sh -c 'while :; do "$@"; done' sh "$UPROBECTL" attach -q -d 20ms -p "$started_pid" \
+    "$FIXTURES/workload" work_count
+}
+stranger=0
+strangers=
+start_stranger() {
+  stranger=$((stranger + 1))
+  (exec env -u UPROBECTL_SUITE "$@") >"stranger.$stranger" 2>&1 &
+  strangers="$strangers $!"
+  echo $! >>"$scratch/pids"
+}
+# Those that are killed would leave events in tracefs.
+end_others() {
+  # shellcheck disable=SC2086 # several
+  kill -TERM $strangers "$workload_pid"
+  wait
+}
+
+ignores_others() {
+  "$FIXTURES/bpf-census" >earlier || fail "$(cat earlier)"
+  start_others
+  "$FIXTURES/bpf-census" >now
+  for kind in program map link event; do
+    [ "$(grep -c "^$kind " now)" -gt "$(grep -c "^$kind " earlier)" ] || fail "no new $kind of others"
+  done
+  wait_until 20 nothing_is_left earlier left || fail "$(cat left)"
+  end_others
+}
+
+sees_what_is_left() {
+  start_others
+  for mechanism in perf tracefs auto; do
+    "$FIXTURES/bpf-census" >earlier
+    start_attach -d 120 -p "$started_pid" --mechanism "$mechanism" "$FIXTURES/workload" work_silent
+    ! wait_until 2 nothing_is_left earlier "left.$mechanism" || fail "$mechanism: a run that goes on is not seen"
+    for kind in program map process; do
+      grep -q "^$kind " "left.$mechanism" || fail "$mechanism: no $kind: $(cat "left.$mechanism")"
+    done
+    cp "left.$mechanism" "seen.$mechanism"
+    stop_attach
+    wait_until 20 nothing_is_left earlier "left.$mechanism" || fail "$mechanism: $(cat "left.$mechanism")"
+  done
+  expect_match 'link' '^link ' "$(cat seen.auto seen.perf)"
+  expect_match 'event' '^event uprobectl_' "$(cat seen.tracefs)"
+  with_pins sees_pins
+  end_others
+}
+sees_pins() {
+  "$FIXTURES/bpf-census" >earlier
+  "$UPROBECTL" load "$FIXTURES/calls.bpf.o" --pin pins/a >out 2>err || fail "load: $(cat err)"
+  ! wait_until 2 nothing_is_left earlier left || fail 'pins are not seen'
+  expect_match 'pins' '^program ' "$(cat left)"
+  "$UPROBECTL" load --unpin pins/a >out 2>err || fail "unpin: $(cat err)"
+  wait_until 20 nothing_is_left earlier left || fail "$(cat left)"
 }

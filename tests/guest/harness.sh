@@ -9,10 +9,11 @@
 : "${FIXTURES:?the folder with workload, apk-host, bpf-census and greet.apk}"
 
 work=$(mktemp -d)
+# What has it in its environment belongs to this run (bpf_census.c).
+export UPROBECTL_SUITE="$work"
 test_number=0
 failed_tests=0
 attach_command=attach
-program_name=$(basename "$UPROBECTL" | cut -c 1-15)
 uprobe_events=/sys/kernel/tracing/uprobe_events
 
 # --- TAP -----------------------------------------------------------------------------------------
@@ -42,15 +43,14 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   scratch=$work/$test_number
   mkdir "$scratch"
   : >"$scratch/pids"
-  [ "$test_number" -gt 1 ] || await_calm
-  before=$(kernel_state)
+  "$FIXTURES/bpf-census" >"$scratch/before" 2>&1
   # The scenario may change folders and variables; only its verdict comes out.
   (cd "$scratch" && "$@") >"$scratch/said" 2>&1
   verdict=$?
   end_started
-  if [ "$verdict" -eq 0 ] && ! wait_until 20 kernel_state_is "$before"; then
+  if [ "$verdict" -eq 0 ] && ! wait_until 20 nothing_is_left "$scratch/before" "$scratch/left"; then
     verdict=1
-    printf 'left behind:\n%s\nbefore:\n%s\n' "$(kernel_state)" "$before" >>"$scratch/said"
+    printf 'left behind:\n%s\n' "$(cat "$scratch/left")" >>"$scratch/said"
   fi
   if [ "$verdict" -ne 0 ]; then
     failed_tests=$((failed_tests + 1))
@@ -73,27 +73,18 @@ finish_suite() {
 
 # --- what may be left ----------------------------------------------------------------------------
 
-# Other tracers may be at work on a machine that is not a guest: states are compared, not required
-# to be empty.
-kernel_state() {
-  "$FIXTURES/bpf-census" 2>&1
-  cat "$uprobe_events" 2>/dev/null
-  grep -lx "$program_name" /proc/[0-9]*/comm 2>/dev/null
-  return 0
-}
-
-kernel_state_is() {
-  [ "$(kernel_state)" = "$1" ]
-}
-
-# What ran before the suite may still be on its way out: the kernel frees BPF objects tens of
-# milliseconds after their process has ended. Where other tracers come and go it is never calm.
-await_calm() {
-  for _ in $(seq 40); do
-    earlier=$(kernel_state)
-    sleep 0.5
-    ! kernel_state_is "$earlier" || return 0
-  done
+# Compares with what bpf-census found before. Other tracers come and go on a machine that is not a guest, and
+# the kernel frees BPF objects tens of milliseconds after their process has ended: only what each look since
+# the first has found is left, and stands in LEFT.
+nothing_is_left() { # BEFORE LEFT
+  "$FIXTURES/bpf-census" "$1" >"$2.now" 2>&1
+  if [ -e "$2" ]; then
+    grep -Fx -f "$2" "$2.now" >"$2.still"
+    mv "$2.still" "$2"
+  else
+    mv "$2.now" "$2"
+  fi
+  [ ! -s "$2" ]
 }
 
 end_started() {

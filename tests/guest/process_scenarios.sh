@@ -257,9 +257,10 @@ shows_own_pid() {
   start_attach -j -d 120 ./innermost work_six
   # It holds, and so is there when it is asked about; the namespace's first process is 1.
   unshare -pf ./innermost --wait --hold --calls 2 </dev/null >target 2>&1 &
-  echo $! >>"$scratch/pids"
+  maker=$!
+  echo "$maker" >>"$scratch/pids"
   wait_until 30 file_says target '^ready' || fail 'it does not get ready'
-  inner=$(grep -lx innermost /proc/[0-9]*/comm | cut -d / -f 3 | tail -n 1)
+  inner=$(grep -lsx "PPid:[[:space:]]*$maker" /proc/[0-9]*/status | cut -d / -f 3)
   echo "$inner" >>"$scratch/pids"
   let_it_call target "$inner"
   "./innermost" --calls 1 --hold </dev/null >outside 2>&1 &
