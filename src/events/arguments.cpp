@@ -1,5 +1,6 @@
 #include "uprobectl/events/arguments.hpp"
 
+#include "events/registers.hpp"
 #include "events/words.hpp"
 #include "uprobectl/spelling.hpp"
 
@@ -103,8 +104,58 @@ Result<ArgumentSource> parse_source(std::string_view text) {
   return std::move(*source);
 }
 
-// "NAME:TYPE[@SOURCE]"; `position` is the argument that it is where no source is named.
-Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& position) {
+bool is_same_place(const ArgumentSource& a, const ArgumentSource& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == ArgumentSource::Kind::machine_register)
+    return register_number(a.register_name) == register_number(b.register_name);
+  return a.kind == ArgumentSource::Kind::returned || a.number == b.number;
+}
+
+// argN, ret or a register that a NAME means.
+std::optional<ArgumentSource> place_named(std::string_view name) {
+  auto place = parse_source_name(name);
+  if (place && place->kind == ArgumentSource::Kind::machine_register && !register_meant_by(name))
+    return std::nullopt;
+  return place;
+}
+
+// "arg99": meant as an argument, but beyond those that can be read.
+bool is_excess_argument(std::string_view name) {
+  return name.starts_with("arg") && name.size() > 3 &&
+         std::ranges::all_of(name.substr(3), [](char c) { return c >= '0' && c <= '9'; }) &&
+         !parse_source_name(name);
+}
+
+// Decides where an argument is from its NAME, where no "@" says it.
+Result<void> place_by_name(ArgumentSpec& spec, std::uint32_t position,
+                           std::vector<std::string>& warnings) {
+  if (is_excess_argument(spec.name))
+    return fail(usage(quoted(spec.name) + " is no place of a value")
+                    .hint("arguments are arg0 to arg63; another name can have any place, as in " +
+                          quoted("name:u64@arg0")));
+  if (auto place = place_named(spec.name)) {
+    spec.source = std::move(*place);
+    // "dx:s32,dy:s32" may be meant as the names of parameters.
+    if (is_ambiguous_register(spec.name) && argument_in_register(spec.name) != position)
+      warnings.push_back("--args: " + quoted(spec.name) +
+                         " is read from the register of this name; write " +
+                         quoted(spec.name + ":TYPE@arg" + std::to_string(position)) +
+                         " for argument " + std::to_string(position));
+    return {};
+  }
+  spec.source.number = position;
+  spec.by_position = true;
+  const auto foreign = foreign_register(spec.name);
+  if (foreign && foreign->argument != position)
+    warnings.push_back("--args: " + quoted(spec.name) + " is a register of " +
+                       std::string(foreign->machine) + ", not of this machine: it shows arg" +
+                       std::to_string(position) + " by its position");
+  return {};
+}
+
+// "NAME:TYPE[@SOURCE]"; `position` is the argument that it is if neither says where it lies.
+Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& position,
+                                    std::vector<std::string>& warnings) {
   ArgumentSpec spec;
   const auto colon = text.find(':');
   if (colon == std::string_view::npos)
@@ -128,11 +179,16 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
     auto source = parse_source(type.substr(at + 1));
     if (!source) return fail(std::move(source).error());
     spec.source = std::move(*source);
+    if (const auto named = place_named(spec.name); named && !is_same_place(*named, spec.source))
+      warnings.push_back("--args: " + quoted(spec.name) + " shows " +
+                         std::string(type.substr(at + 1)) + ", not the place of this name");
     type = type.substr(0, at);
-  } else if (spec.name == "ret") {
-    spec.source.kind = ArgumentSource::Kind::returned;
   } else {
-    spec.source.number = position;
+    if (auto placed = place_by_name(spec, position, warnings); !placed)
+      return fail(std::move(placed).error());
+    // "arg3:s32,next:s32": what follows counts from there.
+    if (!spec.by_position && spec.source.kind == ArgumentSource::Kind::argument)
+      position = spec.source.number;
   }
   if (spec.source.kind != ArgumentSource::Kind::returned) ++position;
   if (auto parsed = parse_type(type, spec); !parsed) return fail(std::move(parsed).error());
@@ -186,7 +242,7 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
     const auto comma = text.find(',');
     if (list.arguments.size() == most_arguments)
       return fail(usage("more than " + std::to_string(most_arguments) + " arguments"));
-    auto spec = parse_argument(text.substr(0, comma), position);
+    auto spec = parse_argument(text.substr(0, comma), position, list.warnings);
     if (!spec) return fail(std::move(spec).error());
     list.arguments.push_back(std::move(*spec));
     if (comma == std::string_view::npos) break;

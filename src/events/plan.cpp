@@ -84,6 +84,21 @@ std::vector<PlannedArgument> of_signature(const JavaMethod& method, CodeKind kin
   return with_readings(std::move(planned));
 }
 
+// In a list for a Java method `this` is no parameter, so that it takes no position.
+std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
+  std::uint32_t before = 0;
+  for (ArgumentSpec& spec : specs) {
+    if (!spec.by_position) continue;
+    if (spec.name == "this") {
+      spec.source.number = this_argument;
+      ++before;
+    } else {
+      spec.source.number -= before;
+    }
+  }
+  return specs;
+}
+
 bool is_for(const ArgumentList& list, const ProbePoint& point) {
   if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
     return true;
@@ -146,7 +161,11 @@ public:
       if (!specs) return fail(std::move(specs).error());
       return RecordFormat{.arguments = numbered(*specs, probe)};
     }
-    if (asked != nullptr) return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
+    if (asked != nullptr) {
+      if (point.java)
+        return RecordFormat{.arguments = numbered(with_this(asked->arguments), nullptr)};
+      return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
+    }
     const bool at_entry = inspection_.on_entry || inspection_.pair_calls;
     if (point.java && at_start)
       return RecordFormat{.arguments =

@@ -63,6 +63,59 @@ std::optional<std::uint32_t> register_number(std::string_view name) {
 
 std::uint32_t instruction_pointer() { return program_counter; }
 
+std::optional<std::uint32_t> register_meant_by(std::string_view name) {
+  if (name == "flags") return std::nullopt;
+  return register_number(name);
+}
+
+bool is_ambiguous_register(std::string_view name) {
+  const bool is_numbered = name.size() == 2 && name[1] >= '0' && name[1] <= '9'; // "r8", "x0"
+  return name.size() == 2 && !is_numbered && register_meant_by(name).has_value();
+}
+
+std::optional<std::uint32_t> argument_in_register(std::string_view name) {
+  const auto number = register_meant_by(name);
+  const auto convention = calling_convention(CodeKind::native);
+  if (!number || !convention) return std::nullopt;
+  const auto registers = convention->argument_registers;
+  const auto found = std::ranges::find(registers, *number);
+  if (found == registers.end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - registers.begin());
+}
+
+#if defined(__x86_64__)
+
+std::optional<ForeignRegister> foreign_register(std::string_view name) {
+  if (name.size() < 2 || name.size() > 3 || name.front() != 'x') return std::nullopt;
+  const auto number = parse_unsigned(name.substr(1));
+  constexpr std::uint64_t last = 30;
+  constexpr std::uint64_t arguments = 8; // AAPCS64 6.8.2
+  if (!number || *number > last) return std::nullopt;
+  ForeignRegister found{.machine = "arm64", .argument = {}};
+  if (*number < arguments) found.argument = static_cast<std::uint32_t>(*number);
+  return found;
+}
+
+#elif defined(__aarch64__)
+
+std::optional<ForeignRegister> foreign_register(std::string_view name) {
+  // In the order of arguments (System V AMD64 ABI 3.2.3), then the others.
+  constexpr std::array<std::string_view, 17> names = {"rdi", "rsi", "rdx", "rcx", "r8",  "r9",
+                                                      "rax", "rbx", "rbp", "rsp", "r10", "r11",
+                                                      "r12", "r13", "r14", "r15", "rip"};
+  constexpr std::uint32_t arguments = 6;
+  std::string full(name);
+  if (name.size() == 3 && name.starts_with('e')) full.front() = 'r';
+  const auto* const found = std::ranges::find(names, full);
+  if (found == names.end()) return std::nullopt;
+  ForeignRegister made{.machine = "x86-64", .argument = {}};
+  const auto at = static_cast<std::uint32_t>(found - names.begin());
+  if (at < arguments) made.argument = at;
+  return made;
+}
+
+#endif
+
 #if defined(__x86_64__)
 
 std::optional<CallingConvention> calling_convention(CodeKind kind) {

@@ -11,6 +11,20 @@ namespace uprobectl {
 std::optional<std::uint32_t> register_number(std::string_view name);
 std::uint32_t instruction_pointer(); // its number
 
+// The register that the NAME of an argument means. "flags" is none: parameters are called that.
+std::optional<std::uint32_t> register_meant_by(std::string_view name);
+// A register's name that a parameter may well have: "dx", "ip".
+bool is_ambiguous_register(std::string_view name);
+// Which argument of a call the register carries in native code.
+std::optional<std::uint32_t> argument_in_register(std::string_view name);
+
+// A register of the other architecture, under a name that this machine has none of.
+struct ForeignRegister {
+  std::string_view machine;
+  std::optional<std::uint32_t> argument; // which it carries there
+};
+std::optional<ForeignRegister> foreign_register(std::string_view name);
+
 // How calls of some code pass integers and pointers.
 struct CallingConvention {
   std::span<const std::uint32_t> argument_registers; // the first ones, in order

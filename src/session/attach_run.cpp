@@ -59,6 +59,8 @@ public:
         out_(out), sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
+    for (const ArgumentList& list : request_.inspection.arguments)
+      for (const std::string& warning : list.warnings) reporter_.warning(warning);
     auto signals = SignalWatch::start();
     if (!signals) return fail(std::move(signals).error());
     auto running = ProcessWatch::start(request_.pids);

@@ -4,6 +4,7 @@
 
 inspection_scenarios() {
   scenario 'every type at every position: its edges, and nothing of its neighbours' shows_types
+  scenario 'an argument called argN or by a register is read from there' shows_named_places
   scenario 'strings are whole, cut or errors, never empty for want of memory' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
@@ -80,6 +81,22 @@ shows_types() {
     esac
     printf '%s\n' "$edges $edges" "$numbers" | expect_values "take_$type"
   done
+}
+
+# The fixture calls with 11 to 20, after the edges.
+shows_named_places() {
+  case $(uname -m) in
+    x86_64) second=rsi sixth=r9 ;;
+    aarch64) second=x1 sixth=x5 ;;
+  esac
+  watch_values take_s32 take_u16 take_u8 --args 'take_s32=arg1:s32,arg9:s32,next:s32@arg0' \
+    --args "take_u16=$second:u16,$sixth:u16" --args 'take_u8=arg1:u8@arg0' --if "$second!=0"
+  printf '%s\n' '2147483647 1 -2147483648' '12 20 11' | expect_values take_s32
+  printf '%s\n' '32767 32768' '12 16' | expect_values take_u16
+  printf '%s\n' '128' '11' | expect_values take_u8
+  file_says err "warning: --args: 'arg1' shows arg0, not the place of this name" ||
+    fail "no warning: $(cat err)"
+  expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
 }
 
 repeated() { # TIMES TEXT

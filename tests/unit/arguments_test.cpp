@@ -34,6 +34,61 @@ TEST_CASE("ret takes no position from the others") {
   CHECK(parse_arguments("ret:s32,fd:s32")->arguments[1].source == ArgumentSource{.number = 0});
 }
 
+TEST_CASE("an argument called argN is argument N, and positions go on from there") {
+  const auto list = parse_arguments("arg1:s32,next:u64");
+  REQUIRE(list);
+  CHECK(list->arguments[0].name == "arg1");
+  CHECK(list->arguments[0].source == ArgumentSource{.number = 1});
+  CHECK(list->arguments[1].source == ArgumentSource{.number = 2});
+  CHECK(list->warnings.empty());
+  CHECK(parse_arguments("arg3:s32,arg0:s32")->arguments[1].source == ArgumentSource{.number = 0});
+  CHECK(error_of("arg64:s32") == "'arg64' is no place of a value");
+  CHECK(parse_arguments("arguments:s32")->arguments[0].source == ArgumentSource{.number = 0});
+}
+
+TEST_CASE("an argument with the name of a register is that register") {
+#if defined(__x86_64__)
+  constexpr std::array names = {"rsi", "edi", "r9", "rbp", "orig_rax"};
+#else
+  constexpr std::array names = {"x1", "x19", "lr", "sp", "pstate"};
+#endif
+  for (const std::string name : names) {
+    const auto list = parse_arguments("fd:s32," + name + ":u64");
+    REQUIRE(list);
+    CHECK(list->arguments[1].source ==
+          ArgumentSource{.kind = Kind::machine_register, .register_name = name});
+    CHECK_FALSE(list->arguments[1].by_position);
+  }
+  // Not what open(2) calls its second parameter.
+  CHECK(parse_arguments("path:str,flags:x32")->arguments[1].source == ArgumentSource{.number = 1});
+}
+
+TEST_CASE("a name that promises another place than it has is warned of") {
+  const auto warning_of = [](std::string_view text) {
+    const auto list = parse_arguments(text);
+    return list && list->warnings.size() == 1 ? list->warnings.front() : std::string();
+  };
+  CHECK(parse_arguments("arg1:s32@arg0")->arguments[0].source == ArgumentSource{.number = 0});
+  CHECK(warning_of("arg1:s32@arg0") == "--args: 'arg1' shows arg0, not the place of this name");
+  CHECK(warning_of("ret:s32@arg0+8") == "--args: 'ret' shows arg0+8, not the place of this name");
+  CHECK(parse_arguments("arg1:s32@arg1,arg0:str@arg0+8")->warnings.empty());
+#if defined(__x86_64__)
+  CHECK(warning_of("rsi:s32@arg0") == "--args: 'rsi' shows arg0, not the place of this name");
+  CHECK(parse_arguments("rsi:s32@esi")->warnings.empty());
+  CHECK(warning_of("dx:s32,dy:s32") == "--args: 'dx' is read from the register of this name; write "
+                                       "'dx:TYPE@arg0' for argument 0");
+  CHECK(parse_arguments("di:s32,si:s32,rax:u64")->warnings.empty());
+  CHECK(warning_of("a:s32,x0:s32") == "--args: 'x0' is a register of arm64, not of this machine: "
+                                      "it shows arg1 by its position");
+  CHECK(parse_arguments("x0:s32,x1:s32")->warnings.empty());
+#else
+  CHECK(warning_of("x1:s32@arg0") == "--args: 'x1' shows arg0, not the place of this name");
+  CHECK(warning_of("rsi:s32") == "--args: 'rsi' is a register of x86-64, not of this machine: "
+                                 "it shows arg0 by its position");
+  CHECK(parse_arguments("rdi:s32,rsi:s32")->warnings.empty());
+#endif
+}
+
 TEST_CASE("an argument says where it lies") {
   const auto arguments =
       parse_arguments("a:u32@arg2+0x10,b:str@arg1,c:str@&arg0+24,d:u8@arg3-8,e:x64@ret")->arguments;

@@ -115,6 +115,20 @@ TEST_CASE("a method's program reads its parameters, and at its return what it re
   CHECK(plan_of(inspection, method).variants()[0].reading_count == 2);
 }
 
+TEST_CASE("a list for a method names this and its parameters") {
+  Inspection inspection;
+  inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
+  const JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
+  const auto plan = plan_of(inspection, method);
+  const builtin_settings& settings = plan.variants()[0];
+  const auto arguments = java_arguments(method, CodeKind::native);
+  REQUIRE(settings.reading_count == 3);
+  CHECK(settings.readings[0].base == arguments[0].machine_register);
+  CHECK(settings.readings[1].base == arguments[1].machine_register);
+  CHECK(settings.readings[2].base == arguments[2].machine_register);
+  CHECK(settings.readings[2].size == 2);
+}
+
 TEST_CASE("a method of many parameters is read as far as a record has room") {
   const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(20, "int")};
   const auto plan = plan_of({}, method);

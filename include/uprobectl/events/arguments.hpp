@@ -51,7 +51,8 @@ struct ArgumentSource {
 
 struct ArgumentSpec {
   std::string name;
-  bool by_number = false; // named by its number, "2:str"; its name is then "arg2"
+  bool by_number = false;   // named by its number, "2:str"; its name is then "arg2"
+  bool by_position = false; // neither its name nor "@" says where it is
   ArgumentType type = ArgumentType::x64;
   ArgumentSource source;
   std::optional<std::uint32_t> length;    // buf[N]: bytes
@@ -64,13 +65,16 @@ struct ArgumentSpec {
 struct ArgumentList {
   std::optional<std::string> function; // as typed
   std::vector<ArgumentSpec> arguments; // at least one, names unique
+  std::vector<std::string> warnings;   // about names that promise another place than they have
 };
 
 constexpr std::size_t most_arguments = 16; // of one list
 constexpr std::uint32_t most_bytes = 4096; // of one string or buffer
 constexpr std::uint32_t usual_bytes = 128; // where nobody says
 
-// "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…". usage says what is wrong with which part.
+// "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…". Without "@" a NAME that is argN, ret or a register of this
+// machine means that place, any other the argument of its position. usage says what is wrong with
+// which part.
 Result<ArgumentList> parse_arguments(std::string_view text);
 
 enum class Comparison { equal, not_equal, less, more, at_most, at_least, has_bits };
