@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint64_t header_size = 8;
 constexpr std::uint64_t time_size = 8;          // at the end of every record
 constexpr std::uint64_t path_at = 72;           // in PERF_RECORD_MMAP2
+constexpr std::uint64_t comm_at = 16;           // in PERF_RECORD_COMM
 constexpr std::uint16_t has_build_id = 1 << 14; // PERF_RECORD_MISC_MMAP_BUILD_ID (Linux 5.12)
 
 struct Header {
@@ -91,10 +92,13 @@ std::optional<MappingEvent> parse_mapping_record(Bytes record) {
     if (pid_at(content, 16) != *pid) return std::nullopt; // a thread
     event.kind = MappingEvent::Kind::ended;
     return event;
-  case PERF_RECORD_COMM:
-    if ((header->misc & PERF_RECORD_MISC_COMM_EXEC) == 0) return std::nullopt;
-    event.kind = MappingEvent::Kind::executed;
+  case PERF_RECORD_COMM: {
+    const bool executes = (header->misc & PERF_RECORD_MISC_COMM_EXEC) != 0;
+    if (!executes && *pid != *second) return std::nullopt; // a thread
+    event.kind = executes ? MappingEvent::Kind::executed : MappingEvent::Kind::renamed;
+    event.name = c_string_at(content, comm_at).value_or("");
     return event;
+  }
   default:
     return std::nullopt;
   }

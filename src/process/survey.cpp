@@ -1,5 +1,5 @@
 #include "process/copies.hpp"
-#include "uprobectl/process.hpp"
+#include "process/surveyor.hpp"
 
 #include <algorithm>
 #include <map>
@@ -30,7 +30,9 @@ struct SharedFile {
   }
 };
 
-class Survey {
+} // namespace
+
+class MappingSurveyor::Survey {
 public:
   explicit Survey(std::span<const ProbedFile> files) : files_(files), surveys_(files.size()) {
     std::map<std::pair<std::string_view, FileIdentity>, std::size_t> known;
@@ -56,13 +58,19 @@ public:
       for (MappingSurvey& survey : surveys_) ++survey.unreadable;
       return;
     }
+    add(pid, std::move(*mappings));
+  }
+
+  bool concerns(const Mapping& mapping) const {
+    return mapping.executable &&
+           (inodes_.contains(mapping.identity.inode) || names_.contains(copy_name(mapping.path)));
+  }
+
+  void add(pid_t pid, std::vector<Mapping> mappings) {
     // Most mappings are of other files.
-    std::erase_if(*mappings, [&](const Mapping& mapping) {
-      return !mapping.executable || (!inodes_.contains(mapping.identity.inode) &&
-                                     !names_.contains(copy_name(mapping.path)));
-    });
-    if (mappings->empty()) return;
-    for (const SharedFile& file : shared_) look_for(file, pid, *mappings);
+    std::erase_if(mappings, [&](const Mapping& mapping) { return !concerns(mapping); });
+    if (mappings.empty()) return;
+    for (const SharedFile& file : shared_) look_for(file, pid, mappings);
   }
 
   std::vector<MappingSurvey> take() { return std::move(surveys_); }
@@ -111,11 +119,22 @@ private:
   std::vector<MappingSurvey> surveys_;
 };
 
-} // namespace
+MappingSurveyor::MappingSurveyor(std::span<const ProbedFile> files)
+    : survey_(std::make_unique<Survey>(files)) {}
+MappingSurveyor::MappingSurveyor(MappingSurveyor&&) noexcept = default;
+MappingSurveyor& MappingSurveyor::operator=(MappingSurveyor&&) noexcept = default;
+MappingSurveyor::~MappingSurveyor() = default;
+
+bool MappingSurveyor::concerns(const Mapping& mapping) const { return survey_->concerns(mapping); }
+void MappingSurveyor::look_at(pid_t pid) { survey_->look_at(pid); }
+void MappingSurveyor::add(pid_t pid, std::vector<Mapping> mappings) {
+  survey_->add(pid, std::move(mappings));
+}
+std::vector<MappingSurvey> MappingSurveyor::take() { return survey_->take(); }
 
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids) {
-  Survey survey(files);
+  MappingSurveyor survey(files);
   const std::vector<pid_t> everyone =
       pids.empty() ? all_processes() : std::vector<pid_t>(pids.begin(), pids.end());
   for (const pid_t pid : everyone) survey.look_at(pid);

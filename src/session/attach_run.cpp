@@ -4,6 +4,7 @@
 #include "session/file_changes.hpp"
 #include "session/held_command.hpp"
 #include "session/placing.hpp"
+#include "session/process_history.hpp"
 #include "session/pump.hpp"
 #include "session/report.hpp"
 #include "session/returns.hpp"
@@ -119,6 +120,7 @@ private:
     auto placed = place(placing, *mechanism, payload_, resolved_, signals, sink_, reporter_);
     if (!placed) return fail(std::move(placed).error());
     const std::vector<ProbePoint>& points = resolved_.points;
+    history_.emplace(request_, points);
     // Of processes that may end before the run does.
     if (const auto known = processes.known(); !known.empty())
       earlier_ = survey_points(points, known);
@@ -142,7 +144,8 @@ private:
   HitProcesses who_can_be_hit(const ProcessChoice& processes) const {
     return {.others = request_.pids.empty() || !request_.names.empty() || request_.all_processes ||
                       payload_.others() > 0,
-            .running = [&processes] { return processes.known(); }};
+            .running = [&processes] { return processes.known(); },
+            .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
@@ -158,8 +161,10 @@ private:
     SilenceTeller teller(points, resolved_.sites, payload_, processes, reporter_, start_);
     std::optional<Clock::time_point> deadline;
     if (request_.duration) deadline = start_ + *request_.duration;
-    outcome.ending =
-        pump.run(deadline, signals, processes, [&](Clock::time_point now) { teller.tell(now); });
+    outcome.ending = pump.run(deadline, signals, processes, [&](Clock::time_point now) {
+      history_->look();
+      teller.tell(now);
+    });
     const auto end = Clock::now();
 
     // First nothing counts any more, then the probes go: they go one after the other, and nobody
@@ -176,6 +181,7 @@ private:
       out_.abandon();
     }
     if (command_ != nullptr) outcome.command_status = command_->end();
+    history_->look();
     payload_.tell_sums(end, sink_);
     payload_.show_maps(sink_, reporter_);
     const auto hits = payload_.hits(resolved_.sites, points.size());
@@ -196,13 +202,19 @@ private:
     std::uint64_t left = 0; // events that nobody could take any more
   };
   void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
-              const Pump& pump, const Stop& stop) const {
+              const Pump& pump, const Stop& stop) {
     const std::vector<pid_t> known = processes.known();
+    // Of --follow all that come from them are probed.
+    std::vector<MappingSurvey> descendants = history_->surveys(known, true);
+    if (earlier_.empty()) earlier_.resize(resolved_.points.size());
+    add_earlier(earlier_, history_->surveys(known, false));
+    if (request_.follow) add_earlier(earlier_, std::exchange(descendants, {}));
     const bool nobody = known.empty() && !processes.is_everybody();
     report_end({.points = resolved_.points,
                 .pids = known,
                 .hits = hits,
                 .earlier = earlier_,
+                .descendants = descendants,
                 .nobody = nobody ? processes.nobody() : std::string(),
                 .left_out = payload_.explain_left_out(resolved_.points.size()),
                 .only_counted = !request_.program && !request_.inspection.send_events,
@@ -235,6 +247,7 @@ private:
   const Reporter& reporter_;
   Resolved resolved_;
   std::vector<MappingSurvey> earlier_;
+  std::optional<ProcessHistory> history_; // since the probes are in place
   Clock::time_point start_;
 };
 

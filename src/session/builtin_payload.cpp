@@ -108,7 +108,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     if (request_.inspection.stack != StackWalk::none) {
       stacks_.emplace(request_, who, files_, reporter_);
-      if (request_.counts) unwound_.emplace(request_, points_, reporter_);
+      if (request_.counts) unwound_.emplace(request_, points_, reporter_, who.name_of);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -118,7 +118,8 @@ public:
       if (!reading) return fail(std::move(reading).error());
       read_ahead_ = std::move(*reading);
     }
-    if (request_.counts || request_.histograms) sums_.emplace(request_, *program_, points_, files_);
+    if (request_.counts || request_.histograms)
+      sums_.emplace(request_, *program_, points_, files_, who.name_of);
     return program_->arm(true);
   }
   Result<void> stop() override {

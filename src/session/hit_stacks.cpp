@@ -65,6 +65,7 @@ void HitStacks::gather() {
   looked_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;
   watch_->drain([this](const MappingEvent& event) {
+    if (event.kind == MappingEvent::Kind::renamed) return;
     if (begins_program(event)) ++begins_[event.pid];
     const auto after =
         std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);

@@ -24,12 +24,17 @@ struct StackTotals {
   std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
 };
 
+// What a process is called, whichever of its threads was hit, also when it has ended; nothing if it
+// is not known.
+using ProcessNames = std::function<std::optional<std::string>(pid_t)>;
+
 // Who can be hit.
 struct HitProcesses {
   bool others = false; // also such as are not, or do not come from, those that run
   // Those that run, all of them as far as they are known. Asked when what processes map is watched
   // already, so that none is missed that begins meanwhile.
   std::function<std::vector<pid_t>()> running;
+  ProcessNames name_of = [](pid_t) { return std::nullopt; };
 };
 
 class HitStacks {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl {
 
@@ -25,19 +26,27 @@ std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSur
   std::vector<SilenceFacts> facts(end.points.size());
   std::vector<bool> silent(facts.size());
   std::vector<bool> uncalled(facts.size());
+  std::set<FileIdentity> hit_files;
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    if (end.hits[i] > 0) hit_files.insert(end.points[i].binary->file->identity());
   for (std::size_t i = 0; i < facts.size(); ++i) {
     silent[i] = end.hits[i] == 0;
-    uncalled[i] = silent[i] && !surveys[i].executable.empty();
+    facts[i].file_was_hit = hit_files.contains(end.points[i].binary->file->identity());
+    uncalled[i] = silent[i] && (!surveys[i].executable.empty() || facts[i].file_was_hit);
   }
   if (std::ranges::find(silent, true) == silent.end()) return facts;
   const auto inlined = inlined_places(end.points, uncalled, end.debug_places);
-  const auto children = end.follows_children ? std::vector<std::vector<pid_t>>(facts.size())
-                                             : children_mapping(end.points, end.pids);
-  for (std::size_t i = 0; i < facts.size(); ++i)
-    if (silent[i])
-      facts[i] = {.change = end.points[i].binary->file->change(),
-                  .children = children[i],
-                  .inlined = inlined[i]};
+  auto children = end.follows_children ? std::vector<std::vector<pid_t>>(facts.size())
+                                       : children_mapping(end.points, end.pids);
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (!silent[i]) continue;
+    if (!end.follows_children && i < end.descendants.size())
+      for (const pid_t pid : end.descendants[i].executable)
+        if (std::ranges::find(children[i], pid) == children[i].end()) children[i].push_back(pid);
+    facts[i].change = end.points[i].binary->file->change();
+    facts[i].children = children[i];
+    facts[i].inlined = inlined[i];
+  }
   return facts;
 }
 

@@ -21,8 +21,9 @@ void show_instructions(std::span<const ProbePoint> points, const Reporter& repor
 struct RunEnd {
   std::span<const ProbePoint> points;
   std::span<const pid_t> pids;
-  std::vector<std::optional<std::uint64_t>> hits; // by point; nothing: not known
-  std::span<const MappingSurvey> earlier;         // by point, or empty
+  std::vector<std::optional<std::uint64_t>> hits;  // by point; nothing: not known
+  std::span<const MappingSurvey> earlier;          // by point, or empty
+  std::span<const MappingSurvey> descendants = {}; // likewise: others that were seen to map it
   std::string nobody = {};                // why there are no pids, though not everybody is probed
   std::vector<std::string> left_out = {}; // by point, or empty: Payload::explain_left_out()
   bool only_counted = false;              // no events were asked for

@@ -1,6 +1,7 @@
 #include "session/silence.hpp"
 
 #include "session/counted.hpp"
+#include "session/process_history.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -84,23 +85,21 @@ std::string mention_inlined(const SilenceFacts& facts) {
 std::string mention_children(std::span<const pid_t> children) {
   if (children.empty()) return {};
   if (children.size() == 1)
-    return fmt::format("; {}, a descendant, maps it: --follow probes it, too",
-                       name_process(children.front()));
-  return fmt::format("; {} map it: --follow probes them, too",
-                     counted(children.size(), "descendant", "descendants"));
+    return fmt::format("; {}, a descendant, {} it: --follow probes it, too",
+                       name_process(children.front()),
+                       command_name(children.front()) ? "maps" : "mapped");
+  const bool any_runs =
+      std::ranges::any_of(children, [](pid_t pid) { return command_name(pid).has_value(); });
+  return fmt::format("; {} {} it: --follow probes them, too",
+                     counted(children.size(), "descendant", "descendants"),
+                     any_runs ? "map" : "mapped");
 }
 
 } // namespace
 
 std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
                                          std::span<const pid_t> pids) {
-  std::vector<ProbedFile> files;
-  files.reserve(points.size());
-  for (const ProbePoint& point : points)
-    files.push_back({.real_path = point.binary->real_path,
-                     .identity = point.binary->file->identity(),
-                     .offset = *point.offset});
-  return survey_mappings(files, pids);
+  return survey_mappings(probed_files(points), pids);
 }
 
 void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
@@ -120,6 +119,9 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
                        survey.executable.size() == 1
                            ? name_process(survey.executable.front())
                            : counted(survey.executable.size(), "process", "processes")) +
+           mention_inlined(facts);
+  else if (facts.file_was_hit)
+    text = "other functions of this file were hit, this one was not called while it was probed" +
            mention_inlined(facts);
   else if (!survey.other_inode.empty())
     text = explain_other_inode(survey, facts);

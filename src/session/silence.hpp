@@ -22,6 +22,7 @@ struct SilenceFacts {
   bool takes_pids = true; // the command has -p
   // At how many places the function is inlined, where debug data tell.
   std::optional<std::uint64_t> inlined = {};
+  bool file_was_hit = false; // at another probe, so that somebody maps it
 };
 
 // One line, without subject: "no process maps this file executable". The survey is over `pids`, or

@@ -39,7 +39,8 @@ std::vector<Sums::Way> Sums::new_ways() {
              .frames = std::move(frames),
              .wholeness = wholeness,
              .pid = alone ? std::optional(each.pid) : std::nullopt,
-             .comm = std::move(each.comm),
+             .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
+                           : std::move(each.comm),
              .count = 0};
     way.count += count;
   }

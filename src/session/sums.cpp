@@ -17,10 +17,10 @@ std::uint64_t nanoseconds(Sums::Time time) {
 } // namespace
 
 Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
-           std::span<const ProbePoint> points, StackFiles& files)
+           std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
     : request_(request), program_(program), files_(files), points_(points),
       groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
-      places_(request.target_options.debug_places) {}
+      places_(request.target_options.debug_places), name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
@@ -98,9 +98,11 @@ void Sums::tell(Time now, Sink& sink) {
   if (request_.counts && request_.inspection.count_stacks) {
     tell_stacks(now_ns, sink);
   } else if (request_.counts && request_.inspection.stack == StackWalk::none) {
-    const std::vector<ProcessCount> counted = request_.inspection.count_by_process
-                                                  ? program_.process_counts()
-                                                  : std::vector<ProcessCount>();
+    std::vector<ProcessCount> counted = request_.inspection.count_by_process
+                                            ? program_.process_counts()
+                                            : std::vector<ProcessCount>();
+    for (ProcessCount& each : counted)
+      if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
         request_.inspection.count_by_process ? counts_by_process(counted) : counts_by_probe();
     // The most first; of equals what stands first in the request.

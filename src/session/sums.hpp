@@ -2,6 +2,7 @@
 // the end of a run, or one after each interval of it.
 #pragma once
 
+#include "session/hit_stacks.hpp"
 #include "session/stack_files.hpp"
 #include "session/stack_places.hpp"
 #include "uprobectl/session.hpp"
@@ -15,9 +16,9 @@ class Sums {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows all of it. Counting begins now.
+  // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
   Sums(const AttachRequest& request, const BuiltinProgram& program,
-       std::span<const ProbePoint> points, StackFiles& files);
+       std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
   void see_process(pid_t pid) { maps_.look_at(pid); }
@@ -57,6 +58,7 @@ private:
   std::uint64_t without_stack_ = 0;
   ProcessMaps maps_;
   StackPlaces places_;
+  ProcessNames name_of_;
 };
 
 } // namespace uprobectl

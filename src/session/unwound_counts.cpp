@@ -25,9 +25,9 @@ std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
 } // namespace
 
 UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
-                             const Reporter& reporter)
+                             const Reporter& reporter, ProcessNames name_of)
     : request_(request), points_(points), groups_(probe_groups(points)), reporter_(reporter),
-      since_ns_(in_nanoseconds(Time::clock::now())) {}
+      name_of_(std::move(name_of)), since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto alone = [](const Key& key) {
@@ -88,11 +88,13 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
   const std::uint64_t now_ns = in_nanoseconds(now);
   for (const auto& [count, way] : fresh) {
     const auto& [key, met] = *way;
+    std::optional<std::string> name;
+    if (request_.inspection.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
     sink.count({.point = &points_[key.probe],
                 .on_return = key.on_return,
                 .count = count,
                 .pid = request_.inspection.count_by_process ? std::optional(key.pid) : std::nullopt,
-                .comm = met.comm,
+                .comm = name.value_or(met.comm),
                 .unwound = key.stack,
                 .rest = rest_of(key.wholeness),
                 .since_ns = since_ns_,

@@ -1,6 +1,7 @@
 // How often each unwound stack was met: `--count --stack`.
 #pragma once
 
+#include "session/hit_stacks.hpp"
 #include "session/probe_groups.hpp"
 #include "session/stack_files.hpp"
 #include "uprobectl/session.hpp"
@@ -14,9 +15,9 @@ class UnwoundCounts {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows all of it. What the stacks lie in must outlive it. Counting begins now.
+  // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
   UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
-                const Reporter& reporter);
+                const Reporter& reporter, ProcessNames name_of = HitProcesses().name_of);
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
   // frames.
@@ -48,6 +49,7 @@ private:
   std::span<const ProbePoint> points_;
   std::vector<std::size_t> groups_;
   const Reporter& reporter_;
+  ProcessNames name_of_;
   std::map<Key, Way, Order> ways_;
   std::deque<stacks::Stack> stacks_;
   std::size_t frames_ = 0; // of all of them

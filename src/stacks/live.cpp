@@ -207,6 +207,8 @@ void LiveProcesses::add(const MappingEvent& event) {
   case MappingEvent::Kind::executed:
     state_->replace(event.pid, event.time_ns);
     break;
+  case MappingEvent::Kind::renamed:
+    break;
   case MappingEvent::Kind::ended:
     state_->end(event.pid);
     break;

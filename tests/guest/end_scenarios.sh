@@ -24,6 +24,8 @@ end_scenarios() {
   scenario 'a process that maps another copy of the file is told, and the copy' explains_copy
   scenario 'a process whose child maps the file is told about --follow' explains_child
   scenario 'the five reasons are five' explains_differently
+  scenario 'a command that has ended is known to have mapped the file' explains_ended_command
+  scenario 'a descendant that has ended is told, too' explains_ended_child
 }
 
 follows_command() {
@@ -271,4 +273,26 @@ sees_pins() {
   expect_match 'pins' '^program ' "$(cat left)"
   "$UPROBECTL" load --unpin pins/a >out 2>err || fail "unpin: $(cat err)"
   wait_until 20 nothing_is_left earlier left || fail "$(cat left)"
+}
+
+explains_ended_command() {
+  for functions in work_silent 'work_six work_silent'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -j -o out "$FIXTURES/workload" $functions -- "$FIXTURES/workload" --calls 3 \
+      >said 2>err || fail "exit status $?"
+    expect_match 'reason' '^mapped by process [0-9]+, but not called while it was probed$' \
+      "$(records probe symbol=work_silent | field reason)"
+    expect_equal 'processes mapping' 1 "$(records probe symbol=work_silent | field processes_mapping)"
+  done
+  "$UPROBECTL" attach -j -o out "$FIXTURES/workload" work_silent -- true 2>err || fail "exit status $?"
+  expect_match 'reason of another program' '^process [0-9]+ has ended and was not seen to map this file executable$' \
+    "$(records probe | field reason)"
+}
+
+explains_ended_child() {
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  "$UPROBECTL" attach -j -o out "$FIXTURES/workload" work_six -- \
+    sh -c '"$FIXTURES/workload" --calls 3; true' >said 2>err || fail "exit status $?"
+  expect_match 'reason' '; process [0-9]+, a descendant, mapped it: --follow probes it, too$' \
+    "$(records probe | field reason)"
 }

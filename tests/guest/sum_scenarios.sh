@@ -23,6 +23,7 @@ sum_scenarios() {
   done
   scenario '--stack fp through a perf buffer' counts_ways perf --buffer perf
   scenario '--stack fp inside a function takes nothing on its stack for a caller' counts_ways_to_inside
+  scenario '--per-process has the names of processes, not of threads or parents' names_processes
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
 }
 
@@ -98,6 +99,19 @@ counts_processes() {
   done <processes
   expect_equal 'count records' 3 "$(count_records count)"
   expect_equal 'the most' 150 "$(records count | field count | head -n 1)"
+}
+
+# The child of a shell begins with its name and its calls; what it executes has another name. A
+# process whose threads have names of their own goes by that of its main thread.
+names_processes() {
+  for how in '' '--stack fp'; do
+    # shellcheck disable=SC2086,SC2016 # $how is words; expanded by the inner shell
+    "$UPROBECTL" attach -j -q -o out --follow --count --per-process $how libc.so.6 malloc -- \
+      bash -c 'ls / >/dev/null; awk "BEGIN { print 1 }" >/dev/null; true' 2>err
+    expect_equal "names $how" 'awk bash ls' "$(records count | field comm | sed 's/^m*awk$/awk/' | sort -u | tr '\n' ' ' | sed 's/ $//')"
+    expect_equal "names of one process $how" "$(records count | field pid | sort -u | wc -l)" \
+      "$(records count | sed 's/.*"pid":\([0-9]*\),"comm":"\([^"]*\)".*/\1 \2/' | sort -u | wc -l)"
+  done
 }
 
 counts_by_interval() {

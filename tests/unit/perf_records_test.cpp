@@ -102,12 +102,18 @@ TEST_CASE("a new name is a new program only if the kernel says so") {
   put(content, 50, 4);
   put(content, 50, 4);
   content += std::string("sleep\0\0\0", 8);
-  CHECK_FALSE(parse_mapping_record(as_bytes(record(3, 0, content))));
+  const auto renamed = parse_mapping_record(as_bytes(record(3, 0, content)));
+  REQUIRE(renamed);
+  CHECK(renamed->kind == MappingEvent::Kind::renamed);
+  CHECK(renamed->name == "sleep");
   const auto executed = parse_mapping_record(as_bytes(record(3, 0x2000, content, 12)));
   REQUIRE(executed);
   CHECK(executed->kind == MappingEvent::Kind::executed);
   CHECK(executed->pid == 50);
+  CHECK(executed->name == "sleep");
   CHECK(executed->time_ns == 12);
+  content[4] = 51; // a thread of 50
+  CHECK_FALSE(parse_mapping_record(as_bytes(record(3, 0, content))));
 }
 
 TEST_CASE("what a ring has lost is counted") {

@@ -91,12 +91,22 @@ TEST_CASE("descendants that map the file are a reason to follow them") {
   MappingSurvey survey;
   survey.executable = {first};
   const pid_t asked[] = {first};
+  CHECK(explain_silence(survey, asked, {.children = {::getpid()}})
+            .ends_with(", a descendant, maps it: --follow probes it, too"));
+  // By now it has ended.
   CHECK(explain_silence(survey, asked, {.children = {second}}) ==
         "mapped by process 2147483646, but not called while it was probed; process 2147483645, a "
-        "descendant, maps it: --follow probes it, too");
+        "descendant, mapped it: --follow probes it, too");
   CHECK(explain_silence({}, asked, {.children = {first - 2, second}}) ==
         "process 2147483646 has ended and was not seen to map this file executable; 2 descendants "
-        "map it: --follow probes them, too");
+        "mapped it: --follow probes them, too");
+}
+
+TEST_CASE("a file of which another function was hit was mapped, whoever did it") {
+  const pid_t asked[] = {first};
+  CHECK(explain_silence({}, asked, {.inlined = 2, .file_was_hit = true}) ==
+        "other functions of this file were hit, this one was not called while it was probed; it "
+        "is inlined at 2 places, which no probe sees");
 }
 
 TEST_CASE("a function that is inlined may run without being called") {

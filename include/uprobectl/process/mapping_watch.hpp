@@ -14,6 +14,7 @@ struct MappingEvent {
     mapped,   // memory became executable
     forked,   // a process was made, with all that its parent maps
     executed, // a process maps nothing any more; what follows is the new program's
+    renamed,  // the process's main thread goes by another name
     ended
   };
   Kind kind = Kind::mapped;
@@ -21,6 +22,7 @@ struct MappingEvent {
   pid_t parent = 0;          // forked
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
   Mapping mapping;           // mapped
+  std::string name;          // executed, renamed: comm
 };
 
 // An event of the kind software/dummy on each CPU, with a ring of 128 KiB each; nothing is sampled.
