@@ -80,4 +80,31 @@ struct FunctionExits {
 std::optional<FunctionExits> function_exits(InstructionSet set, Bytes function,
                                             VirtualAddress address);
 
+// What a uprobe at an instruction does to the program that runs over it.
+struct ProbeEffect {
+  enum class Kind {
+    right,   // the program goes on as it would without the probe
+    refused, // the kernel does not place the probe
+    wrong,   // the kernel places it, and the program computes something else, crashes or hangs
+  };
+  Kind kind = Kind::right;
+  std::string_view reason = {}; // why it is not right; static storage
+  // The kernel does the instruction's work itself. Otherwise it runs a copy of it with a trap
+  // behind, which costs ten times as much or more.
+  bool emulated = false;
+};
+
+// How much of a function some code is.
+enum class CodeExtent { function, part };
+
+// The effect of a probe at the offset of some code, best of the whole function: what is around a
+// place can decide (exclusive loads and stores of arm64, nops of x86-64 that become calls). The
+// offset must be where an instruction begins. Right for arm and Thumb, of which nothing is known.
+//
+// The rules are those of Linux 6.1 to 6.18 (arch/x86/kernel/uprobes.c,
+// arch/arm64/kernel/probes/decode-insn.c); docs/instructions.md has them as a table, which a test
+// finds by running every form.
+ProbeEffect probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
+                         CodeExtent extent = CodeExtent::function);
+
 } // namespace uprobectl

@@ -4,6 +4,7 @@
 
 #include "uprobectl/art.hpp"
 #include "uprobectl/elf.hpp"
+#include "uprobectl/insn.hpp"
 #include "uprobectl/symbols.hpp"
 #include "uprobectl/usdt.hpp"
 
@@ -114,6 +115,7 @@ struct ProbePoint {
       aliases;                            // raw names of the symbol's address; if asked for
   std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
   std::vector<std::string> warnings;      // what a person should know before probing here
+  ProbeEffect effect;                     // of a probe there; who attaches one asks probe_trouble()
 
   // Of a method in an OAT file, also behind its start; nothing where methods with other parameters
   // share its code.
@@ -128,6 +130,11 @@ struct ProbePoint {
 std::string display_name(const ProbePoint& point);
 std::string display_name(const elf::Symbol& symbol);   // "free@plt" for a PLT entry
 std::string display_suffix(const elf::Symbol& symbol); // of it: "@plt", "@@V", "@V" or nothing
+
+// Why no probe may be put there, with the nearest instruction of the function behind it that can be
+// probed as a hint: the kernel refuses it, or the program would go on with wrong values. Nothing
+// where it leaves the program right.
+std::optional<Error> probe_trouble(const ProbePoint& point);
 
 // A library inside an archive, as `list-symbols ARCHIVE` shows it.
 struct ArchiveLibrary {

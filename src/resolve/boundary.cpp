@@ -16,15 +16,6 @@ constexpr std::uint64_t instruction_window = 16;
 // this much takes a fifth of a second.
 constexpr std::uint64_t most_decoded = std::uint64_t{4} << 20U;
 
-// The file's code at the address, at most this much of it; empty outside.
-Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
-  const elf::Segment* const segment = image.segment_of(address);
-  if (segment == nullptr || !segment->executable) return {};
-  const std::uint64_t into = address.value - segment->address.value;
-  const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);
-  return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
-}
-
 // How the function's places are called, in a form that is taken as a FUNCTION.
 std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
@@ -91,6 +82,14 @@ Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& 
 }
 
 } // namespace
+
+Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
+  const elf::Segment* const segment = image.segment_of(address);
+  if (segment == nullptr || !segment->executable) return {};
+  const std::uint64_t into = address.value - segment->address.value;
+  const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);
+  return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
+}
 
 Result<std::optional<std::string>> check_boundary(const Question& question,
                                                   const elf::Symbol& symbol, std::uint64_t plus) {

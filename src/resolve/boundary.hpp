@@ -15,6 +15,9 @@ namespace uprobectl {
 Result<std::optional<std::string>> check_boundary(const Question& question,
                                                   const elf::Symbol& symbol, std::uint64_t plus);
 
+// The file's code at the address, at most this much of it; empty outside.
+Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most);
+
 // Fills in ProbePoint::instruction, as far as the options ask for it.
 void add_instructions(const Question& question, std::span<ProbePoint> points);
 

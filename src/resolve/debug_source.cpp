@@ -1,8 +1,8 @@
 #include "resolve/debug_source.hpp"
 
 #include "resolve/aliases.hpp"
-#include "resolve/boundary.hpp"
 #include "resolve/methods.hpp"
+#include "resolve/probeable.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -75,7 +75,7 @@ Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf:
   while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
     points = ask(question);
   if (points && question.options.aliases) add_aliases(image, *points);
-  if (points) add_instructions(question, *points);
+  if (points) finish_points(question, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
       question.function.form == FunctionSpec::Form::plt)
     return points;
@@ -113,7 +113,7 @@ Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& ima
   if (question.methods == nullptr || question.function.form != FunctionSpec::Form::name)
     return answer_by_symbols(question, image, source);
   auto methods = resolve_method(question);
-  if (methods) add_instructions(question, *methods);
+  if (methods) finish_points(question, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;
   auto symbols = answer_by_symbols(question, image, source);
   if (!symbols && symbols.error().kind == ErrorKind::not_found)

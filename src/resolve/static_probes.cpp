@@ -1,4 +1,5 @@
 // "PROVIDER:NAME" -> the places of static probes.
+#include "resolve/probeable.hpp"
 #include "resolve/state.hpp"
 #include "resolve/static_names.hpp"
 
@@ -44,6 +45,7 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
     auto point = point_at(question, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;
+    point->effect = effect_of_static(*state_->image, probe.address);
     point->static_probe = {*notes, &probe}; // what all notes say lives as long as one point does
     if (probe.semaphore_offset) point->semaphore = state_->image->to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)

@@ -4,6 +4,7 @@
 #include "session/file_changes.hpp"
 #include "session/held_command.hpp"
 #include "session/placing.hpp"
+#include "session/probeable_sites.hpp"
 #include "session/process_history.hpp"
 #include "session/pump.hpp"
 #include "session/report.hpp"
@@ -91,6 +92,7 @@ private:
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
     plan_returns(request_, readers_, resolved_, reporter_);
+    leave_out_unprobeable(resolved_, reporter_);
     std::size_t asked = 0;
     for (const PayloadQuestion& question : questions) asked += question.functions.size();
     return judge_failures(asked, request_, resolved_, sink_, reporter_);

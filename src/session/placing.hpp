@@ -12,8 +12,9 @@ struct Placed {
 };
 
 // The payload is loaded for the mechanism, attached and not started. Where the kernel refuses
-// single places they are found by halving; with keep_going they move from the points to the
-// failures, reported, and the others are attached, else the first refusal is the error.
+// single places, which leave_out_unprobeable() did not know of, they are found by halving. Those of
+// patterns are left out with a warning. With keep_going the others move from the points to the
+// failures, reported, and the rest is attached, else the first refusal is the error.
 Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter);

@@ -118,6 +118,7 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
   if (!point.offset)
     return fail(ErrorKind::compressed,
                 fmt::format("{}: compressed in its archive, there is no file to probe", path));
+  if (auto trouble = probe_trouble(point)) return fail(std::move(*trouble));
   return std::move(point);
 }
 

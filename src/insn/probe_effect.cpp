@@ -1,0 +1,317 @@
+// Linux arch/x86/kernel/uprobes.c looks at the byte of the opcode alone, whatever map it belongs
+// to: so it takes many AVX instructions for jumps, calls and returns.
+#include "insn/probe_effect.hpp"
+
+#include "insn/decoder.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace uprobectl {
+
+namespace {
+
+using Kind = ProbeEffect::Kind;
+
+constexpr ProbeEffect refused(std::string_view reason) {
+  return {.kind = Kind::refused, .reason = reason};
+}
+constexpr ProbeEffect wrong(std::string_view reason) {
+  return {.kind = Kind::wrong, .reason = reason};
+}
+constexpr ProbeEffect stepped() { return {}; }
+constexpr ProbeEffect emulated() { return {.emulated = true}; }
+
+// The opcodes of one byte that the kernel refuses (good_insns_64 and good_insns_32): a bit for each
+// low half of the byte, by its high half.
+using Opcodes = std::array<std::uint16_t, 16>;
+constexpr Opcodes refused_64 = {0x40c0, 0xc0c0, 0x8080, 0x8080, 0,      0,      0xf007, 0,
+                                0x0004, 0x0400, 0,      0,      0xf000, 0x0070, 0xf4f0, 0x0c12};
+constexpr Opcodes refused_32 = {0x0080, 0x8080, 0, 0, 0,      0, 0xf000, 0,
+                                0,      0,      0, 0, 0xf000, 0, 0xf0f0, 0x0c12};
+
+bool contains(const Opcodes& opcodes, std::uint8_t opcode) {
+  return (opcodes[opcode >> 4U] >> (opcode & 0xfU) & 1U) != 0;
+}
+
+bool is_between(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
+  return value >= first && value <= last;
+}
+
+// The parts of an instruction that decide what the kernel does with it (Intel SDM volume 2, 2).
+struct X86Instruction {
+  enum class Encoding { legacy, vex, evex, xop, rex2 };
+
+  Encoding encoding = Encoding::legacy;
+  std::uint8_t map = 0; // legacy: 0 one byte, 1 0f, 2 0f 38, 3 0f 3a
+  std::uint8_t opcode = 0;
+  std::optional<std::uint8_t> modrm = {}; // the byte behind the opcode, if there is one
+  std::uint8_t rex = 0;
+  std::size_t prefixes = 0; // rex is none of them
+  bool has_lock = false;
+  bool has_segment = false; // es, cs, ss or ds
+  bool has_operand_size = false;
+  bool has_repeat = false; // f2 or f3
+
+  unsigned reg() const { return modrm.value_or(0) >> 3U & 7U; }
+  bool names_register() const { return modrm && (*modrm & 0xc0U) == 0xc0; }
+  bool is_rip_relative() const { return modrm && (*modrm & 0xc7U) == 0x05; } // in 64-bit code
+};
+
+class X86Reader {
+public:
+  X86Reader(InstructionSet set, Bytes bytes)
+      : is_64_(set == InstructionSet::x86_64),
+        bytes_(bytes.first(std::min(bytes.size(), x86_longest_instruction))) {}
+
+  // Nothing if the bytes end before the opcode does.
+  std::optional<X86Instruction> read() {
+    while (at_ < bytes_.size() && take_prefix(byte(0))) ++at_;
+    if (at_ >= bytes_.size() || !read_opcode()) return std::nullopt;
+    if (at_ < bytes_.size()) found_.modrm = byte(0);
+    return found_;
+  }
+
+private:
+  using Encoding = X86Instruction::Encoding;
+
+  bool take_prefix(std::uint8_t value) {
+    switch (value) {
+    case 0x26:
+    case 0x2e:
+    case 0x36:
+    case 0x3e:
+      found_.has_segment = true;
+      break;
+    case 0xf0:
+      found_.has_lock = true;
+      break;
+    case 0x66:
+      found_.has_operand_size = true;
+      break;
+    case 0x64:
+    case 0x65:
+    case 0x67:
+      break;
+    case 0xf2:
+    case 0xf3:
+      found_.has_repeat = true;
+      break;
+    default:
+      if (!is_64_ || (value & 0xf0U) != 0x40) return false;
+      found_.rex = value;
+      return true;
+    }
+    found_.rex = 0; // one that is not the last prefix has no effect
+    ++found_.prefixes;
+    return true;
+  }
+
+  // In 32-bit code the bytes of VEX and EVEX are old instructions unless what follows them would
+  // name a register there.
+  bool is_vector_prefix() const { return has(1) && (is_64_ || (byte(1) & 0xc0U) == 0xc0); }
+
+  bool read_opcode() {
+    const std::uint8_t first = byte(0);
+    if (first == 0xc5 && is_vector_prefix()) return take(Encoding::vex, 1, 2);
+    if (first == 0xc4 && is_vector_prefix()) return take(Encoding::vex, byte(1) & 0x1fU, 3);
+    if (first == 0x62 && is_vector_prefix()) return take(Encoding::evex, byte(1) & 7U, 4);
+    // Else `pop` of a memory operand.
+    if (first == 0x8f && has(1) && (byte(1) & 0x1fU) >= 8)
+      return take(Encoding::xop, byte(1) & 0x1fU, 3);
+    if (first == 0xd5 && is_64_) return take(Encoding::rex2, 0, 2);
+    if (first != 0x0f) return take(Encoding::legacy, 0, 0);
+    if (!has(1)) return false;
+    if (byte(1) == 0x38) return take(Encoding::legacy, 2, 2);
+    if (byte(1) == 0x3a) return take(Encoding::legacy, 3, 2);
+    return take(Encoding::legacy, 1, 1);
+  }
+
+  bool take(Encoding encoding, unsigned map, std::size_t skipped) {
+    found_.encoding = encoding;
+    found_.map = static_cast<std::uint8_t>(map);
+    if (!has(skipped)) return false;
+    found_.opcode = byte(skipped);
+    at_ += skipped + 1;
+    return true;
+  }
+
+  bool has(std::size_t ahead) const { return at_ + ahead < bytes_.size(); }
+  std::uint8_t byte(std::size_t ahead) const {
+    return std::to_integer<std::uint8_t>(bytes_[at_ + ahead]);
+  }
+
+  bool is_64_;
+  Bytes bytes_;
+  std::size_t at_ = 0;
+  X86Instruction found_;
+};
+
+constexpr auto not_supported = refused("the kernel does not probe this instruction");
+
+// VEX and EVEX, of any map.
+ProbeEffect effect_on_vector(const X86Instruction& insn, bool is_64) {
+  const std::uint8_t opcode = insn.opcode;
+  if (insn.encoding == X86Instruction::Encoding::evex && insn.map == 4)
+    return wrong("how the kernel runs instructions of APX is not known");
+  if (is_between(opcode, 0x70, 0x7f) || opcode == 0xeb || opcode == 0xe9)
+    return wrong("the kernel takes this AVX instruction for a jump and does not run it");
+  if (opcode == 0x90) return wrong("the kernel takes this AVX instruction for a nop");
+  if (opcode == 0xe8 || (opcode == 0x9a && !is_64))
+    return wrong("the kernel takes this AVX instruction for a call");
+  if (is_between(opcode, 0xc2, 0xc3) || is_between(opcode, 0xca, 0xcb) ||
+      (opcode == 0xea && !is_64))
+    return wrong("the kernel takes this AVX instruction for a return and goes on at a wrong place");
+  if (opcode == 0x9d)
+    return wrong("the kernel takes this AVX instruction for popf and leaves the trap flag set");
+  if (opcode == 0x8e && insn.reg() == 2)
+    return refused("the kernel takes this AVX instruction for a load of the stack segment");
+  if (contains(is_64 ? refused_64 : refused_32, opcode)) return not_supported;
+  return stepped();
+}
+
+ProbeEffect effect_on_one_byte(const X86Instruction& insn, bool is_64) {
+  const std::uint8_t opcode = insn.opcode;
+  constexpr std::uint8_t rex_b = 1;
+  if (is_between(opcode, 0x70, 0x7f) || opcode == 0xe8 || opcode == 0xe9 || opcode == 0xeb)
+    return insn.has_operand_size
+               ? refused("the kernel refuses a branch with an operand size prefix")
+               : emulated();
+  if (is_between(opcode, 0xe0, 0xe3) && insn.has_operand_size)
+    return wrong("a 16 bit branch in a copy of the instruction goes to another place");
+  if (opcode == 0x90)
+    return (insn.rex & rex_b) != 0 ? wrong("the kernel takes this xchg for a nop") : emulated();
+  if (is_between(opcode, 0x50, 0x57))
+    return insn.prefixes == 0 && (insn.rex == 0 || insn.rex == 0x41) ? emulated() : stepped();
+  if (opcode == 0x9c)
+    return wrong("pushf stores the trap flag, with which the kernel runs the instruction");
+  if ((opcode == 0x8e && insn.reg() == 2) || (opcode == 0x17 && !is_64))
+    return refused("the kernel refuses an instruction that loads the stack segment");
+  if (opcode == 0xff && insn.reg() == 2 && insn.has_operand_size)
+    return wrong("the kernel stores another return address than this 16 bit call does");
+  if (opcode == 0xff && insn.reg() == 3)
+    return wrong("the kernel stores another return address than this far call does");
+  if (opcode == 0xc7 && insn.modrm == 0xf8)
+    return wrong("a transaction that begins in a copy of the instruction does not come back");
+  if (contains(is_64 ? refused_64 : refused_32, opcode)) return not_supported;
+  return stepped();
+}
+
+// 0f 1f 44 00 00, which Linux 6.18 replaces by a call of its own.
+bool is_nop5(Bytes bytes) {
+  constexpr std::array nop5 = {std::byte{0x0f}, std::byte{0x1f}, std::byte{0x44}, std::byte{0},
+                               std::byte{0}};
+  return bytes.size() >= nop5.size() && std::ranges::equal(bytes.first(nop5.size()), nop5);
+}
+
+// Whether nothing before the offset can have stored anything below the stack pointer.
+bool is_entry(Bytes function, std::uint64_t offset) {
+  constexpr std::array endbr64 = {std::byte{0xf3}, std::byte{0x0f}, std::byte{0x1e},
+                                  std::byte{0xfa}};
+  if (offset == 0) return true;
+  return offset == endbr64.size() && std::ranges::equal(function.first(endbr64.size()), endbr64);
+}
+
+// A function that calls others keeps nothing below its stack pointer: they would overwrite it.
+bool has_call(InstructionSet set, Bytes function) {
+  const Decoder* const decoder = Decoder::of(set);
+  if (decoder == nullptr) return false;
+  for (std::size_t at = 0; at < function.size();) {
+    const auto decoded = decoder->decode(function.subspan(at), {});
+    if (!decoded) return false;
+    if (decoder->description(*decoded).isCall()) return true;
+    at += decoded->size;
+  }
+  return false;
+}
+
+bool has_no_red_zone(Bytes code, std::uint64_t offset, CodeExtent extent) {
+  if (extent == CodeExtent::part) return false;
+  return is_entry(code, offset) || has_call(InstructionSet::x86_64, code);
+}
+
+// sgdt, sidt, smsw, sldt and str, which a processor with UMIP leaves to the kernel.
+bool is_umip(const X86Instruction& insn) {
+  if (insn.opcode == 0x00) return insn.reg() <= 1;
+  return insn.opcode == 0x01 && (insn.reg() == 4 || (insn.reg() <= 1 && !insn.names_register()));
+}
+
+// cmov, set and movnt, of which the kernel's tables have no operand behind f2 or f3.
+bool has_unknown_operand(const X86Instruction& insn) {
+  const std::uint8_t low = insn.opcode & 0xfU;
+  const bool is_cmov = insn.opcode >> 4U == 4 &&
+                       (low == 1 || low == 2 || is_between(low, 4, 7) || low == 10 || low == 11);
+  const bool is_set = insn.opcode >> 4U == 9 && (low <= 3 || low == 8 || low == 9);
+  return insn.has_repeat && (is_cmov || is_set || insn.opcode == 0x2b);
+}
+
+ProbeEffect effect_on_two_bytes(const X86Instruction& insn, InstructionSet set) {
+  if (is_umip(insn)) return wrong("the kernel does not do this instruction's work in its copy");
+  if (set == InstructionSet::x86_64 && insn.is_rip_relative() && has_unknown_operand(insn))
+    return wrong("the kernel does not see that this operand is relative to the instruction");
+  switch (insn.opcode) {
+  case 0x78: // and AMD's extrq and insertq
+  case 0x79:
+    return not_supported;
+  case 0x05:
+    if (set == InstructionSet::i386) break;
+    return wrong("a system call made by a copy of the instruction comes back to the copy");
+  case 0x34:
+    return wrong("a system call made by a copy of the instruction comes back to the copy");
+  default:
+    break;
+  }
+  if (is_between(insn.opcode, 0x80, 0x8f))
+    return insn.has_operand_size
+               ? refused("the kernel refuses a branch with an operand size prefix")
+               : emulated();
+  return stepped();
+}
+
+} // namespace
+
+ProbeEffect x86_probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
+                             CodeExtent extent) {
+  const Bytes bytes = code.subspan(offset);
+  const auto read = X86Reader(set, bytes).read();
+  if (!read) return stepped();
+  const X86Instruction& insn = *read;
+  const bool is_64 = set == InstructionSet::x86_64;
+  if (insn.has_lock) return refused("the kernel refuses an instruction with a lock prefix");
+  if (insn.has_segment)
+    return refused("the kernel refuses an instruction with a segment prefix (cs, ds, es or ss)");
+  switch (insn.encoding) {
+  case X86Instruction::Encoding::vex:
+  case X86Instruction::Encoding::evex:
+    return effect_on_vector(insn, is_64);
+  case X86Instruction::Encoding::xop:
+    return wrong("how the kernel runs instructions of XOP is not known");
+  case X86Instruction::Encoding::rex2:
+    return wrong("how the kernel runs instructions of APX is not known");
+  case X86Instruction::Encoding::legacy:
+    break;
+  }
+  if (insn.map == 0) return effect_on_one_byte(insn, is_64);
+  if (insn.map != 1) return stepped();
+  if (is_64 && is_nop5(bytes) && !has_no_red_zone(code, offset, extent))
+    return wrong("Linux 6.18 makes this nop a call, which overwrites what a function that calls no "
+                 "other keeps below the stack pointer");
+  return effect_on_two_bytes(insn, set);
+}
+
+ProbeEffect probe_effect(InstructionSet set, Bytes code, std::uint64_t offset, CodeExtent extent) {
+  if (offset >= code.size()) return {};
+  switch (set) {
+  case InstructionSet::x86_64:
+  case InstructionSet::i386:
+    return x86_probe_effect(set, code, offset, extent);
+  case InstructionSet::arm64:
+    return arm64_probe_effect(code, offset);
+  case InstructionSet::arm:
+  case InstructionSet::thumb:
+    return {};
+  }
+  return {};
+}
+
+} // namespace uprobectl

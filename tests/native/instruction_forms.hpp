@@ -1,0 +1,64 @@
+// The parts of the instruction form test that depend on the architecture.
+#pragma once
+
+#include "uprobectl/insn.hpp"
+
+#include <cstdint>
+#include <string>
+#include <ucontext.h>
+#include <vector>
+
+namespace forms {
+
+using Code = std::vector<std::uint8_t>;
+
+// Where things are while a form runs. Fixed, because code refers to data relative to itself.
+inline constexpr std::uint64_t code_address = 0x20000000;
+inline constexpr std::uint64_t data_address = 0x28000000;
+inline constexpr std::uint64_t data_size = 0x4000;
+// Where the pointers of the initial registers and operands relative to the code point.
+inline constexpr std::uint64_t operand_address = data_address + 0x1000;
+inline constexpr std::uint64_t stack_address = data_address + 0x3000;
+inline constexpr std::uint64_t slot_size = 64;
+
+// One instruction with what it needs around it.
+struct Form {
+  Code code;                   // the instruction, or several
+  std::uint64_t probed = 0;    // where in the code the probe goes
+  std::uint64_t operand = 0;   // the word at operand_address, if not 0
+  std::uint64_t stack_top = 0; // the word at the top of the stack, if not 0
+  std::uint64_t second_of_stack = 0;
+  std::uint64_t displacement =
+      0;               // where the code has 4 bytes that lead to operand_address; 0: none
+  bool varies = false; // its registers are other ones each time
+};
+
+// What a form left behind.
+struct Outcome {
+  static constexpr std::size_t registers = 40;
+  std::uint64_t ending = 0; // 1: behind the code; 2: where its branch goes; 100 + a signal
+  std::uint64_t place = 0;  // of a signal
+  std::uint64_t general[registers] = {};
+  std::uint64_t flags = 0;
+  std::uint64_t vectors[64] = {}; // hashes of vector registers and the like
+  std::uint64_t data = 0;         // hash of the memory
+  std::uint64_t probed = 0;       // the kernel has put its breakpoint there
+};
+
+extern const uprobectl::InstructionSet set;
+
+// Has no more than the machine runs; all of them begin with one instruction that is decoded.
+std::vector<Form> all();
+
+// The form as it is to be at the address, and behind it the branches to the two endings.
+Code slot(const Form& form, std::uint64_t address);
+
+// Whether the kernel has put its breakpoint there.
+bool is_breakpoint(const std::uint8_t* place, const Form& form);
+
+void prepare();                                    // once in a process that runs forms
+void run(std::uint64_t address, Outcome& outcome); // memory is already as it is to be
+// In the signal handler: what was interrupted, and where it goes on.
+void interrupted(int signal, ucontext_t& context);
+
+} // namespace forms
