@@ -22,6 +22,9 @@ enum class EventKind {
   record, // what a user's program has sent
 };
 
+// What a probed function was left by: of the kernel's return probes it is not known.
+enum class LeftBy { unknown, return_instruction, tail_call };
+
 struct UserRecord {
   std::string map;
   std::optional<std::string> type; // "event": the name of the type it was read by
@@ -53,7 +56,8 @@ struct Event {
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
   std::optional<std::vector<ArgumentValue>> typed; // what was asked for
-  std::uint64_t return_value = 0;                  // on_return: the return register
+  LeftBy left_by = LeftBy::unknown;                // on_return
+  std::uint64_t return_value = 0;                  // on_return, but by a tail call: the register
   std::optional<ArgumentValue> typed_return;       // where its type was said
   std::optional<std::uint64_t> latency_ns;         // on_return of a paired call
   std::vector<std::uint64_t> registers;            // where asked for, as register_names() has them

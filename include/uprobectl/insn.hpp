@@ -47,6 +47,34 @@ std::optional<std::uint32_t> instruction_size(InstructionSet set, Bytes bytes);
 std::optional<std::string> instruction_text(InstructionSet set, Bytes bytes,
                                             VirtualAddress address);
 
+// When a jump is taken, as the registers before it say. Registers are numbered as the machine
+// encodes them; 31 of arm64 reads as zero.
+struct JumpCondition {
+  enum class Test {
+    always,
+    flags, // the condition `code` of the architecture: x86 tttn, arm64 cond
+    zero,
+    not_zero,
+    bit_clear, // the bit `code`
+    bit_set,
+    unknown, // needs more than the registers: jrcxz, loop, xbegin
+  };
+  Test test = Test::always;
+  std::uint8_t code = 0;
+  std::uint8_t tested = 0; // the register, of zero and the following
+  std::uint8_t size = 8;   // bytes of it that count
+};
+
+// Where an indirect jump goes: to what a register holds, or the word at base + index * scale +
+// displacement.
+struct JumpSource {
+  bool in_memory = false;
+  std::optional<std::uint8_t> base = {}; // registers, as in JumpCondition
+  std::optional<std::uint8_t> index = {};
+  std::uint8_t scale = 1;
+  std::int64_t displacement = 0;
+};
+
 // How control can leave a function, found by reading it from its start to its end.
 struct FunctionExits {
   // Where its return instructions begin, prefixes included: from the function's start, ascending.
@@ -61,16 +89,22 @@ struct FunctionExits {
     };
     std::uint64_t offset = 0; // from the function's start, prefixes included
     Kind kind = Kind::jump;
-    bool conditional = false;                  // may fall through
+    bool by_form = false; // a table that only looks like one: a tail call could be written so, too
+    // Something has moved the stack pointer since the jump before, as if the frame were taken down.
+    bool moves_stack = false;
+    JumpCondition condition = {};
     std::optional<VirtualAddress> target = {}; // outside the function; kind jump only
     std::optional<VirtualAddress> slot = {};   // the word with the target, kind jump only: of the
                                                // GOT, mostly
+    std::optional<JumpSource> source = {};     // kinds table and indirect, where it can be told
   };
-  std::vector<Jump> jumps_out; // by offset
+  std::vector<Jump> jumps_out;   // by offset
+  std::vector<Jump> jumps_again; // to the function's first byte: a loop, or a call of itself
 
-  // Where the first bytes lie that are no instruction, or one that the function's end cuts off. On
-  // x86 what follows is not known, it was not read; arm64 goes on with the next word.
-  std::optional<std::uint64_t> undecodable;
+  // Where bytes lie that are no instruction, or one that the function's end cuts off. On x86 what
+  // follows is not known, it was not read; arm64 goes on with the next word.
+  std::vector<std::uint64_t> undecodable;
+  bool runs_on = false; // behind its last instruction comes that of another function
 };
 
 // Nothing for sets that LLVM does not decode here: arm and Thumb. The address is that of the

@@ -277,6 +277,7 @@ public:
 
   void error(const Error& error) const;
   void warning(std::string_view text) const; // not when quiet
+  void notice(std::string_view text) const;  // a warning that quiet does not hide
   void status(std::string_view text) const;  // start line, summary; not when quiet
   void detail(std::string_view text) const;  // only when verbose
   // On a terminal only: a line that the next one takes the place of; empty at the end.

@@ -28,9 +28,9 @@ struct UserProgramRequest {
 
 // By what the returns of functions are probed (session/returns.hpp).
 enum class ReturnAt {
-  automatic,   // as is safe for the language of the code
-  trampoline,  // the kernel's return probes
-  instruction, // plain probes on return instructions
+  automatic,  // their exits, unless the section of a user's program asks for the trampoline
+  exits,      // plain probes on return instructions and jumps out of the function
+  trampoline, // the kernel's return probes
 };
 
 struct AttachRequest {

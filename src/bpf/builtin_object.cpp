@@ -42,6 +42,7 @@ public:
     // Of perf buffers there are as many as CPUs, which libbpf sees to.
     if (settings_.buffer == RecordBuffer::ring) resize("records", settings_.buffer_bytes);
     resize("counters", probes);
+    resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", settings_.shared_places.empty() ? 1 : probes);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", most_process_counts);
@@ -116,6 +117,8 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
     if (auto shared = setup.share(*first); !shared) return fail(std::move(shared).error());
   if (auto frozen = setup.freeze_settings(); !frozen) return fail(std::move(frozen).error());
 
+  bpf_program* const both = bpf_object__find_program_by_name(object, "on_entry_and_exit");
+  bpf_program__set_autoload(both, std::ranges::any_of(settings.exits, &ProbeExit::at_entry));
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, object) {
     bpf_program__set_expected_attach_type(
@@ -129,7 +132,7 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   }
   made.programs_ = {bpf_object__find_program_by_name(object, "on_entry"),
                     bpf_object__find_program_by_name(object, "on_return"),
-                    bpf_object__find_program_by_name(object, "on_return_instruction")};
+                    bpf_object__find_program_by_name(object, "on_exit"), both};
   return made;
 }
 

@@ -29,8 +29,8 @@ private:
     void operator()(bpf_object* object) const { bpf_object__close(object); }
   };
   std::unique_ptr<bpf_object, CloseObject> object_;
-  std::array<const bpf_program*, 3> programs_{}; // by role; owned by object_
-  std::array<std::map<std::uint64_t, UniqueFd>, 3> copies_;
+  std::array<const bpf_program*, 4> programs_{}; // by role; owned by object_
+  std::array<std::map<std::uint64_t, UniqueFd>, 4> copies_;
 };
 
 } // namespace uprobectl

@@ -21,13 +21,29 @@ struct BuiltinProgram::State {
     raise_descriptor_limit();
     for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
       BuiltinObject& object = objects[settings.variant_of.empty() ? 0 : settings.variant_of[probe]];
-      for (const ProbeRole role :
-           {ProbeRole::entry, ProbeRole::on_return, ProbeRole::return_instruction})
+      for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return})
         if (auto made =
                 object.make_copy(role, role == ProbeRole::entry ? entry_cookies[probe] : probe);
             !made)
           return made;
     }
+    for (const ProbeExit& exit : settings.exits) {
+      BuiltinObject& object =
+          objects[settings.variant_of.empty() ? 0 : settings.variant_of[exit.probe]];
+      const ProbeRole role = exit.at_entry ? ProbeRole::entry_and_exit : ProbeRole::exit;
+      if (auto made = object.make_copy(role, EXIT_COOKIE(exit.probe, exit.rule)); !made)
+        return made;
+    }
+    return {};
+  }
+
+  Result<void> tell_exit_rules() {
+    const int exits = objects.front().map("exits");
+    for (std::uint32_t index = 0; index < settings.exit_rules.size(); ++index)
+      if (const int error =
+              bpf_map_update_elem(exits, &index, &settings.exit_rules[index], BPF_ANY);
+          error != 0)
+        return fail(system_error(-error, "cannot tell the BPF program how functions are left"));
     return {};
   }
 
@@ -98,6 +114,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
   for (builtin_settings& variant : state->settings.variants) {
     if (settings.probes == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
+    if (settings.exit_rules.size() > 1) variant.flags |= EXIT_RULES;
     auto object = BuiltinObject::load(state->settings, variant,
                                       state->objects.empty() ? nullptr : &state->objects.front());
     if (!object) return fail(std::move(object).error());
@@ -107,6 +124,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
     state->entry_cookies.push_back(probe);
   if (settings.shared_places.size() == settings.probes && settings.probes > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
+  if (auto told = state->tell_exit_rules(); !told) return fail(std::move(told).error());
   if (settings.cgroup >= 0)
     if (auto watched = state->watch_cgroup(); !watched) return fail(std::move(watched).error());
   if (!settings.cookie)
@@ -120,14 +138,18 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   return BuiltinProgram(std::move(state));
 }
 
-LoadedProgram BuiltinProgram::program(std::uint32_t probe, ProbeRole role) const {
+LoadedProgram BuiltinProgram::program(std::uint32_t probe, ProbeRole role,
+                                      std::uint32_t exit_rule) const {
   const BuiltinObject& object = state_->object_of(probe);
   return {.fd = state_->settings.cookie ? bpf_program__fd(object.program(role))
-                                        : object.copy(role, cookie(probe, role)),
+                                        : object.copy(role, cookie(probe, role, exit_rule)),
           .kind = state_->settings.kind};
 }
 
-std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role) const {
+std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role,
+                                     std::uint32_t exit_rule) const {
+  if (role == ProbeRole::exit || role == ProbeRole::entry_and_exit)
+    return EXIT_COOKIE(probe, exit_rule);
   return role == ProbeRole::entry ? state_->entry_cookies[probe] : probe;
 }
 

@@ -13,7 +13,7 @@ void add_return_options(OptionParser& parser, InspectionOptions& options) {
   parser.flag("-r,--return", options.on_return,
               "probe where they return; with --entry both, alone instead");
   parser.text("--return-at", options.return_at, "HOW",
-              "auto, trampoline (the kernel's return probes) or ret (return instructions)");
+              "auto and ret: the function's exits; trampoline: the kernel's return probes");
   parser.flag("--latency", options.latency,
               "one event a call, when it returns, with how long it took");
   parser.text("--min-latency", options.min_latency, "D",
@@ -114,7 +114,7 @@ private:
     else if (how == "trampoline")
       request_.return_at = ReturnAt::trampoline;
     else if (how == "ret")
-      request_.return_at = ReturnAt::instruction;
+      request_.return_at = ReturnAt::exits;
     else
       return wrong("'" + how + "' is no --return-at, it is auto, trampoline or ret");
     return {};

@@ -94,6 +94,9 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
                : event.point->static_probe ? EventKind::static_probe
                                            : EventKind::entry;
   event.return_value = raw.return_value;
+  event.left_by = raw.left_by == LEFT_BY_RETURN      ? LeftBy::return_instruction
+                  : raw.left_by == LEFT_BY_TAIL_CALL ? LeftBy::tail_call
+                                                     : LeftBy::unknown;
   if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
   event.has_arguments = raw.kind != RECORD_RETURN;
   const RecordFormat& format = formats_[variant];
@@ -101,6 +104,7 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
     event.arguments = value_at<decltype(event.arguments)>(record, sizeof(raw));
   for (const auto& [spec, reading, problem] : format.arguments) {
     const bool is_return = spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned;
+    if (is_return && event.left_by == LeftBy::tail_call) continue;
     if (!problem.empty() && is_return) {
       if (raw.kind != RECORD_ENTRY)
         event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};

@@ -56,6 +56,11 @@ public:
   }
   std::string_view register_name(unsigned number) const { return registers_->getName(number); }
 
+  // As instructions encode the register: 7 for rdi and edi, 29 for x29; 31 for xzr and sp.
+  std::uint8_t register_code(unsigned number) const {
+    return static_cast<std::uint8_t>(registers_->getEncodingValue(number) & 31U);
+  }
+
   // Where a direct branch or call goes that lies at the address.
   std::optional<VirtualAddress> branch_target(const Decoded& decoded, VirtualAddress address) const;
   // The address of a memory operand that is given relative to the instruction.

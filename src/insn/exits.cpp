@@ -1,6 +1,7 @@
 #include "insn/indirect_jump.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace uprobectl {
 
@@ -41,13 +42,15 @@ private:
   }
 
   bool skip(std::uint64_t start) {
-    if (!exits_.undecodable) exits_.undecodable = start;
+    exits_.undecodable.push_back(start);
+    exits_.runs_on = false;
     at_ = start + arm64_word;
     return set_ == InstructionSet::arm64;
   }
 
   void take(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
     const llvm::MCInstrDesc& description = decoder_.description(decoded);
+    note_end(decoded);
     if (description.isIndirectBranch()) {
       auto jump = indirect_.classify(decoded, place, has_notrack(start));
       jump.offset = start;
@@ -62,11 +65,55 @@ private:
 
   void take_branch(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
     const auto target = decoder_.branch_target(decoded, place);
-    if (!target || target->value - address_.value < function_.size()) return;
-    exits_.jumps_out.push_back({.offset = start,
-                                .kind = FunctionExits::Jump::Kind::jump,
-                                .conditional = !decoder_.description(decoded).isBarrier(),
-                                .target = target});
+    if (!target) return;
+    const bool again = target == address_ && start != 0;
+    if (!again && target->value - address_.value < function_.size()) return;
+    FunctionExits::Jump jump{.offset = start, .target = target};
+    if (!decoder_.description(decoded).isBarrier()) jump.condition = condition_of(decoded);
+    (again ? exits_.jumps_again : exits_.jumps_out).push_back(jump);
+  }
+
+  JumpCondition condition_of(const Decoder::Decoded& decoded) const {
+    using Test = JumpCondition::Test;
+    const std::string_view name = decoder_.name(decoded);
+    const llvm::MCInst& instruction = decoded.instruction;
+    const auto number = [&](unsigned operand) {
+      return static_cast<std::uint8_t>(instruction.getOperand(operand).getImm());
+    };
+    // (target, condition) and (condition, target).
+    if (name.starts_with("JCC_")) return {.test = Test::flags, .code = number(1)};
+    if (name == "Bcc" || name == "BCcc") {
+      constexpr std::uint8_t al = 14; // and nv, which is the same
+      return {.test = number(0) >= al ? Test::always : Test::flags, .code = number(0)};
+    }
+    const bool bit = name.starts_with("TB");
+    const std::string_view rest = name.substr(std::min<std::size_t>(name.size(), 2));
+    const bool inverted = rest.starts_with("NZ");
+    const std::string_view width =
+        rest.substr(std::min<std::size_t>(rest.size(), inverted ? 2 : 1));
+    if ((!bit && !name.starts_with("CB")) || !rest.starts_with(inverted ? "NZ" : "Z") ||
+        (width != "W" && width != "X"))
+      return {.test = Test::unknown};
+    JumpCondition condition{.test = bit        ? inverted ? Test::bit_set : Test::bit_clear
+                                    : inverted ? Test::not_zero
+                                               : Test::zero,
+                            .tested = decoder_.register_code(instruction.getOperand(0).getReg()),
+                            .size = static_cast<std::uint8_t>(width == "X" ? 8 : 4)};
+    if (bit) condition.code = number(1);
+    return condition;
+  }
+
+  // Whether what comes next is run after the instruction. A call may come back from none, nothing
+  // but nops fill up a function.
+  void note_end(const Decoder::Decoded& decoded) {
+    const llvm::MCInstrDesc& description = decoder_.description(decoded);
+    const std::string_view name = decoder_.name(decoded);
+    constexpr std::array<std::string_view, 9> ends = {"TRAP", "UD1",  "HLT",  "INT3",  "BRK",
+                                                      "UDF",  "LRET", "IRET", "SYSRET"};
+    if (name.starts_with("NOOP") || name == "HINT") return;
+    exits_.runs_on =
+        !description.isBarrier() && !description.isCall() && !description.isReturn() &&
+        std::ranges::none_of(ends, [&](std::string_view end) { return name.starts_with(end); });
   }
 
   // Only prefixes can be before the opcode, and 0xff is none.

@@ -21,10 +21,12 @@ public:
 private:
   FunctionExits::Jump through_memory(const Decoder::Decoded& decoded, VirtualAddress address) const;
   bool is_restored(unsigned number) const;
+  bool moves_stack(const Decoder::Decoded& decoded) const;
 
   const Decoder& decoder_;
   InstructionSet set_;
-  unsigned sum_ = 0; // the register that was last set to a sum of registers, 0: none
+  unsigned sum_ = 0;         // the register that was last set to a sum of registers, 0: none
+  bool stack_moved_ = false; // since the last jump
 };
 
 } // namespace uprobectl

@@ -25,6 +25,18 @@ std::string_view event_kind(const Event& event) {
   return "record";
 }
 
+Text left_by(const Event& event) {
+  switch (event.left_by) {
+  case LeftBy::return_instruction:
+    return "return";
+  case LeftBy::tail_call:
+    return "tail_call";
+  case LeftBy::unknown:
+    break;
+  }
+  return std::nullopt;
+}
+
 // What was asked for, and where it is.
 void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("target", point.binary->target);
@@ -204,8 +216,11 @@ public:
       append_json_value(record.open("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
-      record.field("return_value", returns ? std::optional(Hex{event.return_value}) : std::nullopt);
+      const bool has_value = returns && event.left_by != LeftBy::tail_call;
+      record.field("return_value",
+                   has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
+    record.field("left_by", left_by(event));
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
     append_json_registers(record.open("registers"), event.registers);
@@ -341,7 +356,7 @@ private:
     for (const auto* const unknown : {"file", "entry", "symbol", "image_offset"})
       line_ += ",\"" + std::string(unknown) + "\":null";
     record.field("kind", "record");
-    for (const auto* const unknown : {"arguments", "return_value", "latency_ns"})
+    for (const auto* const unknown : {"arguments", "return_value", "left_by", "latency_ns"})
       line_ += ",\"" + std::string(unknown) + "\":null";
     add_stack(record, event.stack);
     record.field("registers", nullptr);

@@ -55,7 +55,10 @@ void Reporter::error(const Error& error) const {
 }
 
 void Reporter::warning(std::string_view text) const {
-  if (level_ == Level::quiet) return;
+  if (level_ != Level::quiet) notice(text);
+}
+
+void Reporter::notice(std::string_view text) const {
   std::string line = "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
   put(fd_, line);

@@ -357,6 +357,7 @@ private:
   }
 
   static std::string return_of(const Event& event) {
+    if (event.left_by == LeftBy::tail_call) return "left by a tail call";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
     append_text_value(text, *event.typed_return);

@@ -24,6 +24,8 @@ bool is_part_name(std::string_view name, std::string_view function) {
   return std::ranges::find(part_words, rest.substr(0, rest.find('.'))) != part_words.end();
 }
 
+constexpr std::string_view cold_suffix = ".cold";
+
 // Which of two names of the same function a person would rather read.
 bool is_better_name(const elf::Symbol& a, const elf::Symbol& b) {
   const bool a_exported = a.binding != elf::Binding::local;
@@ -39,6 +41,11 @@ JumpTargets::JumpTargets(elf::Image& image, DebugSource& source) {
   const SymbolFilter everything{
       .kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label, SymbolKind::plt}};
   if (auto list = list_symbols(image, everything)) symbols_ = std::move(*list);
+  for (std::size_t i = 0; i < symbols_.size(); ++i)
+    if (const elf::Symbol symbol = symbols_[i];
+        symbol.size > 0 && symbol.name.ends_with(cold_suffix))
+      cold_parts_.push_back(i);
+  std::ranges::sort(cold_parts_, {}, [&](std::size_t i) { return symbols_[i].name; });
   if (auto slots = image.import_slots()) slots_ = std::move(*slots);
   std::ranges::sort(slots_, {}, &elf::ImportSlot::address);
   if (auto table = image.dynamic_symbols()) dynamic_ = std::move(*table);
@@ -78,6 +85,30 @@ bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) con
     return !found && into == 0;
   });
   return found;
+}
+
+// Local functions of different sources can have one name, and then a part may be of either.
+std::optional<elf::Symbol> JumpTargets::cold_part_of(VirtualAddress function) const {
+  if (cold_parts_.empty()) return std::nullopt;
+  std::optional<elf::Symbol> part;
+  visit_covering(function, [&](const elf::Symbol& symbol, std::uint64_t into) {
+    if (into != 0) return false;
+    const std::string wanted = std::string(symbol.name) + std::string(cold_suffix);
+    const auto same = std::ranges::equal_range(cold_parts_, std::string_view(wanted), {},
+                                               [&](std::size_t i) { return symbols_[i].name; });
+    if (same.size() == 1) part = symbols_[same.front()];
+    return !part;
+  });
+  return part;
+}
+
+std::optional<elf::AddressRange> JumpTargets::around(VirtualAddress address) const {
+  std::optional<elf::AddressRange> range;
+  visit_covering(address, [&](const elf::Symbol& symbol, std::uint64_t) {
+    range = {symbol.address, symbol.size};
+    return false;
+  });
+  return range;
 }
 
 bool JumpTargets::has_name(VirtualAddress address) const {

@@ -15,6 +15,10 @@ public:
   // The part that the address belongs to of the function that begins at the other one: "f.cold",
   // "f.part.0" by any of its names.
   std::optional<elf::Symbol> part_at(VirtualAddress address, VirtualAddress function) const;
+  // What has the function's name and ".cold" behind it: nothing may jump there but the unwinder.
+  std::optional<elf::Symbol> cold_part_of(VirtualAddress function) const;
+  // The closest symbol before the address that covers it.
+  std::optional<elf::AddressRange> around(VirtualAddress address) const;
   // Whether any symbol or PLT entry covers the address.
   bool has_name(VirtualAddress address) const;
   // "g", "g@plt", "g+0x10", "vaddr:0x…".
@@ -29,7 +33,8 @@ private:
   void visit_covering(VirtualAddress address, Visit visit) const;
 
   SymbolList symbols_;
-  std::vector<elf::ImportSlot> slots_; // by address
+  std::vector<std::size_t> cold_parts_; // of them, by name
+  std::vector<elf::ImportSlot> slots_;  // by address
   elf::SymbolTable dynamic_;
 };
 

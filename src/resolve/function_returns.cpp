@@ -11,8 +11,7 @@ namespace {
 
 // Bounds the work that a symbol table can ask for, bytes; no function known is half as long.
 constexpr std::uint64_t largest_function = std::uint64_t{4} << 20U;
-constexpr std::size_t most_parts = 64;  // of one function; GCC makes one or two
-constexpr std::size_t most_callees = 3; // in a message
+constexpr std::size_t most_parts = 64; // of one function; GCC makes one or two
 
 using Jump = FunctionExits::Jump;
 
@@ -29,21 +28,9 @@ std::optional<std::string> unreadable(const ProbePoint& point) {
   return std::nullopt;
 }
 
-std::string listed(const std::vector<FunctionReturns::TailCall>& calls) {
-  std::vector<std::string> names;
-  for (const auto& call : calls)
-    if (call.callee && std::ranges::find(names, *call.callee) == names.end())
-      names.push_back(*call.callee);
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most_callees); ++i)
-    text += (i == 0 ? ", to " : ", ") + names[i];
-  if (names.size() > most_callees) text += ", …";
-  return names.empty() ? ", through registers or memory" : text;
-}
-
 Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint& point,
                    std::string_view reason) {
-  return {kind, fmt::format("{}: '{}': its return instructions cannot be probed: {}", subject,
+  return {kind, fmt::format("{}: '{}': its exits cannot all be probed: {}", subject,
                             display_name(point), reason)};
 }
 
@@ -52,19 +39,23 @@ Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint&
 // The reading of one function: of its own bytes, then of the parts that these jump to.
 class FunctionReader::Reading {
 public:
-  Reading(State& state, InstructionSet set, const ProbePoint& point)
-      : state_(state), set_(set), point_(point) {}
+  Reading(State& state, InstructionSet set, const ProbePoint& point, CodeLanguage language)
+      : state_(state), set_(set), point_(point), language_(language) {}
 
   Result<FunctionReturns> read() {
     parts_.push_back({point_.address, *point_.size});
+    if (const auto cold = state_.jump_targets().cold_part_of(point_.address);
+        cold && cold->size <= largest_function)
+      parts_.push_back({cold->address, cold->size});
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
-    if (found_.returns.empty()) return fail(no_return());
     sort();
+    found_.code = std::move(parts_);
     return std::move(found_);
   }
 
 private:
+  // By value: a jump to another part makes the list longer.
   Result<void> read_part(elf::AddressRange part) {
     const auto code = code_of(part);
     if (!code)
@@ -74,33 +65,72 @@ private:
                              part.size, part.address.value)));
     const auto exits = function_exits(set_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
-    if (exits->undecodable) {
-      undecodable_ = VirtualAddress{part.address.value + *exits->undecodable};
-      if (set_ != InstructionSet::arm64) return fail(refuse(ErrorKind::corrupt, not_decoded()));
-    }
+    for (const std::uint64_t offset : exits->undecodable)
+      if (const VirtualAddress place{part.address.value + offset}; !may_be_no_instruction(place))
+        return fail(
+            refuse(ErrorKind::corrupt,
+                   fmt::format("the bytes at vaddr:{:#x} are no known instruction", place.value)));
+    if (exits->runs_on)
+      return fail(refuse(ErrorKind::unsupported,
+                         "it has no end of its own and runs on into what follows it"));
     for (const std::uint64_t offset : exits->returns)
       if (const VirtualAddress place{part.address.value + offset}; !is_data(place))
         found_.returns.push_back(file_offset(place));
     for (const Jump& jump : exits->jumps_out)
       if (const VirtualAddress place{part.address.value + jump.offset}; !is_data(place))
-        take(jump, place);
+        if (auto taken = take(jump, place); !taken) return taken;
+    // Go's functions begin anew when their stack has been made larger.
+    if (part.address == point_.address && language_ != CodeLanguage::go)
+      for (const Jump& jump : exits->jumps_again)
+        if (auto added = add(jump, {part.address.value + jump.offset}); !added) return added;
     return {};
   }
 
-  void take(const Jump& jump, VirtualAddress place) {
-    FunctionReturns::TailCall call{.offset = file_offset(place), .conditional = jump.conditional};
-    if (jump.kind == Jump::Kind::table) return;
-    if (jump.target) {
-      if (is_own(*jump.target)) return;
+  Result<void> take(const Jump& jump, VirtualAddress place) {
+    if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
+    if (jump.target && *jump.target != point_.address) {
+      if (is_own(*jump.target)) return {};
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
-        return;
+        return {};
       }
-      call.callee = state_.jump_targets().name_at(*jump.target);
-    } else if (jump.slot) {
-      call.callee = state_.jump_targets().name_in_slot(*jump.slot);
     }
+    if (!jump.target && !jump.slot && stays(jump, place)) return {};
+    return add(jump, place);
+  }
+
+  // An indirect jump, in the function for certain.
+  bool stays(const Jump& jump, VirtualAddress place) const {
+    if (jump.kind == Jump::Kind::table && !jump.by_form) return true;
+    // Not all that compilers write tells unwinders of the instructions that take a frame down.
+    return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
+  }
+
+  Result<void> add(const Jump& jump, VirtualAddress place) {
+    if (jump.condition.test == JumpCondition::Test::unknown)
+      return fail(refuse(ErrorKind::unsupported,
+                         fmt::format("the jump out of it at vaddr:{:#x} depends on more than flags "
+                                     "or a register",
+                                     place.value)));
+    FunctionReturns::TailCall call{.offset = file_offset(place),
+                                   .address = place,
+                                   .callee = {},
+                                   .condition = jump.condition,
+                                   .source = jump.source};
+    if (jump.target && leads_back(*jump.target))
+      return fail(refuse(ErrorKind::unsupported,
+                         fmt::format("it jumps into the midst of {}, which jumps back",
+                                     state_.jump_targets().name_at(*jump.target))));
+    if (jump.target)
+      call.callee = state_.jump_targets().name_at(*jump.target);
+    else if (jump.slot)
+      call.callee = state_.jump_targets().name_in_slot(*jump.slot);
+    else if (!jump.source)
+      return fail(
+          refuse(ErrorKind::unsupported,
+                 fmt::format("where the jump at vaddr:{:#x} goes cannot be told", place.value)));
     found_.tail_calls.push_back(std::move(call));
+    return {};
   }
 
   // The part of this function that a jump out of it goes to.
@@ -136,6 +166,13 @@ private:
            });
   }
 
+  // Assembly of two names that share their code.
+  bool leads_back(VirtualAddress target) const {
+    const auto other = state_.jump_targets().around(target);
+    return other && other->address != target && other->size <= largest_function &&
+           !is_own(other->address) && comes_back(*other);
+  }
+
   bool is_own(VirtualAddress address) const {
     return std::ranges::any_of(parts_, [&](const elf::AddressRange& part) {
       return address.value - part.address.value < part.size;
@@ -147,6 +184,12 @@ private:
     if (set_ != InstructionSet::arm64) return false;
     const auto mark = state_.code_marks().last_before(place);
     return mark && mark->data;
+  }
+
+  // What ART and Go put between their functions' instructions is not marked.
+  bool may_be_no_instruction(VirtualAddress place) const {
+    if (set_ != InstructionSet::arm64) return false;
+    return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
   }
 
   // Nothing where they do not all lie in one executable segment: so every place in them has a file
@@ -165,18 +208,6 @@ private:
     return file.value_or(FileOffset{});
   }
 
-  std::string not_decoded() const {
-    return fmt::format("the bytes at vaddr:{:#x} are no known instruction", undecodable_->value);
-  }
-
-  Error no_return() const {
-    if (!found_.tail_calls.empty())
-      return refuse(ErrorKind::unsupported,
-                    "it leaves by tail calls only" + listed(found_.tail_calls));
-    if (undecodable_) return refuse(ErrorKind::corrupt, not_decoded());
-    return refuse(ErrorKind::unsupported, "it never returns");
-  }
-
   Error refuse(ErrorKind kind, std::string_view reason) const {
     return cannot_probe(kind, state_.subject(), point_, reason);
   }
@@ -191,10 +222,14 @@ private:
   State& state_;
   InstructionSet set_;
   const ProbePoint& point_;
+  CodeLanguage language_;
   std::vector<elf::AddressRange> parts_;
-  std::optional<VirtualAddress> undecodable_;
   FunctionReturns found_;
 };
+
+void FunctionReader::use_frames(FrameKnowledge has_frame) {
+  state_->has_frame = std::move(has_frame);
+}
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {
@@ -204,7 +239,7 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   if (!set || *set == InstructionSet::arm) // which has Thumb's code beside it
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (const auto reason = unreadable(point)) return refuse(*reason);
-  return Reading(*state_, *set, point).read();
+  return Reading(*state_, *set, point, language_of(point)).read();
 }
 
 } // namespace uprobectl

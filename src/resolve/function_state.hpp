@@ -29,6 +29,7 @@ struct FunctionReader::State {
   std::shared_ptr<const ProbedBinary> binary; // its file has the image's bytes
   elf::Image image;
   DebugSource debug;
+  FrameKnowledge has_frame = {};
 
   // Found out when first asked for.
   std::optional<JumpTargets> targets = {};

@@ -91,7 +91,7 @@ private:
     auto found = resolve_questions(questions, request_, options, reporter_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    plan_returns(request_, readers_, resolved_, reporter_);
+    plan_returns(request_, payload_.judges_exits(), readers_, resolved_, reporter_);
     leave_out_unprobeable(resolved_, reporter_);
     std::size_t asked = 0;
     for (const PayloadQuestion& question : questions) asked += question.functions.size();
@@ -119,6 +119,9 @@ private:
     if (!mechanism) return fail(mechanism.error());
     if (auto checked = check_unwritten(resolved_.points); !checked)
       return fail(std::move(checked).error());
+    if (*mechanism == Mechanism::session)
+      if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
+    if (const auto notice = trampoline_notice(resolved_, *mechanism)) reporter_.notice(*notice);
     auto placed = place(placing, *mechanism, payload_, resolved_, signals, sink_, reporter_);
     if (!placed) return fail(std::move(placed).error());
     const std::vector<ProbePoint>& points = resolved_.points;
@@ -140,6 +143,18 @@ private:
                                  to_string(*mechanism),
                                  placed->attachment ? placed->attachment->parts() : 0));
     return placed;
+  }
+
+  // What a session program does at returns it does by the kernel's return probes.
+  Result<void> check_session() {
+    for (const ProbePoint& point : resolved_.points) {
+      const auto reader = readers_.reader_of(point);
+      if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
+        return fail(ErrorKind::unsupported,
+                    display_name(point) + ": ART would end the app over a session program, which "
+                                          "replaces return addresses");
+    }
+    return {};
   }
 
   // Programs that run elsewhere do so for every process.

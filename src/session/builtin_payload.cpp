@@ -7,6 +7,7 @@
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace uprobectl {
 
@@ -57,7 +58,10 @@ public:
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
   void set_filter(const ProgramFilter& filter) override { filter_ = filter; }
 
-  Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
+  bool judges_exits() const override { return true; }
+
+  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
+    const std::span<const ProbePoint> points = resolved.points;
     cookies_ = hands_over_cookie(mechanism, features_);
     points_ = points;
     const bool strings = asks_for(request_.inspection, ArgumentType::cxx_string);
@@ -76,6 +80,8 @@ public:
                                          .cookie = cookies_,
                                          .shared_places = shared_places(mechanism, points),
                                          .probes = static_cast<std::uint32_t>(points.size()),
+                                         .exit_rules = resolved.exit_rules,
+                                         .exits = exits_of(resolved.sites),
                                          .variants = plan_.variants(),
                                          .variant_of = plan_.variant_of(),
                                          .processes = filter_.processes,
@@ -87,11 +93,11 @@ public:
   }
 
   LoadedProgram program(const PlannedSite& site) const override {
-    return program_->program(static_cast<std::uint32_t>(site.point), role_of(site));
+    return program_->program(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
   }
   std::uint64_t cookie(const PlannedSite& site) const override {
     if (!cookies_) return 0;
-    return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site));
+    return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
   }
 
   std::vector<std::string> cautions() const override {
@@ -200,8 +206,19 @@ private:
   }
 
   static ProbeRole role_of(const PlannedSite& site) {
-    if (!site.on_return) return ProbeRole::entry;
-    return site.return_instruction ? ProbeRole::return_instruction : ProbeRole::on_return;
+    if (!site.on_return) return site.exit ? ProbeRole::entry_and_exit : ProbeRole::entry;
+    return site.exit ? ProbeRole::exit : ProbeRole::on_return;
+  }
+  static std::uint32_t rule_of(const PlannedSite& site) { return site.exit ? site.exit->rule : 0; }
+
+  static std::vector<ProbeExit> exits_of(std::span<const PlannedSite> sites) {
+    std::set<ProbeExit> exits;
+    for (const PlannedSite& site : sites)
+      if (site.exit)
+        exits.insert({.probe = static_cast<std::uint32_t>(site.point),
+                      .rule = site.exit->rule,
+                      .at_entry = !site.on_return});
+    return {exits.begin(), exits.end()};
   }
 
   static std::vector<FileOffset> shared_places(Mechanism mechanism,

@@ -1,11 +1,41 @@
 #include "session/code_facts.hpp"
 
+#include "stacks/unwind_data.hpp"
+
 namespace uprobectl {
+
+CodeReaders::CodeReaders(std::vector<std::string> debug_places)
+    : debug_places_(std::move(debug_places)) {}
+CodeReaders::~CodeReaders() = default;
+
+// Before the first instruction of a function and behind the last one that takes its frame down the
+// caller's stack begins right above the return address, or on arm64 the link register is the
+// caller's. A CFA by other registers is that of code that switches stacks.
+bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
+  using Kind = stacks::Rule::Kind;
+  constexpr std::uint16_t aarch64 = 183; // EM_AARCH64
+  const bool arm64 = image.machine().id == aarch64;
+  const stacks::Isa isa = arm64 ? stacks::Isa::arm64 : stacks::Isa::x86_64;
+  const auto roles = stacks::roles_of(isa);
+  auto& frames = frames_[&image];
+  if (!frames) frames = std::make_unique<stacks::UnwindData>(image, isa);
+  const stacks::Step& step = frames->step(at, at);
+  if (step.kind != stacks::Step::Kind::row || step.cfa.kind != Kind::offset) return false;
+  const bool by_stack = step.cfa_register == roles.stack_pointer;
+  if (!by_stack && step.cfa_register != roles.frame_pointer) return false;
+  if (arm64) return step.cfa.value > 0 && step.back.kind == Kind::saved;
+  constexpr std::int32_t return_address_size = 8;
+  return step.cfa.value > return_address_size && step.back.kind == Kind::saved;
+}
 
 Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
   auto known = readers_.find(point.binary);
-  if (known == readers_.end())
+  if (known == readers_.end()) {
     known = readers_.emplace(point.binary, FunctionReader::open(point.binary, debug_places_)).first;
+    if (known->second && point.binary->machine.is_64bit)
+      known->second->use_frames(
+          [this](const elf::Image& image, VirtualAddress at) { return has_frame(image, at); });
+  }
   if (!known->second) return fail(known->second.error());
   return &*known->second;
 }

@@ -8,10 +8,16 @@
 
 namespace uprobectl {
 
+namespace stacks {
+class UnwindData;
+}
+
 class CodeReaders {
 public:
-  explicit CodeReaders(std::vector<std::string> debug_places)
-      : debug_places_(std::move(debug_places)) {}
+  explicit CodeReaders(std::vector<std::string> debug_places);
+  ~CodeReaders();
+  CodeReaders(const CodeReaders&) = delete;
+  CodeReaders& operator=(const CodeReaders&) = delete;
 
   // The point's binary is held from here on.
   Result<const FunctionReader*> reader_of(const ProbePoint& point);
@@ -21,7 +27,11 @@ public:
   CodeFacts facts_of(const ProbePoint& point, bool strings);
 
 private:
+  bool has_frame(const elf::Image& image, VirtualAddress at);
+
   std::vector<std::string> debug_places_;
+  // By the image: what its file tells unwinders.
+  std::map<const elf::Image*, std::unique_ptr<stacks::UnwindData>> frames_;
   std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
 };
 

@@ -19,6 +19,13 @@ struct PayloadQuestion {
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
+  bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
+};
+
+// A place where a function can be left.
+struct PlannedExit {
+  FileOffset offset;
+  std::uint32_t rule = 0; // of Resolved::exit_rules
 };
 
 // One probe.
@@ -26,8 +33,8 @@ struct PlannedSite {
   std::size_t point = 0;
   std::size_t program = 0;
   bool on_return = false;
-  // Where an instruction of the function returns, which stands in for a return probe.
-  std::optional<FileOffset> return_instruction = {};
+  bool by_trampoline = false;
+  std::optional<PlannedExit> exit = {}; // of on_return; nothing: by the kernel's return probe
 };
 
 // Whose hits the program is to look at; those of others it passes over.
@@ -36,6 +43,19 @@ struct ProgramFilter {
   std::uint32_t user = 0;
   int processes = -1; // as BuiltinProgram::Settings has them
   int cgroup = -1;
+};
+
+struct Failure {
+  std::string target;   // as typed
+  std::string function; // as typed
+  Error error;
+};
+
+struct Resolved {
+  std::vector<ProbePoint> points;    // each place once
+  std::vector<PlannedSite> sites;    // each probe once, by point
+  std::vector<exit_rule> exit_rules; // the first is that of return instructions
+  std::vector<Failure> failures;
 };
 
 class Payload {
@@ -57,8 +77,11 @@ public:
   // Before load(); what it names is borrowed. Users' programs filter themselves.
   virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
+  // Whether its programs can be told when a conditional exit is one.
+  virtual bool judges_exits() const = 0;
+
   // Loads the programs for the mechanism. May be asked again with fewer points; these are borrowed.
-  virtual Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) = 0;
+  virtual Result<void> load(Mechanism mechanism, const Resolved& resolved) = 0;
   virtual LoadedProgram program(const PlannedSite& site) const = 0;
   virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
 

@@ -21,9 +21,9 @@ std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload
     const ProbePoint& point = resolved.points[site.point];
     sites.push_back({.file = point.binary->file->fd(),
                      // resolve_questions() takes no points without an offset
-                     .offset = site.return_instruction.value_or(*point.offset),
+                     .offset = site.exit ? site.exit->offset : *point.offset,
                      .semaphore = point.semaphore,
-                     .on_return = site.on_return && !site.return_instruction,
+                     .on_return = site.on_return && !site.exit,
                      .program = payload.program(site),
                      .cookie = payload.cookie(site),
                      .label = to_string(point.binary->path) + ": " + display_name(point)});
@@ -162,7 +162,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter) {
   for (;;) {
-    if (auto loaded = payload.load(mechanism, resolved.points); !loaded)
+    if (auto loaded = payload.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = sites_of(resolved, payload);
     if (sites.empty()) return Placed{};

@@ -38,20 +38,22 @@ ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
                       CodeExtent::part);
 }
 
+// Not the function's first instruction besides.
+bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
+
 // Why a site must not be probed.
 std::optional<Error> trouble_of(const PlannedSite& site, const ProbePoint& point) {
-  if (!site.return_instruction) return probe_trouble(point);
-  const ProbeEffect effect = effect_of_exit(point, *site.return_instruction);
+  if (!is_exit_only(site)) return probe_trouble(point);
+  const ProbeEffect effect = effect_of_exit(point, site.exit->offset);
   if (effect.kind == ProbeEffect::Kind::right) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{}: '{}' cannot be probed where it is left (at {:#x}): {}",
                            to_string(point.binary->path), display_name(point),
-                           site.return_instruction->value, effect.reason)};
+                           site.exit->offset.value, effect.reason)};
 }
 
 std::string_view reason_of(const PlannedSite& site, const ProbePoint& point) {
-  return site.return_instruction ? effect_of_exit(point, *site.return_instruction).reason
-                                 : point.effect.reason;
+  return is_exit_only(site) ? effect_of_exit(point, site.exit->offset).reason : point.effect.reason;
 }
 
 // What a pattern stands for in one file.

@@ -168,7 +168,10 @@ private:
       if (is_new) resolved_.points.push_back(std::move(point));
       for (const bool on_return : {false, true})
         if (on_return ? question.on_return : question.on_entry)
-          add_site({.point = known->second, .program = question.program, .on_return = on_return});
+          add_site({.point = known->second,
+                    .program = question.program,
+                    .on_return = on_return,
+                    .by_trampoline = on_return && question.by_trampoline});
     }
   }
 

@@ -7,18 +7,6 @@
 
 namespace uprobectl {
 
-struct Failure {
-  std::string target;   // as typed
-  std::string function; // as typed
-  Error error;
-};
-
-struct Resolved {
-  std::vector<ProbePoint> points; // each place once
-  std::vector<PlannedSite> sites; // each probe once, by point
-  std::vector<Failure> failures;
-};
-
 // Takes points away, and their sites with them; the others are renumbered.
 void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved);
 

@@ -1,117 +1,199 @@
 #include "session/returns.hpp"
 
 #include "session/counted.hpp"
+#include "session/exit_rules.hpp"
+#include "uprobectl/symbols.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <set>
 
 namespace uprobectl {
 
 namespace {
 
-// "f leaves by 3 jumps to g, h or through a register: those returns are not seen"
-void warn_of_tail_calls(const ProbePoint& point, const FunctionReturns& returns,
-                        const Reporter& reporter) {
-  if (returns.tail_calls.empty()) return;
-  constexpr std::size_t most_names = 5;
-  std::set<std::string> callees;
-  bool somewhere = false;
-  for (const FunctionReturns::TailCall& call : returns.tail_calls)
-    if (call.callee)
-      callees.insert(*call.callee);
-    else
-      somewhere = true;
-  std::vector<std::string> names;
-  for (const std::string& callee : callees) {
-    if (names.size() == most_names) {
-      names.back() = fmt::format("{} others", callees.size() - most_names + 1);
-      break;
-    }
-    names.push_back(callee);
-  }
-  if (somewhere) names.emplace_back("where a register or memory says");
-  const std::size_t count = returns.tail_calls.size();
-  reporter.warning(fmt::format(
-      "{}: it also leaves by {} ({}), and what returns from there is not seen", display_name(point),
-      count == 1 ? "a tail call" : fmt::format("{} tail calls", count), fmt::join(names, ", ")));
+Error java_without_exits(Error why) {
+  return std::move(why)
+      .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
+            "on the stack")
+      .hint("probe where the method begins, without --return");
+}
+
+Error without_exits(Error why) {
+  return std::move(why)
+      .hint("probe where the function begins, without --return and --latency")
+      .hint("--return-at trampoline takes the kernel's return probe, which can end the program: "
+            "see docs/mechanisms.md");
+}
+
+// Of a file that cannot be read: by what ART calls its files.
+bool may_be_java(const ProbePoint& point) {
+  const std::string_view name = point.binary->path.file;
+  return name.ends_with(".odex") || name.ends_with(".oat");
 }
 
 class ReturnPlanner {
 public:
-  ReturnPlanner(const AttachRequest& request, CodeReaders& readers, const Reporter& reporter)
-      : request_(request), readers_(readers), reporter_(reporter) {}
+  ReturnPlanner(const AttachRequest& request, bool judges_exits, CodeReaders& readers)
+      : request_(request), judges_exits_(judges_exits), readers_(readers) {}
 
-  // Empty: by the kernel's return probe.
-  Result<std::vector<FileOffset>> instructions_of(const ProbePoint& point) {
+  // Nothing: by the kernel's return probe. Empty: it never returns.
+  Result<std::optional<std::vector<PlannedExit>>> exits_of(const PlannedSite& site,
+                                                           const ProbePoint& point) {
     const auto reader = readers_.reader_of(point);
-    const bool is_java =
-        point.java != nullptr || (reader && (*reader)->language_of(point) == CodeLanguage::java);
-    if (request_.return_at == ReturnAt::trampoline) {
-      if (!is_java && !reader && may_be_java(point)) return fail(reader.error());
-      if (!is_java) return {};
+    const bool is_java = point.java != nullptr ||
+                         (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
+                         (!reader && may_be_java(point));
+    const bool trampoline = request_.return_at == ReturnAt::trampoline ||
+                            (site.by_trampoline && request_.return_at == ReturnAt::automatic);
+    if (trampoline && is_java)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": ART reads the return addresses on the stack, and "
                                               "would end the app over one that a probe replaced"}
                       .hint("probe its return instructions: --return-at ret"));
-    }
-    if (!reader) {
-      if (is_java) return fail(java_without_instructions(reader.error()));
-      if (request_.return_at == ReturnAt::automatic && !may_be_java(point)) return {};
-      return fail(reader.error());
-    }
-    const CodeLanguage language = (*reader)->language_of(point);
-    if (request_.return_at == ReturnAt::automatic && language == CodeLanguage::other) return {};
-    auto returns = (*reader)->returns(point);
-    if (returns) {
-      warn_of_tail_calls(point, *returns, reporter_);
-      return std::move(returns->returns);
-    }
-    if (request_.return_at == ReturnAt::instruction) return fail(std::move(returns).error());
-    return without_instructions(point, language, std::move(returns).error());
+    if (trampoline) return std::nullopt;
+    auto exits = reader ? plan(**reader, point) : fail(reader.error());
+    if (exits) return std::move(*exits);
+    return fail(is_java ? java_without_exits(std::move(exits).error())
+                        : without_exits(std::move(exits).error()));
   }
+
+  std::vector<exit_rule> take_rules() { return std::move(rules_).take(); }
 
 private:
-  static Error java_without_instructions(Error why) {
-    return std::move(why)
-        .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
-              "on the stack")
-        .hint("probe where the method begins, without --return");
-  }
-
-  // Of a file that cannot be read: by what ART calls its files.
-  static bool may_be_java(const ProbePoint& point) {
-    const std::string_view name = point.binary->path.file;
-    return name.ends_with(".odex") || name.ends_with(".oat");
-  }
-
-  // Go programs crash sooner or later; those that throw only when they do so through the function.
-  Result<std::vector<FileOffset>> without_instructions(const ProbePoint& point,
-                                                       CodeLanguage language, Error why) {
-    if (language == CodeLanguage::java) return fail(java_without_instructions(std::move(why)));
-    if (language == CodeLanguage::go)
-      return fail(std::move(why)
-                      .hint("a return probe of the kernel's would crash the Go program")
-                      .hint("probe where the function begins, without --return"));
-    reporter_.warning(fmt::format("{}: an exception that is thrown through it will end the program "
-                                  "while its return is probed ({})",
-                                  display_name(point), why.message));
-    return {};
+  Result<std::vector<PlannedExit>> plan(const FunctionReader& reader, const ProbePoint& point) {
+    const auto found = reader.returns(point);
+    if (!found) return fail(found.error());
+    std::vector<PlannedExit> exits;
+    for (const FileOffset offset : found->returns)
+      exits.push_back({.offset = offset, .rule = ExitRules::of_returns});
+    for (const FunctionReturns::TailCall& call : found->tail_calls) {
+      const bool always = call.condition.test == JumpCondition::Test::always && !call.source;
+      if (!always && !judges_exits_)
+        return fail(
+            ErrorKind::unsupported,
+            fmt::format("'{}': its exits cannot all be probed: the jump at vaddr:{:#x} leaves it "
+                        "only sometimes, which your program would not know",
+                        display_name(point), call.address.value));
+      const auto rule = rules_.of(call, *found, point.binary->machine);
+      if (!rule)
+        return fail(ErrorKind::unsupported,
+                    fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
+                                display_name(point), found->code.size()));
+      exits.push_back({.offset = call.offset, .rule = *rule});
+    }
+    return exits;
   }
 
   const AttachRequest& request_;
+  bool judges_exits_;
   CodeReaders& readers_;
-  const Reporter& reporter_;
+  ExitRules rules_;
 };
+
+// Points that are left out, or have no return, and why.
+class LeftOut {
+public:
+  LeftOut(Resolved& resolved, const Reporter& reporter)
+      : resolved_(resolved), reporter_(reporter) {}
+
+  void skip(std::size_t index, Error why) {
+    if (!dropped_.insert(index).second) return;
+    const ProbePoint& point = resolved_.points[index];
+    if (!is_pattern(point.request)) {
+      resolved_.failures.push_back(
+          {.target = point.binary->target, .function = point.request, .error = std::move(why)});
+      return;
+    }
+    reporter_.detail(why.message);
+    skipped_.push_back({point.request, point.binary->target, std::move(why)});
+  }
+
+  void never_returns(std::size_t index, bool has_entry) {
+    const ProbePoint& point = resolved_.points[index];
+    const std::string name = display_name(point);
+    if (!has_entry) {
+      const auto before = dropped_.size();
+      skip(index, Error{ErrorKind::unsupported,
+                        fmt::format("'{}' never returns: none of its instructions leaves it", name)}
+                      .hint("probe where it begins, without --return and --latency"));
+      if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
+    } else if (is_pattern(point.request)) {
+      reporter_.detail(name + " never returns, it is probed at its entry only");
+      ++only_entries_;
+    } else {
+      reporter_.warning(name + " never returns, it is probed at its entry only");
+    }
+  }
+
+  void finish() {
+    fail_whole_patterns();
+    tell(skipped_.size() - never_left_, "is left out: not all of its exits can be probed",
+         "are left out: not all of their exits can be probed");
+    tell(never_left_, "is left out: it never returns", "are left out: they never return");
+    tell(only_entries_, "never returns: it is probed at its entry only",
+         "never return: they are probed at their entries only");
+    drop_points(dropped_, resolved_);
+  }
+
+private:
+  struct Skipped {
+    std::string request; // a pattern
+    std::string target;
+    Error why;
+  };
+
+  // Patterns of whose functions none is left.
+  void fail_whole_patterns() {
+    std::set<std::string> with_points;
+    for (std::size_t i = 0; i < resolved_.points.size(); ++i)
+      if (!dropped_.contains(i)) with_points.insert(resolved_.points[i].request);
+    std::set<std::string> failed;
+    for (const Skipped& each : skipped_) {
+      if (with_points.contains(each.request) || !failed.insert(each.request).second) continue;
+      const auto count = std::ranges::count(skipped_, each.request, &Skipped::request);
+      Error none = each.why;
+      none.message = fmt::format(
+          "'{}': the returns of none of its {} can be probed: {}", each.request,
+          counted(static_cast<std::uint64_t>(count), "function", "functions"), each.why.message);
+      resolved_.failures.push_back(
+          {.target = each.target, .function = each.request, .error = std::move(none)});
+    }
+  }
+
+  void tell(std::size_t count, std::string_view of_one, std::string_view of_many) const {
+    if (count == 0) return;
+    reporter_.warning(fmt::format("{} {} (-v lists {})", counted(count, "function", "functions"),
+                                  count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
+  }
+
+  Resolved& resolved_;
+  const Reporter& reporter_;
+  std::set<std::size_t> dropped_;
+  std::vector<Skipped> skipped_;
+  std::size_t never_left_ = 0; // of these
+  std::size_t only_entries_ = 0;
+};
+
+// One program for both sees the entry before the exit, which two at one place need not.
+bool join_entry(std::vector<PlannedSite>& sites, const PlannedSite& exit, FileOffset entry) {
+  if (exit.exit->offset != entry) return false;
+  for (PlannedSite& site : sites)
+    if (site.point == exit.point && site.program == exit.program && !site.on_return) {
+      site.exit = exit.exit;
+      return true;
+    }
+  return false;
+}
 
 } // namespace
 
-void plan_returns(const AttachRequest& request, CodeReaders& readers, Resolved& resolved,
-                  const Reporter& reporter) {
-  ReturnPlanner planner(request, readers, reporter);
+void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
+                  Resolved& resolved, const Reporter& reporter) {
+  if (std::ranges::none_of(resolved.sites, &PlannedSite::on_return)) return;
+  ReturnPlanner planner(request, judges_exits, readers);
+  LeftOut left_out(resolved, reporter);
   std::vector<PlannedSite> sites;
-  std::set<std::size_t> failed;
   std::size_t replaced = 0;
   for (const PlannedSite& site : resolved.sites) {
     if (!site.on_return) {
@@ -119,26 +201,45 @@ void plan_returns(const AttachRequest& request, CodeReaders& readers, Resolved& 
       continue;
     }
     const ProbePoint& point = resolved.points[site.point];
-    auto instructions = planner.instructions_of(point);
-    if (!instructions) {
-      resolved.failures.push_back({.target = point.binary->target,
-                                   .function = point.request,
-                                   .error = std::move(instructions).error()});
-      failed.insert(site.point);
-      continue;
-    }
-    if (instructions->empty()) sites.push_back(site);
-    for (const FileOffset offset : *instructions) {
+    const std::size_t before = sites.size();
+    auto exits = planner.exits_of(site, point);
+    if (!exits) {
+      left_out.skip(site.point, std::move(exits).error());
+    } else if (!*exits) {
       sites.push_back(site);
-      sites.back().return_instruction = offset;
+    } else if ((*exits)->empty()) {
+      left_out.never_returns(site.point,
+                             request.inspection.on_entry && !request.inspection.pair_calls);
+    } else {
+      ++replaced;
+      for (const PlannedExit& exit : **exits) {
+        PlannedSite planned = site;
+        planned.exit = exit;
+        const auto own = std::span(sites).first(before);
+        if (judges_exits && !own.empty() && own.back().point == site.point &&
+            join_entry(sites, planned, *point.offset))
+          continue;
+        sites.push_back(planned);
+      }
     }
-    replaced += instructions->empty() ? 0 : 1;
   }
   resolved.sites = std::move(sites);
-  drop_points(failed, resolved);
+  resolved.exit_rules = planner.take_rules();
+  left_out.finish();
   if (replaced > 0)
-    reporter.detail(fmt::format("the returns of {} are probed at their return instructions",
+    reporter.detail(fmt::format("the returns of {} are probed at their exits",
                                 counted(replaced, "function", "functions")));
+}
+
+std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism) {
+  const bool used = mechanism == Mechanism::session ||
+                    std::ranges::any_of(resolved.sites, [](const PlannedSite& site) {
+                      return site.on_return && !site.exit;
+                    });
+  if (!used) return std::nullopt;
+  return "return probes of the kernel replace return addresses: a program that leaves a probed call "
+         "by an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
+         "while a probed call lasts no uprobe of this machine can be taken away";
 }
 
 } // namespace uprobectl

@@ -35,12 +35,14 @@ public:
   }
   std::optional<ProgramKind> kind() const override { return programs_.kind(); }
 
-  Result<void> load(Mechanism mechanism, std::span<const ProbePoint> points) override {
+  bool judges_exits() const override { return false; }
+
+  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
     if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
-    return static_probes_.load(spec_table_, points, request_.cookie,
+    return static_probes_.load(spec_table_, resolved.points, request_.cookie,
                                hands_over_cookie(mechanism, features_));
   }
   std::vector<std::string> cautions() const override { return static_probes_.cautions(); }

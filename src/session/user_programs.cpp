@@ -94,6 +94,7 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
     question.on_entry = !program.on_return;
     question.on_return = program.on_return;
   }
+  question.by_trampoline = program.on_return;
   chosen_ = {program.name};
   questions_ = {std::move(question)};
   return {};
@@ -132,7 +133,8 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
                         .static_probes = is_static(program),
                         .program = chosen_.size(),
                         .on_entry = !program.on_return,
-                        .on_return = program.on_return});
+                        .on_return = program.on_return,
+                        .by_trampoline = program.on_return});
   chosen_.push_back(program.name);
   return {};
 }

@@ -31,7 +31,11 @@ void require_exits(InstructionSet set, Bytes function, VirtualAddress address) {
     require(!jump.target || !jump.slot);
     require((jump.kind == FunctionExits::Jump::Kind::jump) == (jump.target || jump.slot));
   }
-  require(!exits->undecodable || *exits->undecodable < function.size());
+  for (const FunctionExits::Jump& jump : exits->jumps_again) {
+    check(jump.offset);
+    require(jump.target == address);
+  }
+  for (const std::uint64_t offset : exits->undecodable) require(offset < function.size());
 }
 
 } // namespace

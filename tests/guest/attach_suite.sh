@@ -32,6 +32,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/inspection_scenarios.sh"
 # shellcheck source=tests/guest/latency_scenarios.sh
 . "$folder/latency_scenarios.sh"
+# shellcheck source=tests/guest/exit_scenarios.sh
+. "$folder/exit_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
@@ -100,7 +102,10 @@ if in_scope kernel; then
   matrix_scenarios
   java_scenarios
 fi
-if in_scope architecture processor; then latency_scenarios; fi
+if in_scope architecture processor; then
+  latency_scenarios
+  exit_scenarios
+fi
 if in_scope architecture; then
   overflow_scenarios
   process_scenarios

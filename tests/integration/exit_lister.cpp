@@ -31,7 +31,8 @@ void print(const FunctionExits& exits, unsigned long long start) {
     if (jump.target) std::printf(" %llx", static_cast<unsigned long long>(jump.target->value));
     std::printf("\n");
   }
-  if (exits.undecodable) std::printf("%llx undecodable %llx\n", start, start + *exits.undecodable);
+  for (const std::uint64_t offset : exits.undecodable)
+    std::printf("%llx undecodable %llx\n", start, start + offset);
 }
 
 } // namespace

@@ -76,6 +76,22 @@ TEST_CASE("a return record carries the return value and no arguments") {
   CHECK_FALSE(event->typed_return);
 }
 
+TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
+  const std::vector<ProbePoint> points(1);
+  const auto kind = RECORD_RETURN | LEFT_BY_TAIL_CALL << 16; // two numbers of 16 bits
+  const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes(), points);
+  REQUIRE(plain);
+  CHECK(plain->kind == EventKind::on_return);
+  CHECK(plain->left_by == LeftBy::tail_call);
+  Inspection inspection = typed("ret:s32");
+  inspection.on_entry = false;
+  inspection.on_return = true;
+  const auto typed_one =
+      plan_for(inspection, points).decode(Record(0, kind).put(0, 8).put(7, 8).bytes(), points);
+  REQUIRE(typed_one);
+  CHECK_FALSE(typed_one->typed_return);
+}
+
 TEST_CASE("a paired call is a return with the arguments of its entry and a latency") {
   const std::vector<ProbePoint> points(1);
   Inspection inspection;

@@ -12,7 +12,7 @@ namespace {
 std::string written(const FunctionExits::Jump& jump) {
   using Kind = FunctionExits::Jump::Kind;
   std::string text = fmt::format("{:#x} ", jump.offset);
-  if (jump.conditional) text += "conditional ";
+  if (jump.condition.test != JumpCondition::Test::always) text += "conditional ";
   text += jump.kind == Kind::table ? "table" : jump.kind == Kind::indirect ? "indirect" : "jump";
   if (jump.target) text += fmt::format(" to {:#x}", jump.target->value);
   if (jump.slot) text += fmt::format(" through {:#x}", jump.slot->value);
@@ -28,7 +28,8 @@ std::string exits(InstructionSet set, const std::vector<std::byte>& bytes,
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const std::uint64_t offset : found->returns) add(fmt::format("return {:#x}", offset));
   for (const FunctionExits::Jump& jump : found->jumps_out) add(written(jump));
-  if (found->undecodable) add(fmt::format("undecodable {:#x}", *found->undecodable));
+  if (!found->undecodable.empty())
+    add(fmt::format("undecodable {:#x}", found->undecodable.front()));
   return text;
 }
 
@@ -148,6 +149,132 @@ TEST_CASE("arm64 jumps of a switch are told from those that may be tail calls") 
   CHECK(arm64({0x8b000020, 0xd61f0000}) == "0x4 table");    // add x0, x1, x0; br x0
   CHECK(arm64({0x91002210, 0xd61f0200}) == "0x4 indirect"); // add x16, x16, #8; br x16
   CHECK(arm64({0xf861781b, 0xd61f0360}) == "0x4 table");    // ldr x27, [x0, x1, lsl #3]; br x27
+}
+
+namespace {
+
+// "flags 5", "zero w3", "bit_set x1 40": of the only jump out of the function.
+std::string condition(InstructionSet set, const std::vector<std::byte>& bytes) {
+  using Test = JumpCondition::Test;
+  const auto found = function_exits(set, bytes, {0x1000});
+  if (!found || found->jumps_out.size() != 1) return "not one jump";
+  const JumpCondition& when = found->jumps_out.front().condition;
+  const auto tested = [&](std::string_view name) {
+    return fmt::format("{} {}{}", name, when.size == 8 ? 'x' : 'w', when.tested);
+  };
+  switch (when.test) {
+  case Test::always:
+    return "always";
+  case Test::flags:
+    return fmt::format("flags {}", when.code);
+  case Test::zero:
+    return tested("zero");
+  case Test::not_zero:
+    return tested("not_zero");
+  case Test::bit_clear:
+    return fmt::format("{} {}", tested("bit_clear"), when.code);
+  case Test::bit_set:
+    return fmt::format("{} {}", tested("bit_set"), when.code);
+  case Test::unknown:
+    break;
+  }
+  return "unknown";
+}
+
+// "again 0x2", where control comes back to the function's first byte.
+std::string again(InstructionSet set, const std::vector<std::byte>& bytes) {
+  std::string text;
+  for (const FunctionExits::Jump& jump : function_exits(set, bytes, {0x1000})->jumps_again)
+    text += fmt::format("{:#x}{} ", jump.offset,
+                        jump.condition.test == JumpCondition::Test::always ? "" : " conditional");
+  return text;
+}
+
+bool runs_on(InstructionSet set, const std::vector<std::byte>& bytes) {
+  return function_exits(set, bytes, {0x1000})->runs_on;
+}
+
+} // namespace
+
+// The codes are those of the manuals: Intel SDM volume 2, B.1.4.7; Arm ARM, C1.2.4.
+TEST_CASE("of a conditional jump out of the function it is known when it is taken") {
+  const auto x64 = [](std::initializer_list<int> bytes) {
+    return condition(InstructionSet::x86_64, code(bytes));
+  };
+  CHECK(x64({0x75, 0x7e}) == "flags 5");                                   // jne
+  CHECK(x64({0x7f, 0x7e}) == "flags 15");                                  // jg
+  CHECK(x64({0x0f, 0x82, 0xfa, 0x00, 0x00, 0x00}) == "flags 2");           // jb
+  CHECK(x64({0xeb, 0x7e}) == "always");                                    // jmp
+  CHECK(x64({0xe3, 0x4e}) == "unknown");                                   // jrcxz
+  CHECK(x64({0xe2, 0x4e}) == "unknown");                                   // loop
+  CHECK(condition(InstructionSet::i386, code({0x74, 0x7e})) == "flags 4"); // je
+  const auto arm64 = [](std::uint32_t word) {
+    return condition(InstructionSet::arm64, words({word}));
+  };
+  CHECK(arm64(0x54000101) == "flags 1");        // b.ne
+  CHECK(arm64(0x5400010d) == "flags 13");       // b.le
+  CHECK(arm64(0x5400010e) == "always");         // b.al
+  CHECK(arm64(0x34000103) == "zero w3");        // cbz w3
+  CHECK(arm64(0xb500011c) == "not_zero x28");   // cbnz x28
+  CHECK(arm64(0xb400011f) == "zero x31");       // cbz xzr
+  CHECK(arm64(0x36180200) == "bit_clear w0 3"); // tbz w0, #3
+  CHECK(arm64(0xb7400101) == "bit_set x1 40");  // tbnz x1, #40
+  CHECK(arm64(0x14000010) == "always");         // b
+}
+
+TEST_CASE("jumps to the first byte begin the function anew") {
+  CHECK(again(InstructionSet::x86_64, code({0x90, 0xeb, 0xfd})) == "0x1 ");
+  CHECK(again(InstructionSet::x86_64, code({0xff, 0xcf, 0x75, 0xfc, 0xc3})) == "0x2 conditional ");
+  CHECK(again(InstructionSet::x86_64, code({0xeb, 0xfe})).empty()); // it does nothing else
+  CHECK(again(InstructionSet::x86_64, code({0x90, 0x90, 0xeb, 0xfd})).empty()); // to the second
+  CHECK(again(InstructionSet::arm64, words({0xd503201f, 0x17ffffff})) == "0x4 ");
+}
+
+TEST_CASE("a function that has no end of its own runs on into the next") {
+  const auto x64 = [](std::initializer_list<int> bytes) {
+    return runs_on(InstructionSet::x86_64, code(bytes));
+  };
+  CHECK(x64({0x85, 0xff}));                                     // test %edi, %edi
+  CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                         // and a nop behind it
+  CHECK(x64({0x75, 0xfe}));                                     // jne
+  CHECK_FALSE(x64({0xc3}));                                     // ret
+  CHECK_FALSE(x64({0xc3, 0x66, 0x90, 0x0f, 0x1f, 0x40, 0x00})); // nops of several lengths
+  CHECK_FALSE(x64({0xe8, 0x00, 0x01, 0x00, 0x00}));             // call of what never returns
+  CHECK_FALSE(x64({0x0f, 0x0b}));                               // ud2
+  CHECK_FALSE(x64({0xf4}));                                     // hlt
+  CHECK_FALSE(x64({0xff, 0xe0}));                               // jmp *%rax
+  CHECK(runs_on(InstructionSet::arm64, words({0xd65f03c0, 0xd2800000})));       // ret; mov x0, #0
+  CHECK_FALSE(runs_on(InstructionSet::arm64, words({0xd2800000, 0xd4200020}))); // brk #1
+  CHECK_FALSE(runs_on(InstructionSet::arm64, words({0x14000010, 0xd503201f}))); // b; nop
+}
+
+TEST_CASE("of an indirect jump it is known what says where it goes") {
+  const auto source = [](InstructionSet set, const std::vector<std::byte>& bytes) {
+    const auto found = function_exits(set, bytes, {0x1000});
+    const auto& jump = found->jumps_out.front();
+    if (!jump.source) return std::string("unknown");
+    return fmt::format("{} base {} index {} * {} + {}{}", jump.source->in_memory ? "word" : "value",
+                       jump.source->base.value_or(255), jump.source->index.value_or(255),
+                       jump.source->scale, jump.source->displacement,
+                       jump.moves_stack ? ", stack moved" : "");
+  };
+  const auto x64 = [&](std::initializer_list<int> bytes) {
+    return source(InstructionSet::x86_64, code(bytes));
+  };
+  CHECK(x64({0xff, 0xe0}) == "value base 0 index 255 * 1 + 0");                    // *%rax
+  CHECK(x64({0x41, 0xff, 0xe3}) == "value base 11 index 255 * 1 + 0");             // *%r11
+  CHECK(x64({0xff, 0x60, 0x10}) == "word base 0 index 255 * 1 + 16");              // *0x10(%rax)
+  CHECK(x64({0xff, 0x24, 0xc2}) == "word base 2 index 0 * 8 + 0");                 // *(%rdx,%rax,8)
+  CHECK(x64({0x64, 0xff, 0x24, 0x25, 0x18, 0, 0, 0}) == "unknown");                // *%fs:0x18
+  CHECK(x64({0x5d, 0xff, 0xe0}) == "value base 0 index 255 * 1 + 0, stack moved"); // pop %rbp
+  CHECK(x64({0x48, 0x83, 0xc4, 0x08, 0xff, 0xe0}) ==
+        "value base 0 index 255 * 1 + 0, stack moved"); // add $8, %rsp
+  CHECK(x64({0x5d, 0x75, 0x00, 0xff, 0xe0}) ==
+        "value base 0 index 255 * 1 + 0"); // before another jump
+  CHECK(source(InstructionSet::arm64, words({0xd61f0200})) == "value base 16 index 255 * 1 + 0");
+  CHECK(source(InstructionSet::arm64, words({0xa8c17bfd, 0xd61f0040})) ==
+        "value base 2 index 255 * 1 + 0, stack moved");                   // ldp x29, x30, [sp], #16
+  CHECK(source(InstructionSet::arm64, words({0xd71f0822})) == "unknown"); // braa x1, x2
 }
 
 TEST_CASE("arm64 words that are no instruction are passed, the first is remembered") {

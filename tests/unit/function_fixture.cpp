@@ -129,12 +129,13 @@ std::string OpenLibrary::returns(std::string_view function) const {
   const auto found = reader().returns(point(function));
   if (!found) {
     const std::string& message = found.error().message;
-    constexpr std::string_view said_of_all = "its return instructions cannot be probed: ";
+    constexpr std::string_view said_of_all = "its exits cannot all be probed: ";
     const auto reason = message.find(said_of_all);
     REQUIRE(reason != std::string::npos);
     return fmt::format("{}: {}", code(found.error().kind),
                        message.substr(reason + said_of_all.size()));
   }
+  if (found->never_leaves()) return "it never leaves";
   std::string text;
   for (const FileOffset offset : found->returns)
     text += fmt::format("{}{:#x}", text.empty() ? "" : " ", offset.value);
@@ -146,8 +147,10 @@ std::string OpenLibrary::tail_calls(std::string_view function) const {
   REQUIRE(found);
   std::string text;
   for (const auto& call : found->tail_calls)
-    text += fmt::format("{}{:#x}{} {}", text.empty() ? "" : ", ", call.offset.value,
-                        call.conditional ? " perhaps" : "", call.callee.value_or("?"));
+    text += fmt::format(
+        "{}{:#x}{} {}", text.empty() ? "" : ", ", call.offset.value,
+        call.condition.test != JumpCondition::Test::always || call.source ? " perhaps" : "",
+        call.callee.value_or("?"));
   return text;
 }
 

@@ -60,8 +60,20 @@ TEST_CASE("code with a name of its own is no part, whatever the unwind data say"
   CodeLibrary named = stripped_library();
   named.symbols += function_symbol("g", 0x80, 0x10) + function_symbol("h", 0x90, 0x10);
   const OpenLibrary library(code_library(named));
-  CHECK(library.returns("f") == "0x100e");
-  CHECK(library.tail_calls("f") == "0x1002 perhaps g, 0x1008 perhaps h+0x4, 0x100f vaddr:0x100a0");
+  CHECK(library.returns("f") == "unsupported: it jumps into the midst of h+0x4, which jumps back");
+  // ret, in the place of jmp f+2.
+  const OpenLibrary apart(patched(code_library(named), 0x1095, 0xc3, 1));
+  CHECK(apart.returns("f") == "0x100e");
+  CHECK(apart.tail_calls("f") == "0x1002 perhaps g, 0x1008 perhaps h+0x4, 0x100f vaddr:0x100a0");
+}
+
+TEST_CASE("a cold part belongs to its function though nothing jumps there, as landing pads do") {
+  CodeLibrary thrown = stripped_library();
+  thrown.code = {{0x00, "c3"}, {0x80, "c3"}, {0x90, "c3"}};
+  thrown.symbols += function_symbol("f.cold", 0x80, 1) + function_symbol("g.cold", 0x90, 1);
+  CHECK(OpenLibrary(code_library(thrown)).returns("f") == "0x1000 0x1080");
+  thrown.symbols += function_symbol("f.cold (1)", 0x90, 1); // of another local f, or of this one
+  CHECK(OpenLibrary(code_library(thrown)).returns("f") == "0x1000");
 }
 
 TEST_CASE("a PLT entry without a name is no part, though it lies inside a frame") {

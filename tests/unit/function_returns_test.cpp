@@ -3,6 +3,7 @@
 #include "zip_builder.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace uprobectl;
 using namespace uprobectl::test;
@@ -31,6 +32,10 @@ CodeLibrary x64_library() {
                    {0x54, "ffe1"},       // only_through: jmp *%rcx
                    {0x58, "ebfe"},       // forever: jmp to itself
                    {0x60, "c306c3"},     // broken: ret; no instruction; ret
+                   {0x68, "85ff"},       // unended: test %edi, %edi
+                   {0x6c, "e3d2c3"},     // counted: jrcxz g; ret
+                   {0x70, "ffcf75fcc3"}, // looped: dec %edi; jne looped; ret
+                   {0x78, "5dffe0"},     // torn: pop %rbp; jmp *%rax
                    {0x80, "9090c3eb83"}, // f.cold: nop; nop; ret; jmp f+8
                    {0x90, "c3"},         // fx.cold, of another function
                    {0x100, std::string(plt_stub)}},
@@ -38,6 +43,8 @@ CodeLibrary x64_library() {
                      function_symbol("only_calls", 0x50, 2) +
                      function_symbol("only_through", 0x54, 2) +
                      function_symbol("forever", 0x58, 2) + function_symbol("broken", 0x60, 3) +
+                     function_symbol("unended", 0x68, 2) + function_symbol("counted", 0x6c, 3) +
+                     function_symbol("looped", 0x70, 5) + function_symbol("torn", 0x78, 3) +
                      function_symbol("f.cold", 0x80, 5) + function_symbol("fx.cold", 0x90, 1) +
                      function_symbol("sizeless", 0x1d8, 0) + function_symbol("long", 0x1f0, 0x20) +
                      function_symbol("huge", 0x1e0, 0x500000)};
@@ -76,7 +83,7 @@ TEST_CASE("a function's returns are offsets in the file, those of its cold part 
 
 TEST_CASE("jumps to other functions are tail calls with a name") {
   const OpenLibrary library(code_library(x64_library()));
-  CHECK(library.tail_calls("f") == "0x1009 g, 0x100e ext@plt, 0x1013 other, 0x1019 ?, "
+  CHECK(library.tail_calls("f") == "0x1009 g, 0x100e ext@plt, 0x1013 other, 0x1019 perhaps ?, "
                                    "0x101b g+0x8, 0x1020 perhaps vaddr:0x10150");
   CHECK(library.tail_calls("g").empty());
 }
@@ -84,7 +91,7 @@ TEST_CASE("jumps to other functions are tail calls with a name") {
 TEST_CASE("arm64 functions: authenticated returns, switches and data among the code") {
   const OpenLibrary library(code_library(arm64_library()));
   CHECK(library.returns("f") == "0x1010 0x1080");
-  CHECK(library.tail_calls("f") == "0x1014 g, 0x1018 ?");
+  CHECK(library.tail_calls("f") == "0x100c perhaps ?, 0x1014 g, 0x1018 perhaps ?");
   CHECK(library.returns("literals") ==
         "corrupt: the bytes at vaddr:0x10050 are no known instruction");
 }
@@ -97,16 +104,47 @@ TEST_CASE("offsets of an entry's functions count from the start of the archive")
   CHECK(library.returns("g") == "0x106b");
 }
 
-TEST_CASE("what has no returns to be probed says why") {
+TEST_CASE("a function may be left by tail calls alone, or never") {
   const OpenLibrary library(code_library(x64_library()));
-  CHECK(library.returns("only_calls") == "unsupported: it leaves by tail calls only, to g");
-  CHECK(library.returns("only_through") ==
-        "unsupported: it leaves by tail calls only, through registers or memory");
-  CHECK(library.returns("forever") == "unsupported: it never returns");
+  CHECK(library.returns("only_calls").empty());
+  CHECK(library.tail_calls("only_calls") == "0x1050 g");
+  CHECK(library.returns("only_through").empty());
+  CHECK(library.tail_calls("only_through") == "0x1054 perhaps ?");
+  CHECK(library.returns("forever") == "it never leaves");
+}
+
+TEST_CASE("a function that begins anew has called itself in its place") {
+  const OpenLibrary library(code_library(x64_library()));
+  CHECK(library.returns("looped") == "0x1074");
+  CHECK(library.tail_calls("looped") == "0x1072 perhaps looped");
+}
+
+TEST_CASE("a function whose exits are not all known says why") {
+  const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("broken") ==
         "corrupt: the bytes at vaddr:0x10061 are no known instruction");
+  CHECK(library.returns("unended") ==
+        "unsupported: it has no end of its own and runs on into what follows it");
+  CHECK(library.returns("counted") == "unsupported: the jump out of it at vaddr:0x1006c depends on "
+                                      "more than flags or a register");
   CHECK(library.returns("long") ==
         "corrupt: its 0x20 bytes at 0x101f0 are not all in an executable segment");
+}
+
+TEST_CASE("an indirect jump stays in a function whose frame is still there") {
+  const OpenLibrary library(code_library(x64_library()));
+  const auto tail_calls = [&](std::string_view function, bool has_frame) {
+    FunctionReader reader = library.reader();
+    reader.use_frames([=](const elf::Image&, VirtualAddress) { return has_frame; });
+    std::string text;
+    for (const auto& call : reader.returns(library.point(function))->tail_calls)
+      if (call.source) text += fmt::format("{:#x} ", call.offset.value);
+    return text;
+  };
+  CHECK(tail_calls("f", false) == "0x1019 ");
+  CHECK(tail_calls("f", true).empty());
+  // The frame is not, though nobody has told unwinders of the instruction that took it down.
+  CHECK(tail_calls("torn", true) == "0x1079 ");
 }
 
 TEST_CASE("only the start of a function whose size is known is read") {

@@ -121,13 +121,27 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","image_offset":"0x2010",)"
       R"("kind":"entry","arguments":[{"name":"arg0","type":"x64","value":"0x1","error":null},)"));
   CHECK(entry.ends_with(
-      R"("return_value":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"
+      R"("return_value":null,"left_by":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return =
       as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::on_return)); });
   CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
         std::string::npos);
+}
+
+TEST_CASE("an event that a tail call has ended says so and has no value") {
+  const ProbePoint place = point();
+  Event event = event_at(place, EventKind::on_return);
+  event.left_by = LeftBy::tail_call;
+  const auto use = [&](Sink& sink) { sink.event(event); };
+  CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
+        std::string::npos);
+  CHECK(as_text_record({}, use).ends_with("\tf\t\tleft by a tail call\n"));
+  event.left_by = LeftBy::return_instruction;
+  CHECK(as_json_record(use).find(R"("return_value":"0x2a","left_by":"return",)") !=
+        std::string::npos);
+  CHECK(as_text_record({}, use).ends_with("\tf\t\t= 0x2a\n"));
 }
 
 TEST_CASE("the records about the run itself appear in JSON only") {

@@ -1,3 +1,4 @@
+#include "session/exit_rules.hpp"
 #include "session/returns.hpp"
 
 #include <catch2/catch.hpp>
@@ -7,7 +8,8 @@ using namespace uprobectl;
 namespace {
 
 // The return of a method in a file that is no longer readable as what it was.
-Resolved unreadable(const std::string& path, bool is_method) {
+Resolved unreadable(const std::string& path, bool is_method,
+                    std::string request = "void com.foo.Bar.baz()") {
   auto file = MappedFile::open("/etc/passwd"); // no ELF file
   REQUIRE(file);
   ProbedBinary binary{.target = path,
@@ -19,7 +21,7 @@ Resolved unreadable(const std::string& path, bool is_method) {
                       .build_id = std::nullopt};
   ProbePoint point;
   point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
-  point.request = "void com.foo.Bar.baz()";
+  point.request = std::move(request);
   point.offset = FileOffset{0x1000};
   if (is_method)
     point.java =
@@ -37,15 +39,14 @@ Resolved planned(Resolved resolved, ReturnAt return_at) {
   AttachRequest request;
   request.return_at = return_at;
   CodeReaders readers({});
-  plan_returns(request, readers, resolved, Reporter(-1, false, Reporter::Level::quiet));
+  plan_returns(request, true, readers, resolved, Reporter(-1, false, Reporter::Level::quiet));
   return resolved;
 }
 
 } // namespace
 
 TEST_CASE("no return probe of the kernel's is put on Java code that cannot be read") {
-  for (const ReturnAt return_at :
-       {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::instruction}) {
+  for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::exits}) {
     const Resolved method = planned(unreadable("/data/app/strange.name", true), return_at);
     CHECK(method.sites.empty());
     CHECK(method.failures.size() == 1);
@@ -56,9 +57,85 @@ TEST_CASE("no return probe of the kernel's is put on Java code that cannot be re
   }
 }
 
-TEST_CASE("other code that cannot be read is left to the kernel's return probe") {
-  const Resolved native = planned(unreadable("/data/app/libf.so", false), ReturnAt::automatic);
-  CHECK(native.failures.empty());
-  REQUIRE(native.sites.size() == 1);
-  CHECK(native.sites.front().return_instruction == std::nullopt);
+TEST_CASE("no code has a return probe of the kernel's because its exits are not found") {
+  for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::exits}) {
+    const Resolved native = planned(unreadable("/data/app/libf.so", false), return_at);
+    CHECK(native.failures.size() == 1);
+    CHECK(native.sites.empty());
+    CHECK(native.points.empty());
+    CHECK_FALSE(trampoline_notice(native, Mechanism::perf));
+  }
+}
+
+TEST_CASE("the kernel's return probe is there for who asks for it, and said to be dangerous") {
+  const Resolved asked = planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
+  CHECK(asked.failures.empty());
+  REQUIRE(asked.sites.size() == 1);
+  CHECK_FALSE(asked.sites.front().exit);
+  CHECK(trampoline_notice(asked, Mechanism::perf));
+  Resolved of_section = unreadable("/data/app/libf.so", false);
+  of_section.sites.front().by_trampoline = true;
+  CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi));
+  CHECK(planned(of_section, ReturnAt::exits).sites.empty());
+  CHECK(trampoline_notice(Resolved(), Mechanism::session));
+}
+
+TEST_CASE("a pattern none of whose functions can be probed is a failure") {
+  const Resolved all = planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
+  REQUIRE(all.failures.size() == 1);
+  CHECK(all.failures.front().error.message.starts_with(
+      "'g*': the returns of none of its 1 function can be probed"));
+}
+
+TEST_CASE("the rules of exits say what the program tests, each once") {
+  constexpr elf::Machine x86_64{62, true, ByteOrder::little};
+  constexpr elf::Machine arm64{183, true, ByteOrder::little};
+  FunctionReturns function;
+  function.code = {{VirtualAddress{0x1000}, 0x40}, {VirtualAddress{0x800}, 0x10}};
+  ExitRules rules;
+  const auto rule_of = [&](const FunctionReturns::TailCall& call, const elf::Machine& machine) {
+    const auto number = rules.of(call, function, machine);
+    REQUIRE(number);
+    return *number;
+  };
+  FunctionReturns::TailCall call{.offset = {0x10}, .address = {0x1010}, .callee = {}};
+  const auto always = rule_of(call, x86_64);
+  CHECK(always != ExitRules::of_returns);
+  call.condition = {.test = JumpCondition::Test::flags, .code = 5};
+  const auto flags = rule_of(call, x86_64);
+  call.address = VirtualAddress{0x1020};
+  CHECK(rule_of(call, x86_64) == flags);
+  call.condition = {.test = JumpCondition::Test::bit_set, .code = 40, .tested = 1, .size = 8};
+  const auto bit = rule_of(call, arm64);
+  call.condition = {};
+  call.source = JumpSource{.in_memory = true,
+                           .base = std::uint8_t{2},
+                           .index = std::uint8_t{0},
+                           .scale = 8,
+                           .displacement = -16};
+  const auto outside = rule_of(call, x86_64);
+  function.code.resize(MOST_CODE_RANGES + 1);
+  CHECK_FALSE(rules.of(call, function, x86_64));
+
+  const std::vector<exit_rule> made = std::move(rules).take();
+  REQUIRE(made.size() == 5);
+  CHECK(made[ExitRules::of_returns].left_by == LEFT_BY_RETURN);
+  CHECK(made[always].test == EXIT_ALWAYS);
+  CHECK(made[always].left_by == LEFT_BY_TAIL_CALL);
+  CHECK(made[flags].test == EXIT_IF_FLAGS);
+  CHECK(made[flags].code == 5);
+  CHECK(made[bit].test == EXIT_IF_BIT_SET);
+  CHECK(made[bit].tested.base == 1);
+  CHECK(made[bit].code == 40);
+  const exit_rule& jump = made[outside];
+  CHECK(jump.test == EXIT_IF_OUTSIDE);
+  CHECK(jump.tested.base == 12); // rdx and rax, as struct pt_regs has them
+  CHECK(jump.tested.index == 10);
+  CHECK(jump.tested.scale == 8);
+  CHECK(jump.tested.steps == 1);
+  CHECK(jump.tested.offsets[0] == -16);
+  CHECK(jump.range_count == 2);
+  CHECK(jump.code_ranges[0][0] == 0ULL - 0x20);
+  CHECK(jump.code_ranges[0][1] == 0x40);
+  CHECK(jump.code_ranges[1][0] == 0ULL - 0x820);
 }

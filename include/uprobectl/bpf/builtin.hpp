@@ -56,8 +56,17 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
 // By what a program is run, which it must know.
 enum class ProbeRole {
   entry,
-  on_return,          // a return probe of the kernel's
-  return_instruction, // a plain probe on an instruction that returns
+  on_return,      // a return probe of the kernel's
+  exit,           // a plain probe on an instruction that may leave the function
+  entry_and_exit, // one on the first instruction of a function that may leave it, too
+};
+
+// A place where a probe's function can be left, and the number of the rule that says when.
+struct ProbeExit {
+  std::uint32_t probe = 0;
+  std::uint32_t rule = 0;
+  bool at_entry = false; // it is the function's first instruction
+  auto operator<=>(const ProbeExit&) const = default;
 };
 
 // Of this kernel; nothing where it does not describe its types or lets no program read its memory.
@@ -75,7 +84,9 @@ public:
     bool cookie = true;
     // By probe; where they are given, entry probes may share cookies, and with them perf events.
     std::vector<FileOffset> shared_places = {};
-    std::uint32_t probes = 1; // numbers are 0 … probes-1
+    std::uint32_t probes = 1;               // numbers are 0 … probes-1
+    std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
+    std::vector<ProbeExit> exits = {};      // all there are, each once
     // What is asked; for each of these the program is loaded once. Their records have one size.
     std::vector<builtin_settings> variants = {};
     std::vector<std::uint32_t> variant_of = {}; // by probe, its variant; empty: the first
@@ -97,8 +108,9 @@ public:
   ~BuiltinProgram();
 
   // What is to run at a probe, and the cookie to attach it with, if cookies there are.
-  LoadedProgram program(std::uint32_t probe, ProbeRole role) const;
-  std::uint64_t cookie(std::uint32_t probe, ProbeRole role) const;
+  // exit_rule: of exits.
+  LoadedProgram program(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
+  std::uint64_t cookie(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
 
   // Hits are counted and recorded only while armed; after load it is not.
   Result<void> arm(bool on);

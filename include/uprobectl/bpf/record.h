@@ -6,10 +6,12 @@
 #ifdef __cplusplus
 #include <cstdint>
 namespace uprobectl {
+using record_u16 = std::uint16_t;
 using record_u32 = std::uint32_t;
 using record_u64 = std::uint64_t;
 using record_s64 = std::int64_t;
 #else
+typedef unsigned short record_u16;
 typedef unsigned int record_u32;
 typedef unsigned long long record_u64;
 typedef long long record_s64;
@@ -121,6 +123,7 @@ enum builtin_flag {
   AT_START = 1024,    /* the probe is where its function begins, so that the caller is known */
   ONLY_PROBE = 256,   /* there is no other, so it need not be told from others */
   COPY_STACK = 2048,  /* the record has bytes of the user stack, with the registers */
+  EXIT_RULES = 8192,  /* some exits have a rule */
   WALK_STACK = 4096   /* the record has the addresses that frame pointers lead to */
 };
 
@@ -163,6 +166,41 @@ enum record_kind {
                           what it maps should be looked at while it lives */
 };
 
+enum left_by {
+  LEFT_UNKNOWN = 0, /* a return probe of the kernel's does not tell */
+  LEFT_BY_RETURN = 1,
+  LEFT_BY_TAIL_CALL = 2 /* a jump out of the function: it has no return value yet */
+};
+
+/* A probe on an exit has in the upper half of its cookie which of the map `exits` is its rule. It
+ * is never so many that SHARED_COOKIE, of entries alone, could be meant. 0: a return. */
+#define EXIT_RULE_SHIFT 32
+#define EXIT_COOKIE(number, rule)                                                                  \
+  ((record_u64)(record_u32)(number) | (record_u64)(rule) << EXIT_RULE_SHIFT)
+
+enum exit_test {
+  EXIT_ALWAYS = 0,
+  EXIT_IF_FLAGS = 1,     /* the condition `code`: x86 tttn, arm64 cond */
+  EXIT_IF_ZERO = 2,      /* `tested` */
+  EXIT_IF_NOT_ZERO = 3,  /* likewise */
+  EXIT_IF_BIT_CLEAR = 4, /* the bit `code` of it */
+  EXIT_IF_BIT_SET = 5,   /* likewise */
+  EXIT_IF_OUTSIDE = 6    /* it is an address outside of `code_ranges`, or the first one's */
+};
+
+/* Whether the instruction at an exit leaves the function, as the registers before it say. */
+#define MOST_CODE_RANGES 4
+struct exit_rule {
+  record_u32 test;    /* enum exit_test */
+  record_u32 left_by; /* enum left_by */
+  record_u32 code;
+  record_u32 range_count;
+  struct reading tested;
+  /* The function's own code: where each piece begins, counted from the probed instruction, modulo
+   * 2^64, and its size in bytes. The function begins where the first one does. */
+  record_u64 code_ranges[MOST_CODE_RANGES][2];
+};
+
 /* What a record begins with. Behind it lie, unless readings are asked for, six values; else a
  * reading_result for each, then the registers, then the bytes of strings and buffers, then
  * replaced_returns, then a stack_head with what it tells of. */
@@ -172,8 +210,9 @@ struct probe_record {
   record_u32 pid;     /* thread group, initial pid namespace */
   record_u32 tid;
   record_u32 cpu;
-  record_u32 kind; /* enum record_kind */
-  char comm[16];   /* NUL-terminated */
+  record_u16 kind;    /* enum record_kind */
+  record_u16 left_by; /* enum left_by; of an entry 0 */
+  char comm[16];      /* NUL-terminated */
   record_u64 return_value;
   record_u64 latency_ns; /* RECORD_CALL */
 };
@@ -255,5 +294,6 @@ static_assert(sizeof(stack_head) == 24);
 static_assert(sizeof(replaced_returns) == 8 + 16 * MOST_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
 static_assert(sizeof(condition) == 104);
+static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MOST_CODE_RANGES);
 } // namespace uprobectl
 #endif

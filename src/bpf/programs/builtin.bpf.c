@@ -6,6 +6,7 @@
 // loaded, so that hits do not pay for it. Compiled four times, because a kernel refuses a program
 // with a helper that it does not know, run or not: WITHOUT_COOKIE for Linux before 5.15 and for
 // ways of attaching that hand no cookie to the program, WITHOUT_RING for Linux before 5.8.
+#include "exits.h"
 #include "filter.h"
 #include "stacks.h"
 
@@ -31,13 +32,15 @@ static __always_inline __u64 own_number(struct registers* regs) {
   return number ? *number : cookie;
 }
 
-static __always_inline void fill_in(struct probe_record* record, __u64 number, __u32 kind) {
+static __always_inline void fill_in(struct probe_record* record, __u64 number, __u32 kind,
+                                    __u32 left_by) {
   __u64 pid_tgid = bpf_get_current_pid_tgid();
   record->cookie = number;
   record->pid = pid_tgid >> 32;
   record->tid = (__u32)pid_tgid;
   record->cpu = bpf_get_smp_processor_id();
   record->kind = kind;
+  record->left_by = left_by;
   bpf_get_current_comm(record->comm, sizeof(record->comm));
 }
 
@@ -102,7 +105,8 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
 }
 
 // A record of one moment.
-static __always_inline void send(struct registers* regs, __u64 number, __u32 moment) {
+static __always_inline void send(struct registers* regs, __u64 number, __u32 moment,
+                                 __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
 #ifdef WITHOUT_RING
   struct call_key key = this_call(regs, number, 0);
@@ -118,11 +122,11 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
     return;
   }
 #endif
-  fill_in(record, number, moment == AT_RETURN ? RECORD_RETURN : RECORD_ENTRY);
+  fill_in(record, number, moment == AT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
   record->time_ns = now;
   fill_in_values(record, regs, moment);
   fill_in_registers(record, regs);
-  begin_stack(record, regs, moment);
+  begin_stack(record, regs, moment, left_by);
   walk_stack(record, regs);
 #ifdef WITHOUT_RING
   send_copy(regs, record);
@@ -144,7 +148,7 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
   if (settings.flags & SEND_RECORDS) {
     fill_in_values(record, regs, AT_ENTRY);
     fill_in_registers(record, regs);
-    begin_stack(record, regs, AT_ENTRY);
+    begin_stack(record, regs, AT_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
   record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
@@ -158,7 +162,8 @@ static __always_inline void forget_call(struct registers* regs, __u64 number) {
   if (record) record->time_ns = 0;
 }
 
-static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken) {
+static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken,
+                                     __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
   struct call_key key = this_call(regs, number, taken);
   struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
@@ -168,17 +173,17 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   }
   __u64 latency = now - record->time_ns;
   record->time_ns = 0;
-  if (latency < settings.min_latency_ns || !conditions_hold(regs, AT_RETURN)) {
+  if (latency < settings.min_latency_ns || !conditions_hold(regs, AT_RETURN, left_by)) {
     count(number, COUNTED_OUT);
     return;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, AT_RETURN);
+  count_stack(regs, number, AT_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS)) return;
-  fill_in(record, number, RECORD_CALL);
+  fill_in(record, number, RECORD_CALL, left_by);
   fill_in_values(record, regs, AT_RETURN);
   record->time_ns = now;
   record->latency_ns = latency;
@@ -187,14 +192,12 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   record->time_ns = 0;
 }
 
-static __always_inline int at_entry(struct registers* regs) {
-  if (!armed) return 0;
-  __u64 number = own_number(regs);
+static __always_inline int at_entry(struct registers* regs, __u64 number) {
   if (!is_wanted()) {
     count(number, COUNTED_OTHERS);
     return 0;
   }
-  if (!conditions_hold(regs, AT_ENTRY)) {
+  if (!conditions_hold(regs, AT_ENTRY, LEFT_UNKNOWN)) {
     count(number, COUNTED_OUT);
     if (settings.flags & PAIR_CALLS) forget_call(regs, number);
     return 0;
@@ -205,47 +208,70 @@ static __always_inline int at_entry(struct registers* regs) {
     return 0;
   }
   count_process(number);
-  count_stack(regs, number, AT_ENTRY);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_ENTRY);
-  if (settings.flags & SEND_RECORDS) send(regs, number, AT_ENTRY);
+  count_stack(regs, number, AT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & SEND_RECORDS) send(regs, number, AT_ENTRY, LEFT_UNKNOWN);
   return 0;
 }
 
 // `taken`: what the return has taken from the stack already.
-static __always_inline int at_return(struct registers* regs, __u64 taken) {
-  if (!armed) return 0;
-  __u64 number = own_number(regs);
+static __always_inline int at_return(struct registers* regs, __u64 number, __u64 taken,
+                                     __u32 left_by) {
   if (!is_wanted()) {
     count(number, COUNTED_OTHERS);
     return 0;
   }
   if (settings.flags & PAIR_CALLS) {
-    end_call(regs, number, taken);
+    end_call(regs, number, taken, left_by);
     return 0;
   }
-  if (!conditions_hold(regs, AT_RETURN)) {
+  if (!conditions_hold(regs, AT_RETURN, left_by)) {
     count(number, COUNTED_OUT);
     return 0;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, AT_RETURN);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN);
-  if (settings.flags & SEND_RECORDS) send(regs, number, AT_RETURN);
+  count_stack(regs, number, AT_RETURN, left_by);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN, left_by);
+  if (settings.flags & SEND_RECORDS) send(regs, number, AT_RETURN, left_by);
   return 0;
 }
 
+static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
+  __u32 index = cookie >> EXIT_RULE_SHIFT;
+  struct exit_rule* rule = bpf_map_lookup_elem(&exits, &index);
+  if (!rule || !is_left(regs, rule)) return 0;
+  return at_return(regs, (__u32)cookie, 0, rule->left_by);
+}
+
 SEC("uprobe")
-int on_entry(struct registers* regs) { return at_entry(regs); }
+int on_entry(struct registers* regs) {
+  if (!armed) return 0;
+  return at_entry(regs, own_number(regs));
+}
 
 // By a return probe of the kernel's: the function has returned.
 SEC("uprobe")
 int on_return(struct registers* regs) {
-  return at_return(regs, TAKEN_BY_RETURN(settings.pointer_size));
+  if (!armed) return 0;
+  return at_return(regs, own_number(regs), TAKEN_BY_RETURN(settings.pointer_size), LEFT_UNKNOWN);
 }
 
-// By a plain probe on a return instruction, which is yet to run.
+// By a plain probe on an instruction that may leave the function, and is yet to run.
 SEC("uprobe")
-int on_return_instruction(struct registers* regs) { return at_return(regs, 0); }
+int on_exit(struct registers* regs) {
+  if (!armed) return 0;
+  if (!(settings.flags & EXIT_RULES)) return at_return(regs, own_number(regs), 0, LEFT_BY_RETURN);
+  return at_exit(regs, own_cookie(regs));
+}
+
+// By a plain probe on the first instruction of a function that may leave it, as a `jmp` alone does.
+SEC("uprobe")
+int on_entry_and_exit(struct registers* regs) {
+  if (!armed) return 0;
+  __u64 cookie = own_cookie(regs);
+  at_entry(regs, (__u32)cookie);
+  return at_exit(regs, cookie);
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -47,6 +47,14 @@ struct {
   __type(value, __u32);
 } places SEC(".maps");
 
+/* How functions are left. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct exit_rule);
+} exits SEC(".maps");
+
 /* The processes that are looked at, by thread group; kept by somebody else. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);

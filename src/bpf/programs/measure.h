@@ -51,11 +51,17 @@ static __always_inline void tell_new_stack(struct registers* regs, __u32 process
 #endif
 }
 
-static __always_inline void count_stack(struct registers* regs, __u64 number, __u32 moment) {
+/* Whether the return address is where a call has put it: frame pointers do not tell it there. */
+static __always_inline int has_return_address(__u32 moment, __u32 left_by) {
+  return moment == AT_ENTRY ? (settings.flags & AT_START) != 0 : left_by != LEFT_UNKNOWN;
+}
+
+static __always_inline void count_stack(struct registers* regs, __u64 number, __u32 moment,
+                                        __u32 left_by) {
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-  if (moment == AT_ENTRY && (settings.flags & AT_START)) key.caller = return_address(regs);
+  if (has_return_address(moment, left_by)) key.caller = return_address(regs);
   if (add_one(&stack_counts, &key)) tell_new_stack(regs, key.process);
 }
 
@@ -104,8 +110,9 @@ static __always_inline void measure(__u64 number, __u64 value) {
   if (bucket < HISTOGRAM_BUCKETS) __sync_fetch_and_add(&sums->buckets[bucket], 1);
 }
 
-static __always_inline void measure_reading(struct registers* regs, __u64 number, __u32 moment) {
-  if (settings.measured.moment != moment) return;
+static __always_inline void measure_reading(struct registers* regs, __u64 number, __u32 moment,
+                                            __u32 left_by) {
+  if (settings.measured.moment != moment || !is_known(&settings.measured, left_by)) return;
   __u64 value = 0;
   if (read_number(&settings.measured, regs, &value) == 0) measure(number, value);
 }

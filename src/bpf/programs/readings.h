@@ -147,13 +147,20 @@ static __always_inline int holds(const volatile struct condition* condition, __u
   }
 }
 
+/* Behind a tail call the return value is what another function makes it. */
+static __always_inline int is_known(const volatile struct reading* reading, __u32 left_by) {
+  return left_by != LEFT_BY_TAIL_CALL || reading->moment != AT_RETURN ||
+         reading->base != RETURN_REGISTER;
+}
+
 /* Whether all that are asked at this moment are true; what cannot be read is not. */
-static __always_inline int conditions_hold(struct registers* regs, __u32 moment) {
+static __always_inline int conditions_hold(struct registers* regs, __u32 moment, __u32 left_by) {
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MOST_CONDITIONS; i++) {
     if (i >= settings.condition_count) break;
     const volatile struct condition* condition = &settings.conditions[i];
     if (condition->value.moment != moment) continue;
+    if (!is_known(&condition->value, left_by)) return 0;
     __u64 value = 0;
     if (read_number(&condition->value, regs, &value) != 0) return 0;
     if (!holds(condition, value)) return 0;

@@ -21,6 +21,7 @@ struct registers {
 #define ARGUMENT_4(regs) ((regs)->r8)
 #define ARGUMENT_5(regs) ((regs)->r9)
 #define RETURN_VALUE(regs) ((regs)->ax)
+#define RETURN_REGISTER 10
 #define PROBED_ADDRESS(regs) ((regs)->ip)
 #define STACK_POINTER(regs) ((regs)->sp)
 /* A return has taken the return address from the stack. */
@@ -39,6 +40,7 @@ struct registers {
 #define ARGUMENT_4(regs) ((regs)->x[4])
 #define ARGUMENT_5(regs) ((regs)->x[5])
 #define RETURN_VALUE(regs) ((regs)->x[0])
+#define RETURN_REGISTER 0
 #define PROBED_ADDRESS(regs) ((regs)->pc)
 #define STACK_POINTER(regs) ((regs)->sp)
 #define TAKEN_BY_RETURN(pointer_size) 0

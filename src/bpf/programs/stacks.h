@@ -37,15 +37,14 @@ static __always_inline void read_replaced_returns(struct probe_record* record) {
 
 /* The registers are in the record already. */
 static __always_inline void begin_stack(struct probe_record* record, struct registers* regs,
-                                        __u32 moment) {
+                                        __u32 moment, __u32 left_by) {
   if (!(settings.flags & (COPY_STACK | WALK_STACK))) return;
   struct stack_head* head = head_of(record);
   head->address = STACK_POINTER(regs);
   head->size = 0;
   head->has_caller = 0;
   head->caller = 0;
-  if (moment == AT_ENTRY && (settings.flags & AT_START) &&
-      (settings.flags & (WALK_STACK | PAIR_CALLS)))
+  if (has_return_address(moment, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
     head->caller = return_address(regs);
   read_replaced_returns(record);
 }

@@ -1,0 +1,106 @@
+# shellcheck shell=sh
+# How functions are left, and programs that leave them otherwise. fixtures/workload/exits.cpp says
+# what is called how often.
+
+exit_scenarios() {
+  for mechanism in multi perf tracefs; do
+    scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
+  done
+  scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
+  scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
+  scenario 'a condition on the return value holds for no tail call' judges_tail_calls
+  scenario 'exceptions pass functions of a pattern, as --histogram probes them' spares_exceptions
+  scenario 'an exception of the comparator passes qsort' spares_sorting
+  scenario 'pthread_exit runs the clean-up handlers of functions whose latency is measured' spares_thread
+  scenario 'the trampoline is said to be dangerous even with -q, and only where it is asked for' warns_of_trampoline
+  scenario 'a program of the section uretprobe is asked for, and one of the section uprobe has exits' warns_of_sections
+}
+
+# "KIND LEFT_BY" of the events of a function, counted.
+ways_out_of() { # FUNCTION
+  records event "symbol=$1" | sed 's/.*"kind": *"\([a-z]*\)".*"left_by": *"\{0,1\}\([a-z_]*\)"\{0,1\},.*/\1 \2/' |
+    sort | uniq -c | sed 's/^ *//' | tr '\n' ',' | sed 's/,$//'
+}
+
+run_exits() { # WAY OPTION…
+  way=$1
+  shift
+  "$UPROBECTL" attach -d 60 "$@" -- "$FIXTURES/exits" "$way" >out 2>err || fail "attach fails: $(cat err)"
+}
+
+tells_tail_calls() { # MECHANISM
+  needs "$1"
+  run_exits tails -j --entry --return --mechanism "$1" "$FIXTURES/exits" 'exits_*'
+  expect_equal 'exits_pick' '8 entry null,3 return return,5 return tail_call' "$(ways_out_of exits_pick)"
+  expect_equal 'exits_always' '4 entry null,4 return tail_call' "$(ways_out_of exits_always)"
+  expect_equal 'exits_through' '8 entry null,2 return return,6 return tail_call' "$(ways_out_of exits_through)"
+  expect_equal 'exits_again' '3 entry null,1 return return,2 return tail_call' "$(ways_out_of exits_again)"
+  expect_equal 'exits_other' '15 entry null,15 return return' "$(ways_out_of exits_other)"
+  expect_equal 'tail calls with a value' 0 \
+    "$(records event left_by=tail_call | grep -vc '"return_value": *null')"
+  expect_equal 'returns without a value' 0 \
+    "$(records event left_by=return | grep -c '"return_value": *null')"
+  expect_equal 'what the program computes' 'sum 1580' "$(grep '^sum' out)"
+}
+
+ends_at_tail_calls() {
+  run_exits tails --latency "$FIXTURES/exits" exits_pick exits_always
+  expect_equal 'returns' 3 "$(grep -c 'exits_pick.*= 0x7' out)"
+  expect_equal 'tail calls' 9 "$(grep -c 'left by a tail call' out)"
+  expect_equal 'tail calls with a value' 0 "$(grep 'left by a tail call' out | grep -c '= 0x')"
+  run_exits tails -j --latency "$FIXTURES/exits" exits_pick exits_always exits_through exits_again
+  expect_equal 'calls without a latency' 0 "$(records event | grep -c '"latency_ns": *null')"
+  expect_equal 'exits_pick' '3 return return,5 return tail_call' "$(ways_out_of exits_pick)"
+  expect_equal 'exits_always' '4 return tail_call' "$(ways_out_of exits_always)"
+  expect_equal 'exits_through' '2 return return,6 return tail_call' "$(ways_out_of exits_through)"
+  expect_equal 'exits_again' '1 return return,2 return tail_call' "$(ways_out_of exits_again)"
+}
+
+counts_tail_calls() {
+  run_exits tails -j --count --histogram "$FIXTURES/exits" exits_pick
+  expect_equal 'count' 8 "$(records count | field count)"
+  expect_equal 'calls in the histogram' 8 "$(records histogram | sed 's/"buckets.*//' | field count)"
+  run_exits tails -j --histogram --measure ret "$FIXTURES/exits" exits_pick
+  records histogram | sed 's/"buckets.*//' >histogram
+  expect_equal 'values that were returned' 3 "$(field count <histogram)"
+  expect_equal 'the most' 7 "$(field max <histogram)"
+}
+
+judges_tail_calls() {
+  run_exits tails -j --return --if 'ret!=8' "$FIXTURES/exits" exits_pick
+  expect_equal 'exits_pick' '3 return return' "$(ways_out_of exits_pick)"
+}
+
+spares_exceptions() {
+  run_exits throws --histogram "$FIXTURES/exits" 'shop::*'
+  expect_match 'what the program says' 'caught 50 sold 50' "$(cat out err)"
+  expect_match 'histogram' 'shop::sell' "$(cat out)"
+  run_exits throws -q --latency "$FIXTURES/exits" 'shop::*'
+  expect_match 'what the program says' 'caught 50 sold 50' "$(cat out err)"
+}
+
+spares_sorting() {
+  run_exits sorts --latency "$FIXTURES/exits" qsort
+  expect_match 'what the program says' 'caught 10' "$(cat out err)"
+}
+
+spares_thread() {
+  run_exits thread --latency "$FIXTURES/exits" exits_work
+  expect_match 'what the program says' 'cleaned 5' "$(cat out err)"
+}
+
+warns_of_trampoline() {
+  run_exits tails -q --return --return-at trampoline "$FIXTURES/exits" exits_other
+  expect_match 'notice' 'warning: return probes of the kernel' "$(cat err)"
+  for at in auto ret; do
+    run_exits tails -q --return --return-at "$at" "$FIXTURES/exits" exits_other
+    ! grep -q 'return probes of the kernel' err || fail "a notice: $(cat err)"
+  done
+}
+
+warns_of_sections() {
+  run_exits tails -q --object "$FIXTURES/calls.bpf.o" --program-name count_return "$FIXTURES/exits" exits_other
+  expect_match 'notice' 'warning: return probes of the kernel' "$(cat err)"
+  run_exits tails -q --return --object "$FIXTURES/calls.bpf.o" --program-name count_plain "$FIXTURES/exits" exits_other
+  ! grep -q 'return probes of the kernel' err || fail "a notice: $(cat err)"
+}
