@@ -1,8 +1,10 @@
-#include "uprobectl/base.hpp"
+#include "base/rooted_path.hpp"
+#include "uprobectl/base/shrinking.hpp"
 
 #include <cerrno>
 #include <climits>
-#include <fcntl.h>
+#include <cstdlib>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,37 +32,35 @@ std::int64_t modification_ns(const struct stat& status) {
 } // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must fail below instead of waiting for a writer.
-  UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
-  if (!fd) return fail(system_error(errno, path));
-
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return fail(system_error(errno, path));
-  if (S_ISDIR(status.st_mode)) return fail(ErrorKind::io, path + ": is a directory, not a file");
-  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::io, path + ": not a regular file");
-
+  auto file = open_regular_file(path);
+  if (!file) return fail(std::move(file).error());
+  const struct stat& status = file->status;
   Bytes bytes;
   if (status.st_size > 0) {
     const auto size = static_cast<std::size_t>(status.st_size);
-    void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd.get(), 0);
     if (start == MAP_FAILED) return fail(system_error(errno, path));
     bytes = {static_cast<const std::byte*>(start), size};
   }
-  return MappedFile(std::move(fd), bytes, {status.st_dev, status.st_ino}, modification_ns(status),
-                    path);
+  return MappedFile(std::move(file->fd), bytes, {status.st_dev, status.st_ino},
+                    modification_ns(status), path);
 }
 
 MappedFile::MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::int64_t modified_ns,
                        std::string path)
     : fd_(std::move(fd)), bytes_(bytes), identity_(identity), modified_ns_(modified_ns),
-      path_(std::move(path)) {}
+      path_(std::move(path)) {
+  if (!bytes_.empty()) guard_mapping(bytes_);
+}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})),
       identity_(other.identity_), modified_ns_(other.modified_ns_), path_(std::move(other.path_)) {}
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  release_mapping(bytes_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 FileChange MappedFile::change() const {
@@ -68,8 +68,8 @@ FileChange MappedFile::change() const {
   if (::fstat(fd_.get(), &status) != 0 || modification_ns(status) != modified_ns_ ||
       static_cast<std::uint64_t>(status.st_size) != bytes_.size())
     return FileChange::written;
-  if (::stat(path_.c_str(), &status) != 0 ||
-      FileIdentity{status.st_dev, status.st_ino} != identity_)
+  const auto there = status_of(path_);
+  if (!there || FileIdentity{there->st_dev, there->st_ino} != identity_)
     return FileChange::replaced;
   return FileChange::none;
 }
@@ -78,9 +78,15 @@ Result<std::string> MappedFile::real_path() const {
   const std::string link = "/proc/self/fd/" + std::to_string(fd_.get());
   std::string target(PATH_MAX, '\0');
   const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
-  if (length < 0) return fail(system_error(errno, path_));
-  target.resize(static_cast<std::size_t>(length));
-  return target;
+  if (length >= 0) {
+    target.resize(static_cast<std::size_t>(length));
+    return target;
+  }
+  // Without /proc, as in a small container or early at boot.
+  if (errno != ENOENT) return fail(system_error(errno, path_));
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), ::free);
+  if (real == nullptr) return fail(system_error(errno, path_));
+  return std::string(real.get());
 }
 
 } // namespace uprobectl

@@ -1,0 +1,98 @@
+#include "uprobectl/base/shrinking.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+constexpr std::size_t page = 65536; // a multiple of every page size
+
+// Bytes that are all 'x'; the file is truncated by path while it is mapped.
+class Truncated {
+public:
+  explicit Truncated(std::size_t pages) {
+    char name[] = "/tmp/shrinking-XXXXXX";
+    const UniqueFd fd{::mkstemp(name)};
+    REQUIRE(fd);
+    path = name;
+    const std::string bytes(pages * page, 'x');
+    REQUIRE(::write(fd.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  ~Truncated() { std::filesystem::remove(path); }
+  std::string path;
+};
+
+bool is_all(Bytes bytes, char what) {
+  return std::ranges::all_of(bytes, [&](std::byte byte) { return byte == std::byte(what); });
+}
+
+// Takes the handler back that the test program itself has.
+struct Handler {
+  Handler() {
+    ::sigaction(SIGBUS, nullptr, &before);
+    handle_shrinking_files();
+  }
+  ~Handler() { ::sigaction(SIGBUS, &before, nullptr); }
+  struct sigaction before{};
+};
+
+} // namespace
+
+TEST_CASE("of a tolerated file that shrinks zeros are read in place of what is gone") {
+  const Handler handler;
+  const Truncated file(4);
+  const auto mapped = MappedFile::open(file.path);
+  const auto other = MappedFile::open(file.path);
+  REQUIRE((mapped && other));
+  tolerate_shrinking(*mapped);
+  CHECK_FALSE(has_shrunk(*mapped));
+  CHECK(check_size(*mapped));
+  REQUIRE(::truncate(file.path.c_str(), 2 * page) == 0);
+
+  const Bytes bytes = mapped->bytes();
+  CHECK(is_all(bytes.subspan(3 * page), '\0'));
+  CHECK(has_shrunk(*mapped));
+  CHECK(has_shrunk(bytes.subspan(page, 1)));
+  CHECK(is_all(bytes.subspan(2 * page, page), '\0'));
+  CHECK(is_all(bytes.first(2 * page), 'x')); // what is still there
+  const auto whole = check_size(*mapped);
+  REQUIRE_FALSE(whole);
+  CHECK(whole.error().message == file.path + ": changed size while it was being read");
+
+  // Each mapping is for itself, and what comes later knows nothing of it.
+  CHECK_FALSE(has_shrunk(*other));
+  const auto again = MappedFile::open(file.path);
+  REQUIRE(again);
+  CHECK_FALSE(has_shrunk(*again));
+}
+
+TEST_CASE("any other file that shrinks ends the program with a message") {
+  const Truncated file(2);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    handle_shrinking_files();
+    ::dup2(ends[1], STDERR_FILENO);
+    const auto mapped = MappedFile::open(file.path);
+    if (!mapped || ::truncate(file.path.c_str(), 0) != 0) ::_exit(2);
+    ::_exit(is_all(mapped->bytes(), '\0') ? 3 : 4);
+  }
+  ::close(ends[1]);
+  char text[200] = {};
+  CHECK(::read(ends[0], text, sizeof(text) - 1) > 0);
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 1);
+  CHECK(text == std::string("uprobectl: error: a file changed size while it was being read\n"));
+}
