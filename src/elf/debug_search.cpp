@@ -1,5 +1,6 @@
 #include "elf/debug_search.hpp"
 
+#include "base/rooted_path.hpp"
 #include "uprobectl/archive.hpp"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace {
 constexpr std::size_t most_warnings = 5;
 
 bool exists(const std::string& path) {
-  struct stat status{};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  const auto status = status_of(path);
+  return status && S_ISREG(status->st_mode);
 }
 
 bool is_folder(const std::string& path) {
@@ -99,7 +100,8 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
 
 // The CRC is that of the whole debug file, so all of it is read: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
-  constexpr std::uint64_t largest_file = std::uint64_t{8} << 30; // bytes
+  // A container may plant any file beside its library.
+  const std::uint64_t largest_file = std::uint64_t{in_process_root(path) ? 1U : 8U} << 30; // bytes
   if (!exists(path)) return;
   auto opened = MappedFile::open(path);
   if (!opened) return warn_unused(path, opened.error().message);
@@ -128,8 +130,11 @@ void DebugFileSearch::look_by_link(const std::string& system_folder) {
   if (!wanted_.link || wanted_.folder.empty()) return;
   const std::string& name = wanted_.link->name;
   const std::string& folder = wanted_.folder;
+  const auto rooted = in_process_root(folder);
+  const std::string in_system =
+      rooted ? rooted->root + system_folder + rooted->path : system_folder + folder;
   for (const std::string& path :
-       {folder + "/" + name, folder + "/.debug/" + name, system_folder + folder + "/" + name}) {
+       {folder + "/" + name, folder + "/.debug/" + name, in_system + "/" + name}) {
     const bool is_itself = path == folder + "/" + wanted_.base_name;
     if (!done() && !is_itself) try_link(path);
   }

@@ -1,4 +1,5 @@
 // Symbols of an image that are not in its own tables.
+#include "base/rooted_path.hpp"
 #include "elf/debug_search.hpp"
 #include "elf/image_state.hpp"
 #include "elf/notes.hpp"
@@ -26,9 +27,17 @@ Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout) {
   return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
 }
 
-// Absolute and free of symbolic links where the file system still knows the file.
+// Absolute and free of symbolic links, below the root folder of the process if the file was opened
+// there. Empty if no path leads to the file: the one that the kernel shows may be of another mount
+// namespace, and mean another file here.
 std::string folder_of(const MappedFile& file) {
-  const std::string path = file.real_path().value_or(file.path());
+  std::string path;
+  if (const auto rooted = in_process_root(file.path()))
+    path = real_path_in(*rooted).value_or(std::string());
+  else
+    path = file.real_path().value_or(file.path());
+  const auto there = status_of(path);
+  if (!there || FileIdentity{there->st_dev, there->st_ino} != file.identity()) return {};
   const auto slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }

@@ -1,3 +1,4 @@
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/spelling.hpp"
 
@@ -57,6 +58,8 @@ private:
     for (const std::string& warning : target.warnings()) answers_.warnings.push_back(warning);
     target.resolve_each(functions_, quick_,
                         [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
+                          if (auto whole = check_size(*target.file()); !whole)
+                            points = fail(std::move(whole).error());
                           take(target, index, std::move(points));
                         });
     const std::string subject = to_string(target.shown());

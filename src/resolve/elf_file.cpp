@@ -1,18 +1,17 @@
 #include "resolve/elf_file.hpp"
 
-#include "uprobectl/base.hpp"
+#include "base/rooted_path.hpp"
 
 #include <algorithm>
 #include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace uprobectl {
 
 bool is_elf_file(const std::string& path) {
-  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const auto file = open_regular_file(path);
   char magic[4] = {};
-  return fd && ::read(fd.get(), magic, 4) == 4 &&
+  return file && ::read(file->fd.get(), magic, 4) == 4 &&
          std::string_view(magic, 4) == "\x7f"
                                        "ELF";
 }

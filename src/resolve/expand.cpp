@@ -5,6 +5,7 @@
 #include "resolve/library_name.hpp"
 #include "resolve/quote.hpp"
 #include "uprobectl/archive.hpp"
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -103,6 +104,7 @@ Result<Targets> everything(const TargetOptions& options) {
     return fail(
         Error{ErrorKind::usage, "the TARGET '*' means the files of processes or of an app"}.hint(
             "name them with -p PID, or --app PKG on Android"));
+  tolerate_all_shrinking(); // one of these files must not cost the others
   auto mapped = find_all_in_processes(options.pids);
   if (!mapped) return fail(std::move(mapped).error());
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};

@@ -90,7 +90,13 @@ Result<TargetFile> find(std::string_view text) {
     for (const Candidate& candidate : candidates) paths.push_back(candidate.path);
     return fail(ambiguous_target(text, paths));
   }
-  return as_typed({candidates[0].path, std::nullopt}, text);
+  TargetFile found = as_typed({candidates[0].path, std::nullopt}, text);
+  if (const auto script = script_before(candidates[0], text, search_places_of_this_machine()))
+    found.warnings.push_back(std::string(text) + ": " + *script +
+                             " comes first in PATH and is not an ELF file, so running '" +
+                             std::string(text) +
+                             "' may start another program; taken: " + candidates[0].path);
+  return found;
 }
 
 Result<std::optional<TargetFile>> find_in(std::string_view text, std::span<const pid_t> pids) {
@@ -145,9 +151,15 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   if (*known) return std::move(**known);
   // What is found only without the processes gets a word about it.
   auto found = find(text);
-  if (found && is_bare(text))
+  if (!found || text.starts_with("/proc/") || who_maps(found->path.file, options.pids))
+    return found;
+  if (is_bare(text))
     found->warnings.push_back(std::string(text) +
                               ": no probed process maps it; taken: " + to_string(found->path));
+  else if (text.starts_with('/'))
+    found->warnings.push_back(std::string(text) +
+                              ": not below the root folder of a probed process; taken: the file "
+                              "that this program sees there");
   return found;
 }
 

@@ -1,37 +1,38 @@
 #include "resolve/in_process.hpp"
 
+#include "base/rooted_path.hpp"
+#include "process/mapped_path.hpp"
 #include "resolve/elf_file.hpp"
 #include "resolve/library_name.hpp"
 #include "uprobectl/archive.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <map>
-#include <sys/stat.h>
 
 namespace uprobectl {
 
 namespace {
 
 std::optional<FileIdentity> identity_of(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  return FileIdentity{status.st_dev, status.st_ino};
+  const auto status = status_of(path);
+  if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+  return FileIdentity{status->st_dev, status->st_ino};
 }
 
-// Where a mapping's file can be opened: by its path in the process's root folder, or, where another
-// file or none has that path by now, through the mapping itself.
+// Where a mapping's file can be opened: by a path that leads to it, or, if another file or none has
+// that path by now, through the mapping itself.
 struct Reach {
   std::string path;
   bool replaced = false;
 };
 
 Reach reach(pid_t pid, const Mapping& mapping) {
-  Reach reach{.path = fmt::format("/proc/{}/root{}", pid, mapping.path), .replaced = false};
-  const auto identity = identity_of(reach.path);
-  if (identity && identity->inode == mapping.identity.inode) return reach;
-  return {.path = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end),
-          .replaced = true};
+  for (WayToFile& way : ways_by_path(pid, mapping, shares_mounts(pid)))
+    if (likeness_at(way.path, mapping) >= way.least)
+      return {.path = std::move(way.path), .replaced = false};
+  return {.path = path_of_mapping(pid, mapping), .replaced = true};
 }
 
 // A file that could be opened by a path, were it still there: no device, no anonymous file.
@@ -41,6 +42,20 @@ bool is_on_disk(const Mapping& mapping) {
          std::ranges::none_of(
              elsewhere, [&](std::string_view start) { return mapping.path.starts_with(start); });
 }
+
+constexpr std::string_view link_folders[] = {"/usr/local/sbin",
+                                             "/usr/local/bin",
+                                             "/usr/sbin",
+                                             "/usr/bin",
+                                             "/sbin",
+                                             "/bin",
+                                             "/usr/local/lib",
+                                             "/usr/lib",
+                                             "/usr/lib64",
+                                             "/usr/lib/x86_64-linux-gnu",
+                                             "/usr/lib/aarch64-linux-gnu",
+                                             "/lib",
+                                             "/lib64"};
 
 class Search {
 public:
@@ -55,6 +70,24 @@ public:
       else if (const auto entry = entry_at(pid, mapping);
                entry && is_called(file_name_of(*entry), text_))
         add(pid, mapping, entry);
+    }
+    return {};
+  }
+
+  // A name that is a symbolic link to a mapped file where programs and libraries are looked for.
+  Result<void> by_link(pid_t pid) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) return fail(mappings.error());
+    for (const std::string_view folder : link_folders) {
+      const std::string path = fmt::format("/proc/{}/root{}/{}", pid, folder, text_);
+      const auto identity = identity_of(path);
+      if (!identity) continue;
+      for (const Mapping& mapping : *mappings)
+        if (mapping.identity.inode == identity->inode &&
+            identity_of(reach(pid, mapping).path) == identity) {
+          add(pid, mapping, std::nullopt);
+          return {};
+        }
     }
     return {};
   }
@@ -76,17 +109,26 @@ public:
     return {};
   }
 
+  // An error if something is at the path that cannot be read: what the path means here is another
+  // file.
   Result<void> in_root_folder(pid_t pid) {
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
+    std::optional<Error> unusable;
     for (const BinaryPath& reading : readings(text_)) {
       const std::string path = fmt::format("/proc/{}/root{}", pid, reading.file);
-      const auto identity = identity_of(path);
-      if (!identity) continue;
-      FileOfProcess file{
-          .open_path = path, .shown = reading, .identity = *identity, .warnings = {}};
+      const auto status = status_of(path);
+      if (!status && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
+      if (!status || !S_ISREG(status->st_mode)) {
+        if (unusable) continue;
+        const auto opened = open_regular_file(path);
+        if (!opened) unusable = opened.error();
+        continue;
+      }
+      const FileIdentity identity{status->st_dev, status->st_ino};
+      FileOfProcess file{.open_path = path, .shown = reading, .identity = identity, .warnings = {}};
       const auto other = std::ranges::find_if(*mappings, [&](const Mapping& mapping) {
-        return mapping.path == reading.file && mapping.identity.inode != identity->inode;
+        return mapping.path == reading.file && mapping.identity.inode != identity.inode;
       });
       if (other != mappings->end())
         file.warnings.push_back(
@@ -94,6 +136,7 @@ public:
       add(std::move(file));
       return {};
     }
+    if (unusable) return fail(std::move(*unusable));
     return {};
   }
 
@@ -157,6 +200,23 @@ private:
 
 } // namespace
 
+std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pids) {
+  const auto identity = identity_of(path);
+  if (!identity) return std::nullopt;
+  for (const pid_t pid : pids) {
+    const auto mappings = mappings_of(pid);
+    if (!mappings) continue;
+    for (const Mapping& mapping : *mappings) {
+      if (mapping.identity.inode != identity->inode) continue;
+      // By the mapping itself where the devices differ, as on overlayfs; else by its path.
+      if (mapping.identity == *identity || identity_of(path_of_mapping(pid, mapping)) == identity ||
+          identity_of(reach(pid, mapping).path) == identity)
+        return pid;
+    }
+  }
+  return std::nullopt;
+}
+
 Result<FilesOfProcesses> find_all_in_processes(std::span<const pid_t> pids) {
   Search search("*");
   for (const pid_t pid : pids)
@@ -169,9 +229,14 @@ Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
   Search search(text);
   const bool bare = text.find('/') == std::string_view::npos;
   if (!bare && !text.starts_with('/')) return search.take(); // relative: to our own folder
+  if (text.starts_with("/proc/")) return search.take();      // names a process as it is seen here
   for (const pid_t pid : pids)
     if (auto done = bare ? search.in_mappings(pid) : search.in_root_folder(pid); !done)
       return fail(std::move(done).error());
+  auto found = search.take();
+  if (!found.empty() || !bare) return found;
+  for (const pid_t pid : pids)
+    if (auto done = search.by_link(pid); !done) return fail(std::move(done).error());
   return search.take();
 }
 

@@ -20,6 +20,9 @@ struct FileOfProcess {
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids);
 
+// The first process that maps the file. Files of other mount namespaces count as well.
+std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pids);
+
 struct FilesOfProcesses {
   std::vector<FileOfProcess> files;
   std::vector<std::string> warnings; // files that are mapped but out of reach

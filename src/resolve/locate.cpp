@@ -75,6 +75,12 @@ std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPlace
   return candidates;
 }
 
+bool is_program(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
 std::vector<Candidate> find_program(std::string_view name, const SearchPlaces& places) {
   std::vector<Candidate> candidates;
   for (const std::string& folder : places.program_dirs) {
@@ -122,6 +128,17 @@ std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places)
   if (!candidates.empty()) return candidates;
   const std::string stem = "lib" + std::string(name) + ".so";
   return find_library({.text = stem, .any_version = true}, places);
+}
+
+std::optional<std::string> script_before(const Candidate& program, std::string_view name,
+                                         const SearchPlaces& places) {
+  std::optional<std::string> script;
+  for (const std::string& folder : places.program_dirs) {
+    std::string path = folder + "/" + std::string(name);
+    if (path == program.path) return script;
+    if (!script && is_program(path) && !is_elf_file(path)) script = std::move(path);
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places) {

@@ -23,6 +23,11 @@ SearchPlaces search_places_of_this_machine();
 // that name; else a program; else a library lib<NAME>.so*. Empty if there is none.
 std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places);
 
+// What a shell would run instead of the located program: a file that is not ELF, mostly a script,
+// in an earlier folder.
+std::optional<std::string> script_before(const Candidate& program, std::string_view name,
+                                         const SearchPlaces& places);
+
 // The installed libraries (for a name with ".so" in it) or programs with the nearest names.
 std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places);
 
