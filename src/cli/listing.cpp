@@ -2,6 +2,8 @@
 
 #include "list_lines.hpp"
 #include "list_methods.hpp"
+#include "uprobectl/base/shrinking.hpp"
+#include "uprobectl/elf/damage.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -60,7 +62,9 @@ public:
     std::erase_if(unmatched_, [&](const std::string& pattern) {
       return has_matches(pattern, image, *symbols);
     });
-    if (!request_.patterns.empty() || !symbols->empty()) return;
+    const auto damage = elf::symbol_damage(image);
+    for (const std::string& each : damage) console_.warn({subject + ": " + each});
+    if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
     console_.warn({subject + (is_default(filter_.symbols)
                                   ? ": it has no function symbols; places can be given as vaddr:0x…"
                                   : ": it has no symbols of this kind or size")});
@@ -195,6 +199,8 @@ void list(const ListRequest& request, Console& console) {
       listing.add(target);
     else
       list_libraries(request, target, console);
+    if (const auto whole = check_size(*target.file()); !whole)
+      console.fail(whole.error(), request.target);
   });
   if (!visited) {
     console.fail(visited.error(), request.target);

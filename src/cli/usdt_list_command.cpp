@@ -1,6 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "target_options.hpp"
+#include "uprobectl/base/shrinking.hpp"
 
 namespace uprobectl::cli {
 
@@ -101,6 +102,8 @@ void list_static(const StaticListRequest& request, Console& console) {
     console.warn(target.warnings());
     if (target.foreign()) console.warn({target.foreign()->message});
     listing.add(target);
+    if (const auto whole = check_size(*target.file()); !whole)
+      console.fail(whole.error(), request.target);
   });
   if (!visited) {
     console.fail(visited.error(), request.target);

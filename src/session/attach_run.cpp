@@ -12,6 +12,7 @@
 #include "session/silence.hpp"
 #include "session/silence_teller.hpp"
 #include "session/stack_report.hpp"
+#include "uprobectl/base/shrinking.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -132,6 +133,7 @@ private:
     if (processes.is_everybody()) warn_if_everybody(points, survey_points(points, {}), reporter_);
     if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
     warn_of_replaced(points, reporter_);
+    tolerate_all_shrinking();
     for (const std::string& caution : payload_.cautions()) reporter_.warning(caution);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");

@@ -1,5 +1,6 @@
 #include "session/resolving.hpp"
 
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <algorithm>
@@ -117,6 +118,8 @@ private:
       warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
         auto points = static_places(target, question.functions[i]);
+        if (auto whole = check_size(*target.file()); !whole)
+          points = fail(std::move(whole).error());
         if (points)
           found[i] = true;
         else if (points.error().kind == ErrorKind::misaligned)

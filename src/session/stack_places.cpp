@@ -1,6 +1,8 @@
 #include "session/stack_places.hpp"
 
+#include "process/mapped_path.hpp"
 #include "stacks/mapping_kind.hpp"
+#include "uprobectl/base/shrinking.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,6 +17,20 @@ constexpr std::uint64_t back_to_call = 4;
 #else
 constexpr std::uint64_t back_to_call = 1;
 #endif
+
+// While the process lives the kernel itself leads to the file, whatever has become of its name.
+std::shared_ptr<const MappedFile> open_mapped(pid_t pid, const Mapping& mapping) {
+  auto ways = ways_by_path(pid, mapping, shares_mounts(pid));
+  ways.insert(ways.begin(), {path_of_mapping(pid, mapping), Likeness::inode});
+  for (const WayToFile& way : ways) {
+    if (likeness_at(way.path, mapping) < way.least) continue;
+    auto file = MappedFile::open(way.path);
+    // Another file may have the path by now.
+    if (file && likeness(file->identity(), mapping) >= way.least)
+      return std::make_shared<const MappedFile>(std::move(*file));
+  }
+  return nullptr;
+}
 
 // Also the kernel's own code, [vdso], of which no file is looked for here.
 bool is_in_no_file(const Mapping& mapping) {
@@ -42,25 +58,22 @@ const Mapping* ProcessMaps::find(pid_t pid, std::uint64_t address) const {
 }
 
 StackPlaces::File& StackPlaces::file_of(const FileIdentity& identity, const std::string& path,
-                                        std::vector<std::string> ways) {
+                                        const Opener& open) {
   const auto [known, is_new] = files_.try_emplace({identity, path});
   if (!is_new) return known->second;
-  ways.push_back(path);
-  for (const std::string& way : ways) {
-    auto target = Target::open({.path = {.file = way, .entry = {}},
-                                .shown = {.file = path, .entry = {}},
-                                .opened = nullptr,
-                                .warnings = {}},
-                               path, {.debug_places = debug_places_});
-    // Another file may have the path by now.
-    if (!target || target->file()->identity().inode != identity.inode) continue;
-    known->second.target = std::move(*target);
-    break;
-  }
+  auto opened = open();
+  if (!opened) return known->second;
+  tolerate_shrinking(*opened);
+  auto target = Target::open({.path = {.file = opened->path(), .entry = {}},
+                              .shown = {.file = path, .entry = {}},
+                              .opened = opened,
+                              .warnings = {}},
+                             path, {.debug_places = debug_places_});
+  if (target && !has_shrunk(*opened)) known->second.target = std::move(*target);
   return known->second;
 }
 
-StackPlaces::Place StackPlaces::find(File& file, std::uint64_t offset) const {
+StackPlaces::Place StackPlaces::find(File& file, std::uint64_t offset) {
   const auto [known, is_new] = file.places.try_emplace(offset);
   if (!is_new || !file.target) return known->second;
   const std::string text = fmt::format("file-offset:{:#x}", offset);
@@ -68,7 +81,8 @@ StackPlaces::Place StackPlaces::find(File& file, std::uint64_t offset) const {
   if (!spec) return std::nullopt;
   // Inside of the call instruction is no place for a probe.
   auto points = file.target->resolve(*spec, {.unsafe = true});
-  if (points && !points->empty()) known->second = std::move(points->front());
+  if (has_shrunk(*file.target->file())) file.target.reset();
+  if (file.target && points && !points->empty()) known->second = std::move(points->front());
   return known->second;
 }
 
@@ -86,7 +100,9 @@ StackPlaces::Place StackPlaces::beside(const ProbePoint& point, std::uint64_t di
   if (segment == nullptr || !segment->executable || !offset) return std::nullopt;
   const auto in_file = image.to_file(*offset);
   if (!in_file) return std::nullopt;
-  return find(file_of(point.binary->file->identity(), point.binary->real_path), in_file->value);
+  const auto& file = point.binary->file;
+  return find(file_of(file->identity(), point.binary->real_path, [&] { return file; }),
+              in_file->value);
 }
 
 std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
@@ -109,10 +125,8 @@ std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
     const bool is_memory = stacks::is_like_memory(*mapping); // with the name of a file
     frame.module = is_memory ? mapping->path : file_name_of(mapping->path);
     const std::uint64_t offset = inside - mapping->start + mapping->offset.value;
-    // While the process lives the kernel itself leads to the file, whatever has become of its name.
-    const std::string link =
-        fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping->start, mapping->end);
-    frame.place = find(file_of(mapping->identity, mapping->path, {link}), offset);
+    const auto open = [&] { return open_mapped(pid, *mapping); };
+    frame.place = find(file_of(mapping->identity, mapping->path, open), offset);
   }
   return frames;
 }

@@ -4,6 +4,7 @@
 #include "uprobectl/output.hpp"
 #include "uprobectl/process.hpp"
 
+#include <functional>
 #include <map>
 
 namespace uprobectl {
@@ -37,11 +38,11 @@ private:
     std::optional<Target> target;          // nothing where it cannot be read
     std::map<std::uint64_t, Place> places; // by offset in the file
   };
-  // `ways`: other paths that lead to it, tried first.
-  File& file_of(const FileIdentity& identity, const std::string& path,
-                std::vector<std::string> ways = {});
+  // Null if it cannot be opened.
+  using Opener = std::function<std::shared_ptr<const MappedFile>()>;
+  File& file_of(const FileIdentity& identity, const std::string& path, const Opener& open);
   Place beside(const ProbePoint& point, std::uint64_t distance);
-  Place find(File& file, std::uint64_t offset) const;
+  Place find(File& file, std::uint64_t offset);
 
   std::vector<std::string> debug_places_;
   std::map<std::pair<FileIdentity, std::string>, File> files_;

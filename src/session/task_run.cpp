@@ -3,6 +3,7 @@
 #include "session/running_task.hpp"
 #include "session/task_processes.hpp"
 #include "session/task_records.hpp"
+#include "uprobectl/base/shrinking.hpp"
 
 #include <algorithm>
 #include <list>
@@ -28,6 +29,7 @@ public:
 
   Result<TaskOutcome> run() {
     prepare();
+    tolerate_all_shrinking();
     if (may_go_on()) attach_to_present();
     if (!may_go_on()) give_up();
     if (signals_.arrived() && (skipped_ || !anything_attached() ||

@@ -42,6 +42,7 @@ std::uint64_t begin_of(std::uint64_t start_time) {
 bool could_tell_more(const Stack& stack, const LiveProcess& process) {
   if (stack.end == End::no_mapping && stack.address >= null_page_end) return true;
   return std::ranges::any_of(stack.frames, [&](const Frame& frame) {
+    if (!frame.place) return frame.pc >= null_page_end;
     const Module* const module = frame.place ? frame.place->module : nullptr;
     return module != nullptr && module->image() == nullptr &&
            module->error()->kind == ErrorKind::not_elf && process.was_told_of(frame.pc);

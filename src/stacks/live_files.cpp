@@ -1,5 +1,9 @@
 #include "stacks/live_files.hpp"
 
+#include "base/rooted_path.hpp"
+#include "process/mapped_path.hpp"
+#include "uprobectl/base/shrinking.hpp"
+
 #include <algorithm>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,26 +19,12 @@ namespace {
 // Bytes; those of today have two to four pages.
 constexpr std::uint64_t most_of_vdso = 1 << 20;
 
-// What maps of overlayfs and btrfs name as the device may not be what stat gives: at the same path
-// an equal inode has to do.
-enum class Likeness : std::uint8_t { none, inode, whole };
-
-Likeness likeness(const FileIdentity& file, const Mapping& mapping) {
-  if (mapping.identity.inode == 0 || file.inode != mapping.identity.inode) return Likeness::none;
-  return file.device == mapping.identity.device ? Likeness::whole : Likeness::inode;
-}
-
-Likeness likeness_at(const std::string& path, const Mapping& mapping) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return Likeness::none;
-  return likeness({status.st_dev, status.st_ino}, mapping);
-}
-
 // What lies on huge pages is data, or code without the rest of its file (libhugetlbfs); to read it
 // may take a page of which there are few.
 bool is_on_huge_pages(const std::string& path) {
+  const auto fd = open_path(path);
   struct statfs status{};
-  return ::statfs(path.c_str(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
+  return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
 MappedObject object_of(MappedFile file) {
@@ -81,35 +71,30 @@ Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
 
 } // namespace
 
-bool is_reachable_by_path(const Mapping& mapping) {
-  return !mapping.deleted && likeness_at(mapping.path, mapping) != Likeness::none;
-}
+LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mounts(pid)) {}
 
 Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   if (mapping.path == "[vdso]") return vdso_of(pid_, mapping);
-  const std::string in_root = fmt::format("/proc/{}/root{}", pid_, mapping.path);
-  const std::string by_mapping =
-      fmt::format("/proc/{}/map_files/{:x}-{:x}", pid_, mapping.start, mapping.end);
-  struct Way {
-    const std::string& path;
-    Likeness least;
-  };
-  // In order. What is mapped from there may be another file by now, so it is compared, too.
-  const Way ways[] = {{mapping.path, Likeness::whole},
-                      {in_root, Likeness::whole},
-                      {by_mapping, Likeness::inode},
-                      {in_root, Likeness::inode},
-                      {mapping.path, Likeness::inode}};
-  for (const Way& way : ways) {
+  // In order: what is mapped from a path may be another file by now, so it is compared, too. The
+  // mapping itself comes before what is only much like it.
+  auto ways = ways_by_path(pid_, mapping, shares_mounts_);
+  // What is the same file here can still be opened, with what lies beside it, when the process has
+  // ended.
+  const auto here = std::ranges::find(ways, mapping.path, &WayToFile::path);
+  std::rotate(ways.begin(), here, here + 1);
+  const auto vague = std::ranges::find(ways, Likeness::inode, &WayToFile::least);
+  ways.insert(vague, {path_of_mapping(pid_, mapping), Likeness::inode});
+  for (const WayToFile& way : ways) {
     if (likeness_at(way.path, mapping) < way.least) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "it lies on huge pages, in which there is no ELF file");
     auto file = MappedFile::open(way.path);
-    if (file && likeness(file->identity(), mapping) >= way.least)
-      return object_of(std::move(*file));
+    if (!file || likeness(file->identity(), mapping) < way.least) continue;
+    tolerate_shrinking(*file);
+    return object_of(std::move(*file));
   }
-  struct stat status{};
   if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
+  struct stat status{};
   if (::stat(mapping.path.c_str(), &status) == 0)
     return fail(ErrorKind::not_found, "the file at that path is another one by now");
   return fail(system_error(errno, mapping.path));

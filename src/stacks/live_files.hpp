@@ -10,15 +10,13 @@ namespace uprobectl::stacks {
 // root folder; else by its mapping (/proc/PID/map_files, which leads to deleted files, too).
 class LiveFiles final : public FileSource {
 public:
-  explicit LiveFiles(pid_t pid) : pid_(pid) {}
+  explicit LiveFiles(pid_t pid);
 
   Result<MappedObject> open(const Mapping& mapping) override;
 
 private:
   pid_t pid_;
+  std::optional<bool> shares_mounts_; // as long as the process lived it could be asked
 };
-
-// Whether the mapped file can still be opened when the process has ended.
-bool is_reachable_by_path(const Mapping& mapping);
 
 } // namespace uprobectl::stacks

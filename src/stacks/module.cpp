@@ -1,4 +1,5 @@
 #include "stacks/unwind_data.hpp"
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/path.hpp"
 #include "uprobectl/stacks/modules.hpp"
 
@@ -14,6 +15,8 @@ std::optional<Isa> isa_of(const elf::Machine& machine) {
   if (machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
   return std::nullopt;
 }
+
+Error shrunk() { return {ErrorKind::io, "it changed size while it was being read"}; }
 
 } // namespace
 
@@ -53,6 +56,7 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   module->build_id_ = image->build_id();
   module->isa_ = isa_of(image->machine());
   module->image_ = std::move(*image);
+  if (has_shrunk(*bytes)) return fail(shrunk());
   return module;
 }
 
@@ -112,6 +116,7 @@ PlaceName Module::find_name(VirtualAddress address) {
 std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
   if (const auto* const known = names_.find(address.value)) return *known;
   PlaceName name = find_name(address);
+  if (image_ && has_shrunk(image_->bytes())) name = {}; // it may be made of zeros
   name.shown = name.demangled ? *name.demangled : name.symbol.value_or("");
   if (name.symbol_offset != 0) name.shown += fmt::format("+{:#x}", name.symbol_offset);
   if (!name.shown.empty()) name.shown += ' ';
@@ -122,6 +127,8 @@ std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
 
 UnwindData* Module::unwind_data(Isa isa) {
   if (isa_ != isa) return nullptr;
+  if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
+  if (error_) return nullptr;
   if (!unwind_data_) unwind_data_ = std::make_unique<UnwindData>(*image_, isa);
   return unwind_data_.get();
 }

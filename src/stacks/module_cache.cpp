@@ -1,4 +1,4 @@
-#include "stacks/live_files.hpp"
+#include "process/mapped_path.hpp"
 #include "stacks/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/stacks/modules.hpp"

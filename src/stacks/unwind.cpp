@@ -92,8 +92,19 @@ private:
     frame.pc = pc();
     frame.found_by = found_by_;
     if (find_place(frame.pc, frame.place)) return true;
-    if (called) stack_.frames.pop_back();
-    return finish(End::no_mapping, pc());
+    if (called) {
+      stack_.frames.pop_back();
+      return finish(End::no_mapping, pc());
+    }
+    return return_from_nowhere() ? enter_frame() : finish(End::no_mapping, pc());
+  }
+
+  // A call through a null pointer, or one to anything else that is not code: nothing has run there,
+  // so the return address is still where the call has put it.
+  bool return_from_nowhere() {
+    const Caller caller = isa() == Isa::arm64 ? by_link_register() : by_pushed_address();
+    NoCaller ignored;
+    return plausible(caller) && take(caller, FoundBy::function_entry, ignored);
   }
 
   bool go_to_caller() {
@@ -103,6 +114,8 @@ private:
       if (UnwindData* const data = place.module->unwind_data(isa())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
+        // What was read may be the zeros in place of what its file has lost.
+        if (place.module->unwind_data(isa()) == nullptr) return without_file(place, why);
         if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
@@ -120,6 +133,10 @@ private:
         why.end == End::no_return_address || why.is_certain)
       return finish(why.end, why.address);
     return without_data(place, why) || (!done_ && finish(why.end, why.address));
+  }
+
+  bool without_file(const Place& place, NoCaller& why) {
+    return without_data(place, why) || (!done_ && finish(End::no_unwind_data));
   }
 
   // Code that nothing is known of.

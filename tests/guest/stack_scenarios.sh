@@ -12,6 +12,7 @@ stack_scenarios() {
   scenario '--stack at a return is the stack of the caller' unwinds_returns
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
+  scenario 'a mapped file that its program truncates costs its frames, not the run' loses_truncated
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than what is copied is cut off, counted, and the option named' cuts_long_stacks
@@ -100,6 +101,15 @@ unwinds_recursion() {
 unwinds_signal() {
   attach_depths signal 3 0 depth_leaf --stack
   expect_chains '3 depth_leaf<depth_handler<depth_raises<main'
+}
+
+loses_truncated() {
+  "$UPROBECTL" attach -d 60 --stack "$FIXTURES/shrinks" shrink_leaf -- "$FIXTURES/shrinks" "$scratch/copy" 5 \
+    >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'events' 10 "$(grep -c '^    #0 ' out)"
+  expect_equal 'frames before' 5 "$(grep -c ' shrink_first+' out)"
+  expect_equal 'frames behind what is lost' 0 "$(grep -c ' shrink_second+' out)"
+  expect_match 'the reason' 'copy cannot be read: it changed size while it was being read' "$(cat out err)"
 }
 
 unwinds_before_exec() {
