@@ -14,7 +14,7 @@ struct Shown {
   std::uint64_t pc = 0;
   Text file = {}; // nothing: where the pc lies is not known
   Text entry = {};
-  VirtualAddress address = {};
+  std::optional<std::uint64_t> address = {}; // nothing: the file cannot be read
   ImageOffset image_offset = {};
   Text symbol = {}; // raw
   std::uint64_t symbol_offset = 0;
@@ -38,7 +38,7 @@ Shown shown(const StackFrame& frame, std::size_t index) {
   const ProbePoint& place = *frame.place;
   shown.file = place.binary->real_path;
   shown.entry = text_of(place.binary->path.entry);
-  shown.address = place.address;
+  shown.address = place.address.value;
   shown.image_offset = place.image_offset;
   shown.symbol = text_of(place.symbol);
   shown.symbol_offset = place.symbol_offset;
@@ -57,7 +57,7 @@ Shown shown(const stacks::Frame& frame, const stacks::PlaceName* name) {
   const stacks::Place& place = *frame.place;
   shown.file = place.module->path();
   shown.entry = text_of(place.module->entry());
-  shown.address = place.address;
+  if (place.module->image() != nullptr) shown.address = place.address.value;
   shown.image_offset = place.offset;
   shown.symbol = text_of(name->symbol);
   shown.symbol_offset = name->symbol_offset;
@@ -106,7 +106,7 @@ void append_shown(std::string& out, const Shown& frame) {
   append_number(out, "pc", frame.pc);
   append_text(out, "file", frame.file);
   append_text(out, "entry", frame.entry);
-  append_number(out, "module_address", if_known(frame.file.has_value(), frame.address.value));
+  append_number(out, "module_address", frame.address);
   append_number(out, "image_offset", if_known(frame.file.has_value(), frame.image_offset.value));
   append_text(out, "symbol", frame.symbol);
   append_number(out, "symbol_offset", if_known(frame.symbol.has_value(), frame.symbol_offset));

@@ -143,11 +143,34 @@ TEST_CASE("a call through a null pointer is where the signal came") {
   Process process;
   process.stack(stack_top, signal_frame(outermost + 8, 0));
   const Stack stack = process.unwind({{"pc", working}, {"sp", stack_top}, {"lr", handlers_return}});
-  CHECK(names_of(stack) == "work signal ?");
-  REQUIRE(stack.frames.size() == 3);
+  CHECK(names_of(stack) == "work signal ? start+0x4");
+  REQUIRE(stack.frames.size() == 4);
   CHECK(stack.frames[2].pc == 0);
   CHECK(stack.frames[2].found_by == FoundBy::signal_frame);
-  CHECK(explain_end(stack) == "0x0 is in no executable mapping");
+  CHECK(stack.frames[3].pc == outermost + 8);
+  CHECK(stack.frames[3].found_by == FoundBy::function_entry);
+  CHECK(explain_end(stack) == "the stack ends here");
+}
+
+TEST_CASE("behind a call to what is not code the stack goes on with the return address") {
+  constexpr std::uint64_t nowhere = 0x1234567000;
+  Process process;
+  for (const std::uint64_t pc : {std::uint64_t{0}, nowhere}) {
+    const Stack stack = process.unwind({{"pc", pc}, {"sp", stack_top}, {"lr", outermost + 8}});
+    CHECK(names_of(stack) == "? start+0x4");
+    CHECK(explain_end(stack) == "the stack ends here");
+  }
+  // x86-64 has pushed it.
+  process.stack(stack_top, {outermost + 8});
+  const Stack pushed = unwind_x86_64(process, 0);
+  REQUIRE(pushed.frames.size() == 2);
+  CHECK(pushed.frames[1].pc == outermost + 8);
+  CHECK(pushed.frames[1].found_by == FoundBy::function_entry);
+  // What is no code either is not taken for a return address.
+  process.stack(stack_top, {nowhere});
+  const Stack neither = unwind_x86_64(process, 0);
+  CHECK(neither.frames.size() == 1);
+  CHECK(explain_end(neither) == "0x0 is in no executable mapping");
 }
 
 TEST_CASE("a register that was not given is told as that") {
