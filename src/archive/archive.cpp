@@ -36,7 +36,9 @@ Result<Archive> Archive::parse(Bytes bytes) {
 }
 
 bool Archive::looks_like_archive(Bytes bytes) {
-  return read_at<std::uint32_t>(bytes, 0) == archive::local_signature ||
+  const auto first = read_at<std::uint32_t>(bytes, 0);
+  // An archive without entries begins with its end record.
+  return first == archive::local_signature || first == archive::end_signature ||
          archive::ends_like_archive(bytes);
 }
 

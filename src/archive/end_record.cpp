@@ -10,7 +10,6 @@ namespace uprobectl::archive {
 
 namespace {
 
-constexpr std::uint32_t end_signature = 0x06054b50;     // APPNOTE 4.3.16
 constexpr std::uint32_t locator_signature = 0x07064b50; // 4.3.15
 constexpr std::uint32_t end64_signature = 0x06064b50;   // 4.3.14
 constexpr std::uint64_t end_size = 22;

@@ -18,6 +18,8 @@
 
 namespace uprobectl::archive {
 
+constexpr std::uint32_t end_signature = 0x06054b50; // APPNOTE 4.3.16
+
 struct DirectoryLocation {
   std::uint64_t offset = 0; // of the directory in the bytes
   std::uint64_t size = 0;

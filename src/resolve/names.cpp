@@ -4,6 +4,7 @@
 #include "resolve/kin.hpp"
 #include "resolve/pattern_points.hpp"
 #include "resolve/point.hpp"
+#include "uprobectl/elf/damage.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -84,7 +85,14 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   for (const elf::Symbol& symbol : places_of(std::move(meant)))
     found.add(point_of(question, symbol));
   auto points = found.take("functions");
-  if (points && points->empty()) return fail(no_function(question, "no function matches"));
+  if (!points) return points;
+  if (points->empty()) {
+    if (const auto full = question.image.full_symbols(); !full)
+      return fail(Error(full.error()).within(question.subject()));
+    return fail(no_function(question, "no function matches"));
+  }
+  for (const std::string& damage : elf::symbol_damage(question.image))
+    points->front().warnings.push_back(fmt::format("{}: {}", question.subject(), damage));
   return points;
 }
 

@@ -78,10 +78,10 @@ public:
     const auto dynamic = image_.dynamic_symbols();
     if (!dynamic) return fail(dynamic.error());
     const auto full = image_.full_symbols();
-    if (!full) return fail(full.error());
+    if (!full && dynamic->size() == 0) return fail(full.error());
     if (kinds_.has(SymbolKind::plt)) add_plt(*dynamic);
     add(*dynamic);
-    add(*full);
+    if (full) add(*full); // else what is exported, with a warning (elf::symbol_damage)
     return {};
   }
 
