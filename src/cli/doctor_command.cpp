@@ -10,14 +10,19 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
        .usage = "doctor [options]",
        .description = "Prints NAME OK REASON [FIX]: what this kernel and this user can do, and at "
                       "the end each subcommand.\n"
-                      "Tries what it says, but attaches nothing. Ends with 0, whatever it finds.",
+                      "Tries what it says, but attaches nothing. Ends with 1 if attaching is not "
+                      "possible.",
        .examples = "  uprobectl doctor\n"
                    "  uprobectl doctor --json\n"},
       arguments);
   if (!console) return console.error();
-  for (const Check& check : examine(read_system_facts(), probe_kernel_features()))
+  bool can_attach = true;
+  for (const Check& check : examine(read_system_facts(), probe_kernel_features())) {
     (*console)->sink().check(check);
-  return (*console)->finish();
+    if (check.name == "attach") can_attach = check.ok;
+  }
+  const ExitCode written = (*console)->finish();
+  return can_attach ? written : ExitCode::failed;
 }
 
 } // namespace uprobectl::cli

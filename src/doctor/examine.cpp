@@ -33,11 +33,54 @@ private:
   }
 
   bool has(unsigned capability) const {
+    if (facts_.in_user_namespace) return false;
     if (!facts_.capabilities) return facts_.is_root;
     return (*facts_.capabilities >> capability & 1) != 0;
   }
   // CAP_SYS_ADMIN holds all that was taken out of it (capabilities(7)).
   bool may_load() const { return has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON)); }
+
+  // What to type where the kernel refuses this user what the capabilities permit.
+  std::string permission_fix(bool system_wide = false) const {
+    const std::string_view needed = system_wide ? "CAP_SYS_ADMIN" : "CAP_BPF and CAP_PERFMON";
+    const bool enough = system_wide ? has(CAP_SYS_ADMIN) : may_load();
+    if (facts_.in_user_namespace)
+      return "run it as root of the machine, outside of the user namespace (unshare --user, rootless "
+             "container)";
+    if (enough && facts_.lockdown == "confidentiality")
+      return "boot without lockdown=confidentiality";
+    if (enough && facts_.has_seccomp_filter)
+      return "start it without the seccomp filter, for containers: --security-opt seccomp=unconfined";
+    if (enough) return std::string(nothing_helps);
+    if (!facts_.is_root)
+      return system_wide ? "run as root" : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl";
+    return fmt::format("give it {}, for containers: {}", needed,
+                       system_wide ? "--cap-add SYS_ADMIN"
+                                   : "--cap-add BPF --cap-add PERFMON (before Linux 5.8: SYS_ADMIN)");
+  }
+
+  // Why it is refused, as far as that is known.
+  std::string reason_of(const Error& error) const {
+    if (error.kind != ErrorKind::not_permitted && !facts_.has_seccomp_filter) return error.message;
+    if (facts_.in_user_namespace)
+      return error.message + ": capabilities of a user namespace do not count";
+    if (!may_load())
+      return facts_.is_root ? error.message + ": root without CAP_BPF and CAP_PERFMON"
+                            : error.message;
+    if (facts_.has_seccomp_filter) return error.message + ": a seccomp filter is in force";
+    return error.message;
+  }
+
+  std::string_view user_name() const {
+    if (facts_.in_user_namespace)
+      return facts_.is_root ? "root of a user namespace, whose capabilities do not count"
+                            : "in a user namespace, whose capabilities do not count";
+    if (may_load() && facts_.is_root) return "root";
+    if (has(CAP_SYS_ADMIN)) return "CAP_SYS_ADMIN";
+    if (may_load()) return "CAP_BPF and CAP_PERFMON";
+    return facts_.is_root ? "root without CAP_BPF and CAP_PERFMON"
+                          : "neither root nor CAP_BPF and CAP_PERFMON";
+  }
 
   void kernel() {
     const bool known = facts_.machine == "x86_64" || facts_.machine == "aarch64";
@@ -47,9 +90,7 @@ private:
 
   void programs() {
     if (!features_) {
-      add("bpf", false, features_.error().message,
-          features_.error().hints.empty() ? nothing_helps
-                                          : std::string_view(features_.error().hints.front()));
+      add("bpf", false, reason_of(features_.error()), fix_of(features_.error()));
       return;
     }
     add("bpf", true, "programs for probes can be loaded");
@@ -76,7 +117,7 @@ private:
       feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
     else
       add("perf_buffer", false, "this user may not open perf event arrays (Linux 4.4)",
-          "run as root");
+          permission_fix(true));
     feature("kernel_btf", facts_.kernel_btf,
             "types of the kernel, for programs that read its data");
     mechanisms(features);
@@ -84,7 +125,9 @@ private:
       add("perf_event_open", features.perf_permitted,
           fmt::format("this user may {}open uprobe perf events",
                       features.perf_permitted ? "" : "not "),
-          "run as root: kernels since July 2025 ask for CAP_SYS_ADMIN (CVE-2025-38466)");
+          permission_fix(true) +
+              (has(CAP_SYS_ADMIN) ? ""
+                                  : ": kernels since July 2025 ask for it (CVE-2025-38466)"));
   }
 
   // What --mechanism takes, each as attach itself would choose or refuse it.
@@ -99,21 +142,18 @@ private:
     }
   }
 
-  static std::string_view fix_of(const Error& error) {
-    if (error.kind == ErrorKind::not_permitted) return "run as root";
+  // A mechanism without the rights that programs need is refused for want of more.
+  std::string fix_of(const Error& error) const {
+    if (error.kind == ErrorKind::not_permitted || (!features_ && facts_.has_seccomp_filter))
+      return permission_fix(features_.has_value());
     // Of what is missing only mounts can be added.
-    if (!error.hints.empty() && error.hints.front().starts_with("mount "))
+    if (!error.hints.empty() && (error.hints.front().starts_with("mount ") || !features_))
       return error.hints.front();
-    return nothing_helps;
+    return std::string(nothing_helps);
   }
 
   void user() {
-    add("capabilities", may_load(),
-        facts_.is_root       ? "root"
-        : has(CAP_SYS_ADMIN) ? "CAP_SYS_ADMIN"
-        : may_load()         ? "CAP_BPF and CAP_PERFMON"
-                             : "neither root nor CAP_BPF and CAP_PERFMON",
-        "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
+    add("capabilities", may_load(), std::string(user_name()), permission_fix());
     if (facts_.unprivileged_bpf_disabled)
       add("unprivileged_bpf_disabled", true,
           fmt::format("{}: other users may {}load programs, none of them for probes",
@@ -149,7 +189,7 @@ private:
           facts_.uprobe_events_writable
               ? "can be written"
               : fmt::format("{}/uprobe_events is not there or not writable", *facts_.tracefs),
-          facts_.is_root ? nothing_helps : "run as root");
+          permission_fix(true));
   }
 
   void android(const SystemFacts::Android& android) {
@@ -168,8 +208,7 @@ private:
     add("resolve", true, "needs nothing but the file");
     add("list-symbols", true, "needs nothing but the file");
     if (!features_) {
-      add("attach", false, features_.error().message,
-          may_load() ? nothing_helps : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
+      add("attach", false, reason_of(features_.error()), fix_of(features_.error()));
       return;
     }
     const auto mechanism = choose_mechanism(std::nullopt, *features_, {});

@@ -74,6 +74,13 @@ std::size_t count_entries(const std::string& folder) {
   return count;
 }
 
+// Linux include/linux/proc_ns.h: PROC_USER_INIT_INO, 0xEFFFFFFD. False where it is not told.
+bool is_in_user_namespace(const std::string& root) {
+  char text[64] = {};
+  const auto length = ::readlink((root + "/proc/self/ns/user").c_str(), text, sizeof(text));
+  return length > 0 && std::string_view(text, static_cast<std::size_t>(length)) != "user:[4026531837]";
+}
+
 // Empty where it is not set, or this is not Android.
 std::string android_property(const std::string& name) {
   constexpr std::chrono::seconds patience{5};
@@ -93,8 +100,10 @@ SystemFacts read_system_facts(const std::string& root) {
     facts.machine = names.machine;
   }
   facts.is_root = ::geteuid() == 0;
-  facts.capabilities = number_in<std::uint64_t>(
-      status_field(pseudo_file_text(root + "/proc/self/status"), "CapEff"), 16);
+  facts.in_user_namespace = is_in_user_namespace(root);
+  const auto status = pseudo_file_text(root + "/proc/self/status");
+  facts.capabilities = number_in<std::uint64_t>(status_field(status, "CapEff"), 16);
+  facts.has_seccomp_filter = number_in<int>(status_field(status, "Seccomp")) == 2; // proc(5)
   facts.perf_event_paranoid =
       number_in<std::int64_t>(pseudo_file_text(root + "/proc/sys/kernel/perf_event_paranoid"));
   facts.unprivileged_bpf_disabled = number_in<std::int64_t>(

@@ -5,6 +5,7 @@
 #include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
+#include "uprobectl/elf/damage.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -95,10 +96,13 @@ Error no_function(const Question& question, std::string_view what) {
   if (question.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(question.image))
     return std::move(error).hint(std::string(how_methods_are_named));
   const auto near = nearest_names(question.image, without_wildcards(name));
-  if (near.empty() && has_no_functions(question.image))
+  if (near.empty() && has_no_functions(question.image)) {
+    if (auto damage = elf::symbol_damage(question.image); !damage.empty())
+      return std::move(error).hint(std::move(damage.front()));
     return std::move(error).hint(
         "the file names no functions, it is probably stripped: give places "
         "as vaddr:0x…, or use a build with symbols");
+  }
   if (near.empty())
     return std::move(error).hint("list what can be probed with: " + list_command(question));
   return std::move(error)

@@ -121,8 +121,8 @@ Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol)
 Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
   const std::string_view name = question.function.name;
   auto exact = find_by_name(question.image, name);
-  if (!exact) return fail(Error(exact.error()).within(question.subject()));
-  if (!exact->empty()) {
+  // A damaged .symtab hides what .dynsym does not have, which can still be asked in other ways.
+  if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
     const elf::Symbol first = exact->front();
     Symbols chosen = choose(std::move(*exact), first.name == name);
@@ -137,6 +137,7 @@ Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
     return fail(no_code_behind(question, written->front()));
   if (!written->empty()) return chosen_points(question, std::move(*written), true);
   if (is_pattern(name)) return resolve_pattern(question);
+  if (!exact) return fail(Error(exact.error()).within(question.subject()));
   return resolve_clones(question);
 }
 

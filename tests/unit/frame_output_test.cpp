@@ -59,6 +59,16 @@ TEST_CASE("a frame that was guessed is marked, one that follows is not") {
   CHECK(words_of(at_entry) == "\"registers\" \"function_entry\" ");
 }
 
+TEST_CASE("of a file that cannot be read no address is made up") {
+  Process process("5600001000-5600002000 r-xp 00001000 00:00 0 /x/missing.so\n");
+  const Stack stack = process.unwind({{"pc", 0x5600001234}, {"sp", stack_top}});
+  REQUIRE_FALSE(stack.frames.empty());
+  std::string record;
+  append_json_frame(record, stack.frames[0]);
+  CHECK(record.find("\"file\":\"/x/missing.so\"") != std::string::npos);
+  CHECK(record.find("\"module_address\":null,\"image_offset\":\"0x1234\"") != std::string::npos);
+}
+
 TEST_CASE("frames of the kernel's walk are not marked one by one, and its records say so") {
   const StackFrame frames[] = {{.pc = 0x1000, .place = {}, .module = "libgone.so"},
                                {.pc = 0x2000, .place = {}, .module = "libgone.so"}};

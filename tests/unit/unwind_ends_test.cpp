@@ -167,8 +167,9 @@ TEST_CASE("behind a call to what is not code the stack goes on with the return a
   CHECK(pushed.frames[1].pc == outermost + 8);
   CHECK(pushed.frames[1].found_by == FoundBy::function_entry);
   // What is no code either is not taken for a return address.
-  process.stack(stack_top, {nowhere});
-  const Stack neither = unwind_x86_64(process, 0);
+  Process lost;
+  lost.stack(stack_top, {nowhere});
+  const Stack neither = unwind_x86_64(lost, 0);
   CHECK(neither.frames.size() == 1);
   CHECK(explain_end(neither) == "0x0 is in no executable mapping");
 }
