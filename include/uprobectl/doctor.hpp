@@ -8,10 +8,10 @@ namespace uprobectl {
 
 // What the files of a running system say. Nothing where a file is missing or may not be read.
 struct SystemFacts {
-  std::string kernel_release;                // uname -r
-  std::string machine;                       // uname -m
-  bool is_root = false;                      // effective user id 0
-  bool in_user_namespace = false;            // not the initial one: its capabilities do not count
+  std::string kernel_release;     // uname -r
+  std::string machine;            // uname -m
+  bool is_root = false;           // effective user id 0
+  bool in_user_namespace = false; // not the initial one: its capabilities do not count
   bool has_seccomp_filter = false;
   std::optional<std::uint64_t> capabilities; // effective ones, bit numbers of linux/capability.h
   std::optional<std::int64_t> perf_event_paranoid;

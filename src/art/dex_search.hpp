@@ -25,7 +25,8 @@ public:
   std::optional<FoundDex> find(const OatRecord& record, std::vector<std::string>& tried);
 
 private:
-  std::vector<std::string> archives_for(std::string_view location) const;
+  std::vector<std::string> archives_for(std::string_view location,
+                                        std::vector<std::string>& tried) const;
   DexSource* open(const std::string& path, std::vector<std::string>& tried);
   std::optional<FoundDex> in_file(const std::string& path, const OatRecord& record,
                                   std::vector<std::string>& tried);

@@ -225,7 +225,7 @@ Result<RegularFile> open_regular_file(const std::string& path) {
   const std::string link = "/proc/self/fd/" + std::to_string(found.get());
   file.fd = UniqueFd(::open(link.c_str(), flags));
   // Without /proc the path is followed once more. What it leads to then is looked at again.
-  if (!file.fd && errno == ENOENT && !in_process_root(path))
+  if (!file.fd && (errno == ENOENT || errno == EACCES) && !in_process_root(path))
     file.fd = UniqueFd(::open(path.c_str(), flags));
   if (!file.fd) return fail(system_error(errno, path));
   const struct stat before = file.status;

@@ -53,10 +53,12 @@ private:
       return "start it without the seccomp filter, for containers: --security-opt seccomp=unconfined";
     if (enough) return std::string(nothing_helps);
     if (!facts_.is_root)
-      return system_wide ? "run as root" : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl";
+      return system_wide ? "run as root"
+                         : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl";
     return fmt::format("give it {}, for containers: {}", needed,
-                       system_wide ? "--cap-add SYS_ADMIN"
-                                   : "--cap-add BPF --cap-add PERFMON (before Linux 5.8: SYS_ADMIN)");
+                       system_wide
+                           ? "--cap-add SYS_ADMIN"
+                           : "--cap-add BPF --cap-add PERFMON (before Linux 5.8: SYS_ADMIN)");
   }
 
   // Why it is refused, as far as that is known.
@@ -126,8 +128,7 @@ private:
           fmt::format("this user may {}open uprobe perf events",
                       features.perf_permitted ? "" : "not "),
           permission_fix(true) +
-              (has(CAP_SYS_ADMIN) ? ""
-                                  : ": kernels since July 2025 ask for it (CVE-2025-38466)"));
+              (has(CAP_SYS_ADMIN) ? "" : ": kernels since July 2025 ask for it (CVE-2025-38466)"));
   }
 
   // What --mechanism takes, each as attach itself would choose or refuse it.

@@ -78,7 +78,8 @@ std::size_t count_entries(const std::string& folder) {
 bool is_in_user_namespace(const std::string& root) {
   char text[64] = {};
   const auto length = ::readlink((root + "/proc/self/ns/user").c_str(), text, sizeof(text));
-  return length > 0 && std::string_view(text, static_cast<std::size_t>(length)) != "user:[4026531837]";
+  return length > 0 &&
+         std::string_view(text, static_cast<std::size_t>(length)) != "user:[4026531837]";
 }
 
 // Empty where it is not set, or this is not Android.

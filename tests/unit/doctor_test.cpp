@@ -89,6 +89,61 @@ TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
   CHECK(check_of(checks, "resolve").ok);
 }
 
+TEST_CASE("doctor: what keeps root from attaching is told apart") {
+  const auto refused = [](const SystemFacts& facts) {
+    return examine(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint(
+                              "needs CAP_BPF and CAP_PERFMON, or root")));
+  };
+  SystemFacts facts = root_on_linux();
+  facts.in_user_namespace = true;
+  Check attach = check_of(refused(facts), "attach");
+  CHECK(!attach.ok);
+  CHECK(attach.reason == "cannot load: capabilities of a user namespace do not count");
+  CHECK_THAT(attach.fix.value_or(""), Catch::Contains("outside of the user namespace"));
+  const Check capabilities = check_of(refused(facts), "capabilities");
+  CHECK(!capabilities.ok);
+  CHECK(capabilities.reason == "root of a user namespace, whose capabilities do not count");
+
+  facts = root_on_linux();
+  facts.capabilities = 0;
+  attach = check_of(refused(facts), "attach");
+  CHECK(attach.reason == "cannot load: root without CAP_BPF and CAP_PERFMON");
+  CHECK(attach.fix == "give it CAP_BPF and CAP_PERFMON, for containers: --cap-add BPF --cap-add "
+                      "PERFMON (before Linux 5.8: SYS_ADMIN)");
+  for (const Check& check : refused(facts)) {
+    INFO(check.name);
+    CHECK(check.fix.value_or("").find("root") == std::string::npos); // it is root
+  }
+
+  facts = root_on_linux();
+  facts.has_seccomp_filter = true;
+  attach = check_of(refused(facts), "attach");
+  CHECK(attach.reason == "cannot load: a seccomp filter is in force");
+  CHECK_THAT(attach.fix.value_or(""), Catch::Contains("seccomp=unconfined"));
+
+  facts = root_on_linux();
+  facts.lockdown = "confidentiality";
+  attach = check_of(refused(facts), "attach");
+  CHECK(attach.fix == "boot without lockdown=confidentiality");
+}
+
+TEST_CASE("doctor: a user namespace and a seccomp filter are read from /proc") {
+  const Tree tree;
+  tree.put("/proc/self/status", "Name:\tx\nSeccomp:\t2\nCapEff:\t000001ffffffffff\n");
+  tree.put("/proc/self/ns/.keep", "");
+  const std::string link = tree.root() + "/proc/self/ns/user";
+  std::filesystem::create_symlink("user:[4026532001]", link);
+  SystemFacts facts = read_system_facts(tree.root());
+  CHECK(facts.in_user_namespace);
+  CHECK(facts.has_seccomp_filter);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("user:[4026531837]", link); // PROC_USER_INIT_INO
+  tree.put("/proc/self/status", "Name:\tx\nSeccomp:\t0\n");
+  facts = read_system_facts(tree.root());
+  CHECK_FALSE(facts.in_user_namespace);
+  CHECK_FALSE(facts.has_seccomp_filter);
+}
+
 TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi, and only there") {
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
