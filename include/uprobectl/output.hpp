@@ -164,6 +164,9 @@ struct SummaryRecord {
   std::optional<std::uint64_t> stacks = {};
   std::optional<std::uint64_t> stacks_truncated = {};
   std::optional<std::uint64_t> stacks_failed = {};
+  // How the command has ended that was started for the run: its exit status, or the signal.
+  std::optional<std::uint64_t> command_exit = {};
+  std::optional<std::uint64_t> command_signal = {};
 };
 // What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
 // ids or arguments, as the change asks for.

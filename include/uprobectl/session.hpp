@@ -33,6 +33,17 @@ enum class ReturnAt {
   trampoline, // the kernel's return probes
 };
 
+// Where the stdout of a command goes that is started for the run.
+struct CommandOutput {
+  enum class To {
+    automatic, // to our stdout; to our stderr where records go to stdout, if that is no terminal
+    inherit,   // to our stdout
+    file,
+  };
+  To to = To::automatic;
+  std::string path = {}; // of the file, which is emptied
+};
+
 struct AttachRequest {
   std::string target;                 // TARGET as typed; empty: sections of the program name places
   TargetOptions target_options;       // but for its pids, which follow from those below
@@ -55,8 +66,9 @@ struct AttachRequest {
   // Which processes are probed: pids, names or a command (or all, where there is none of these), of
   // the app's user and this user, and in this control group.
   std::vector<pid_t> pids;
-  std::vector<std::string> names;    // as processes_named() takes them: all, also later ones
-  std::vector<std::string> command;  // started for the run; without pids and names
+  std::vector<std::string> names;   // as processes_named() takes them: all, also later ones
+  std::vector<std::string> command; // started for the run; without pids and names
+  CommandOutput command_output = {};
   bool follow = false;               // children of these, too, from their first instruction on
   std::optional<uid_t> user;         // the real one
   std::optional<std::string> cgroup; // of cgroup2: absolute, or from where it is mounted on

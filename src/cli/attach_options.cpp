@@ -76,6 +76,13 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.command = std::move(*command);
   if (request.command.empty() && options.forward_exit)
     return fail(parser.usage_error("--forward-exit needs a command"));
+  if (request.command.empty() && options.command_output)
+    return fail(parser.usage_error("--command-output needs a command"));
+  if (options.command_output) {
+    const bool inherits = *options.command_output == "inherit";
+    request.command_output = {.to = inherits ? CommandOutput::To::inherit : CommandOutput::To::file,
+                              .path = inherits ? "" : *options.command_output};
+  }
   if (auto applied = apply(parser, options.processes, request); !applied)
     return fail(std::move(applied).error());
 
@@ -118,6 +125,9 @@ void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords
   parser.text("-c", options.command_line, "COMMAND",
               "start the command, probe only it and end with it; or behind --");
   parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
+  parser.text("--command-output", options.command_output, "FILE",
+              "write the command's stdout to FILE; inherit: to ours (default: to stderr where "
+              "records go to stdout, unless that is a terminal)");
   add_inspection_options(parser, options.inspection, words);
   add_stack_options(parser, options.stack);
   parser.text("-n,--max-events", options.max_events, "N", "end after N events");

@@ -24,6 +24,7 @@ struct AttachOptions {
   std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
   bool forward_exit = false;
+  std::optional<std::string> command_output;
   ProgramOptions program;
   InspectionOptions inspection;
   StackOptions stack;

@@ -325,6 +325,8 @@ public:
     record.field("stacks", summary.stacks);
     record.field("stacks_truncated", summary.stacks_truncated);
     record.field("stacks_failed", summary.stacks_failed);
+    record.field("command_exit", summary.command_exit);
+    record.field("command_signal", summary.command_signal);
     finish(record);
   }
 

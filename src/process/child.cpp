@@ -14,13 +14,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::optional<int> reap(pid_t child, int flags) {
+std::optional<ChildEnd> reap(pid_t child, int flags) {
   int status = 0;
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, flags);
   while (ended < 0 && errno == EINTR);
   if (ended != child) return std::nullopt;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) return ChildEnd{.signal = WTERMSIG(status)};
+  return ChildEnd{.status = WEXITSTATUS(status)};
 }
 
 } // namespace
@@ -31,9 +32,9 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
 }
 
-std::optional<int> wait_for(pid_t child) { return reap(child, 0); }
+std::optional<ChildEnd> wait_for(pid_t child) { return reap(child, 0); }
 
-std::optional<int> wait_for(pid_t child, std::chrono::milliseconds patience) {
+std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   // What has closed its streams has mostly ended a moment later.
   std::chrono::microseconds pause = 100us;

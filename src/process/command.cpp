@@ -140,7 +140,7 @@ public:
     if (leader_ < 0) return 0;
     ::kill(leader_, SIGKILL); // it may have gone to another group
     ::kill(-leader_, SIGKILL);
-    return wait_for(std::exchange(leader_, -1)).value_or(0);
+    return wait_for(std::exchange(leader_, -1)).value_or(ChildEnd()).shell_status();
   }
 
 private:

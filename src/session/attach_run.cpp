@@ -15,6 +15,8 @@
 #include "uprobectl/base/shrinking.hpp"
 
 #include <algorithm>
+#include <csignal>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -57,9 +59,10 @@ MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, Payload& payload, CodeReaders& readers, StackFiles& files,
-            HeldCommand* command, OutputBuffer& out, Sink& sink, const Reporter& reporter)
+            HeldCommand* command, const CommandStdout& command_stdout, OutputBuffer& out,
+            Sink& sink, const Reporter& reporter)
       : request_(request), payload_(payload), readers_(readers), files_(files), command_(command),
-        out_(out), sink_(sink), reporter_(reporter) {}
+        command_stdout_(command_stdout), out_(out), sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
     for (const ArgumentList& list : request_.inspection.arguments)
@@ -170,7 +173,8 @@ private:
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
-    reporter_.status(start_line(request_, probe_totals(points), payload_.others()));
+    reporter_.status(start_line(request_, probe_totals(points), payload_.others()) +
+                     (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 
@@ -199,12 +203,15 @@ private:
                                     left > 0 ? ", " + counted(left, "event", "events") : ""));
       out_.abandon();
     }
-    if (command_ != nullptr) outcome.command_status = command_->end();
+    std::optional<HeldCommand::End> command_end;
+    if (command_ != nullptr) command_end = command_->end();
+    if (command_end) outcome.command_status = command_end->shell_status();
+    if (command_end) warn_of_signal(*command_end);
     history_->look();
     payload_.tell_sums(end, sink_);
     payload_.show_maps(sink_, reporter_);
     const auto hits = payload_.hits(resolved_.sites, points.size());
-    report(processes, hits, pump, {end - start_, stopped, left});
+    report(processes, hits, pump, {end - start_, stopped, left, command_end});
     if (const StackTotals* const stacks = payload_.stacks())
       report_stacks(*stacks, request_, reporter_);
     report_without_stack(payload_.without_stack(), reporter_);
@@ -219,6 +226,7 @@ private:
     std::chrono::nanoseconds duration;
     bool cleanly = false;
     std::uint64_t left = 0; // events that nobody could take any more
+    std::optional<ChildEnd> command_end;
   };
   void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
               const Pump& pump, const Stop& stop) {
@@ -242,11 +250,19 @@ private:
                 .corrupt = payload_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
+                .command_end = stop.command_end,
                 .follows_children = !processes.leaves_children_out(),
                 .debug_places = request_.target_options.debug_places,
                 .stacks = payload_.stacks(),
                 .copies_stacks = request_.inspection.stack != StackWalk::frame_pointers},
                sink_, reporter_);
+  }
+
+  void warn_of_signal(const HeldCommand::End& end) const {
+    if (end.signal == 0 || (end.was_asked && end.signal == SIGTERM)) return;
+    const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
+    reporter_.warning(fmt::format("the command ended by signal {}{}", end.signal,
+                                  name != nullptr ? fmt::format(" (SIG{})", name) : ""));
   }
 
   void write_stacks(std::chrono::nanoseconds duration, AttachOutcome& outcome) const {
@@ -261,6 +277,7 @@ private:
   CodeReaders& readers_;
   StackFiles& files_;
   HeldCommand* command_;
+  const CommandStdout& command_stdout_;
   OutputBuffer& out_;
   Sink& sink_;
   const Reporter& reporter_;
@@ -280,13 +297,18 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   auto payload = make_payload(request, readers, *files, reporter);
   if (!payload) return fail(std::move(payload).error());
   if (request.command.empty() || request.dry_run)
-    return AttachRun(request, **payload, readers, *files, nullptr, out, sink, reporter).run();
-  auto command = HeldCommand::start(request.command);
+    return AttachRun(request, **payload, readers, *files, nullptr, CommandStdout(), out, sink,
+                     reporter)
+        .run();
+  const auto command_stdout = CommandStdout::open(request.command_output, out.fd());
+  if (!command_stdout) return fail(command_stdout.error());
+  auto command = HeldCommand::start(request.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.pids = {command->pid()};
   auto outcome =
-      AttachRun(probed, **payload, readers, *files, &*command, out, sink, reporter).run();
+      AttachRun(probed, **payload, readers, *files, &*command, *command_stdout, out, sink, reporter)
+          .run();
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                                  command->pid()));

@@ -1,9 +1,8 @@
 #include "session/held_command.hpp"
 
-#include "process/child.hpp"
-
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -11,10 +10,12 @@ namespace uprobectl {
 namespace {
 
 // In the child, where only async-signal-safe calls are allowed until exec.
-[[noreturn]] void wait_and_exec(int go, int failure, char* const* words) {
+[[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
+                                char* const* words) {
   constexpr int cannot_execute = 127;
   // Whoever ignores SIGPIPE, as we do, leaves that to those it executes.
   std::signal(SIGPIPE, SIG_DFL);
+  if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
   char byte = 0;
   ssize_t got = 0;
   do got = ::read(go, &byte, 1);
@@ -28,7 +29,20 @@ namespace {
 
 } // namespace
 
-Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words) {
+Result<CommandStdout> CommandStdout::open(const CommandOutput& wanted, int records) {
+  CommandStdout output;
+  if (wanted.to == CommandOutput::To::file) {
+    output.file = UniqueFd(
+        ::open(wanted.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!output.file) return fail(system_error(errno, "cannot write " + wanted.path));
+  }
+  output.is_stderr = wanted.to == CommandOutput::To::automatic && records == STDOUT_FILENO &&
+                     ::isatty(STDOUT_FILENO) == 0;
+  return output;
+}
+
+Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words,
+                                       std::optional<int> output) {
   auto go = make_pipe();
   auto failure = make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());
@@ -41,7 +55,7 @@ Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words) {
   if (pid < 0) return fail(system_error(errno, "cannot start " + words.front()));
   if (pid == 0) {
     go->write_end.reset(); // or its end would never come
-    wait_and_exec(go->read_end.get(), failure->write_end.get(), arguments.data());
+    wait_and_exec(go->read_end.get(), failure->write_end.get(), output, arguments.data());
   }
   return HeldCommand(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
 }
@@ -72,18 +86,19 @@ Result<void> HeldCommand::release() {
   return fail(system_error(errnum, "cannot run " + name_));
 }
 
-std::optional<int> HeldCommand::reap(std::optional<std::chrono::milliseconds> patience) {
+std::optional<ChildEnd> HeldCommand::reap(std::optional<std::chrono::milliseconds> patience) {
   const auto status = patience ? wait_for(pid_, *patience) : wait_for(pid_);
   if (status) pid_ = -1;
   return status;
 }
 
-std::optional<int> HeldCommand::end() {
+std::optional<HeldCommand::End> HeldCommand::end() {
   using namespace std::chrono_literals;
   if (pid_ < 0) return std::nullopt;
-  if (const auto status = reap(0ms)) return status;
+  if (const auto end = reap(0ms)) return End{*end};
   ::kill(pid_, SIGTERM);
-  return reap(2s);
+  if (const auto end = reap(2s)) return End{*end, true};
+  return std::nullopt;
 }
 
 } // namespace uprobectl

@@ -143,6 +143,10 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     summary.stacks_truncated = end.stacks->truncated;
     summary.stacks_failed = end.stacks->failed;
   }
+  if (end.command_end && end.command_end->signal != 0)
+    summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
+  else if (end.command_end)
+    summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
   SilentProbes silent;
   std::size_t probes = 0;
   std::size_t shown_nothing = 0;

@@ -1,6 +1,7 @@
 // What is said at the start and at the end of a run.
 #pragma once
 
+#include "process/child.hpp"
 #include "session/hit_stacks.hpp"
 #include "session/probe_groups.hpp"
 #include "session/pump.hpp"
@@ -32,6 +33,7 @@ struct RunEnd {
   std::uint64_t corrupt = 0; // records that could not be decoded
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
+  std::optional<ChildEnd> command_end = {};
   bool follows_children = false;                  // no descendant of the pids is left out
   std::span<const std::string> debug_places = {}; // --debug-dir
   const StackTotals* stacks = nullptr;            // where they were asked for

@@ -64,7 +64,7 @@ on_terminal() { # NUMBER
   [ -z "$mounted_terminals" ] || umount /dev/pts
 }
 
-# Times, durations, pids and addresses are of one run; registers' names are the machine's, and so are the
+# The start line says more than on a terminal, which the page shows. Times, durations, pids and addresses are of one run; registers' names are the machine's, and so are the
 # number of calls in a second and the rows that latencies fall into. What remains must be the same.
 as_any_run() { # FILE
   tab=$(printf '\t')
@@ -73,7 +73,7 @@ as_any_run() { # FILE
     -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
     -e "s/^([0-9]+)${tab}[0-9]+${tab}shop/\\1 PID shop/" \
     -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \(ways/ (ways/g' \
-    -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
+    -e 's/; its stdout goes to stderr$//' -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
   # "N calls" of a rate: twice or thrice in the time, and never none.

@@ -78,6 +78,8 @@ runs_page() { # PAGE
 
 run_command_of_page() { # NUMBER
   sh "./$1.command" >"$1.out" 2>&1
+  # Not said on a terminal, which the pages show.
+  sed -i 's/; its stdout goes to stderr$//' "$1.out"
   while IFS= read -r line; do
     [ "$line" = … ] && continue
     grep -Eq -- "$(pattern_of "$line")" "$1.out" ||

@@ -15,6 +15,9 @@ end_scenarios() {
   scenario "the target's exit ends the run with 0" ends_with_target
   scenario 'a command is probed from its start, and its end is the end' follows_command
   scenario 'a command that is probed leaves with its own exit status' forwards_exit
+  scenario 'a command leaves its exit status or its signal in the summary' tells_end_of_command
+  scenario 'records on stdout are not mixed with what a command prints' keeps_records_apart
+  scenario 'a command keeps a terminal as its stdout' leaves_terminal
   scenario 'a command that is still there at the end is asked to end' ends_command
   scenario 'a command that cannot be run leaves nothing' refuses_command
   scenario 'text output has one tab-separated line an event' writes_text
@@ -45,6 +48,58 @@ forwards_exit() {
   expect_equal 'exit status after SIGTERM' 143 "$?"
   "$UPROBECTL" attach -q "$FIXTURES/workload" work_six -- false >out 2>err
   expect_equal 'exit status without --forward-exit' 0 "$?"
+}
+
+tells_end_of_command() {
+  "$UPROBECTL" attach -j "$FIXTURES/workload" work_six -- sh -c 'kill -SEGV $$' >out 2>err || fail "exit status $?"
+  expect_match 'message' '^uprobectl: warning: the command ended by signal 11 \(SIGSEGV\)$' "$(cat err)"
+  expect_equal 'signal' 11 "$(records summary | field command_signal)"
+  expect_equal 'exit status beside a signal' null "$(records summary | field command_exit)"
+  "$UPROBECTL" attach -j --forward-exit "$FIXTURES/workload" work_six -- sh -c 'kill -SEGV $$' >out 2>err
+  expect_equal 'forwarded signal' 139 "$?"
+  "$UPROBECTL" attach -j "$FIXTURES/workload" work_six -- sh -c 'exit 7' >out 2>err || fail "exit status $?"
+  expect_equal 'exit status' 7 "$(records summary | field command_exit)"
+  expect_equal 'signal beside an exit status' null "$(records summary | field command_signal)"
+  ! grep -q 'ended by' err || fail "a signal is told: $(cat err)"
+  # We end it ourselves: no news, but a fact.
+  "$UPROBECTL" attach -j -d 300ms "$FIXTURES/workload" work_six -- sleep 100 >out 2>err || fail "exit status $?"
+  expect_equal 'our own signal' 15 "$(records summary | field command_signal)"
+  ! grep -q 'ended by' err || fail "our own signal is told: $(cat err)"
+  start_workload target --calls 1
+  "$UPROBECTL" attach -j -d 100ms -p "$started_pid" "$FIXTURES/workload" work_six >out 2>err || fail "exit status $?"
+  expect_equal 'without a command' 'null null' \
+    "$(records summary | field command_exit) $(records summary | field command_signal)"
+}
+
+# Of either command that attaches.
+keeps_records_apart() {
+  for how in "attach $FIXTURES/workload work_six" "usdt attach $FIXTURES/probes shop:order-start"; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" $how -j -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "exit status $?"
+    expect_equal 'lines that are no records' '' "$(grep -v '^{.*}$' out)"
+    expect_match 'what the command printed' '^done 3' "$(cat err)"
+    expect_match 'start line' '^probing .* until it ends; its stdout goes to stderr$' "$(cat err)"
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" $how --command-output said -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "exit status $?"
+    expect_match 'what the command printed' '^done 3' "$(cat said)"
+    ! grep -q '^done' out err || fail 'the output is elsewhere, too'
+    ! grep -q 'goes to stderr' err || fail 'stderr is said to be it'
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" $how --command-output inherit -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "exit status $?"
+    expect_match 'what the command printed' '^done 3' "$(cat out)"
+  done
+  "$UPROBECTL" attach -o events "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err ||
+    fail "exit status $?"
+  expect_match 'the only one on stdout' '^done 3' "$(cat out)"
+}
+
+# Everything it prints comes out of the terminal: the start line says that it was left there.
+leaves_terminal() {
+  command -v script >/dev/null || skip 'no script(1) on this machine'
+  script -qec "'$UPROBECTL' attach '$FIXTURES/workload' work_six -- sh -c 'test -t 1 && echo a terminal' 2>err" /dev/null \
+    >out </dev/null || fail "exit status $?"
+  expect_match 'stdout of the command' '^a terminal' "$(cat out)"
+  ! grep -q 'goes to stderr' err || fail "start line: $(cat err)"
 }
 
 ends_command() {

@@ -28,9 +28,9 @@ latency_scenarios() {
 spares_goroutines() {
   [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
   "$UPROBECTL" attach --count -r -d 200 "$FIXTURES/goroutines" main.add main.grow \
-    -- "$FIXTURES/goroutines" "${GO_SECONDS:-4}" >out 2>err || fail 'attach ends with an error'
-  expect_match 'the program ends well' '^adds [0-9]+ grows [0-9]+$' "$(grep '^adds' out)"
-  expect_equal 'counts' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow (return) \1 main.add (return)/p' out)" \
+    --command-output said -- "$FIXTURES/goroutines" "${GO_SECONDS:-4}" >out 2>err || fail 'attach ends with an error'
+  expect_match 'the program ends well' '^adds [0-9]+ grows [0-9]+$' "$(cat said)"
+  expect_equal 'counts' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow (return) \1 main.add (return)/p' said)" \
     "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"
 }
 
