@@ -34,6 +34,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/latency_scenarios.sh"
 # shellcheck source=tests/guest/exit_scenarios.sh
 . "$folder/exit_scenarios.sh"
+# shellcheck source=tests/guest/return_scenarios.sh
+. "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
@@ -102,6 +104,9 @@ if in_scope kernel; then
   matrix_scenarios
   java_scenarios
 fi
+if in_scope kernel processor; then return_scenarios; fi
+# Not on a machine that others need: of x86-64 on both kernels, of arm64 on one.
+case $scope-$(uname -m) in kernel-x86_64 | architecture-aarch64) trampoline_scenarios ;; esac
 if in_scope architecture processor; then
   latency_scenarios
   exit_scenarios
@@ -119,6 +124,7 @@ if in_scope architecture || { in_scope kernel && [ "$(uname -m)" = x86_64 ] && k
   task_scenarios
 fi
 if in_scope; then
+  each_return_scenario
   end_scenarios
   load_scenarios
   sum_scenarios
