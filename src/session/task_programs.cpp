@@ -16,6 +16,10 @@ Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
         "uprobestats --pin " +
         folder_));
   if (!pinned) return fail(std::move(pinned).error());
+  if (pinned->program().kind == ProgramKind::session)
+    return fail(ErrorKind::unsupported,
+                name + " is a session program, which replaces return addresses: a task probes Java "
+                       "code, and ART would end the app");
   const auto mechanism = choose_mechanism(
       std::nullopt, features_,
       {.filters_by_pid = true, .loaded_by_us = false, .kind = pinned->program().kind});
