@@ -20,7 +20,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
                   "  uprobectl attach -p $$ --entry --return -d 1s libc.so.6 read write\n"
                   "  uprobectl attach libc.so.6 malloc -- ls -l\n"};
   OptionParser parser(text);
-  CommonOptions common;
+  CommonOptions common{.private_output = true};
   add_common_options(parser, common);
   AttachOptions options;
   add_attach_options(parser, options, ProbeWords::functions);

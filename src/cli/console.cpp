@@ -29,6 +29,12 @@ Reporter make_reporter(const CommonOptions& options) {
   return {STDERR_FILENO, colour_wanted(options), level};
 }
 
+// main keeps the number of a descriptor that was closed at the start occupied by one of O_PATH.
+bool is_closed(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags == -1 || (flags & O_PATH) != 0;
+}
+
 ExitCode print(std::string_view text, const CommonOptions& options) {
   OutputBuffer out(STDOUT_FILENO);
   out.append(text);
@@ -87,9 +93,13 @@ Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, Tex
                                                std::optional<EmitTool> tool) {
   UniqueFd file;
   if (options.output) {
-    file = UniqueFd(
-        ::open(options.output->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+    const mode_t mode = options.private_output ? 0600 : 0666;
+    file = UniqueFd(::open(options.output->c_str(), flags, mode));
     if (!file) return uprobectl::fail(system_error(errno, "cannot write " + *options.output));
+  } else if (is_closed(STDOUT_FILENO)) {
+    return uprobectl::fail(
+        Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
   return std::unique_ptr<Console>(new Console(std::move(file), options, style, tool));
 }

@@ -15,6 +15,7 @@ struct CommonOptions {
   bool verbose = false;
   bool header = false;
   std::optional<std::string> colour;
+  bool private_output = false; // records may hold memory of a process: -o is for its owner alone
 };
 void add_common_options(OptionParser& parser, CommonOptions& options);
 

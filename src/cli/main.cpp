@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   hold_closed_descriptors();
   uprobectl::handle_shrinking_files();
   std::signal(SIGPIPE, SIG_IGN); // a reader that went away is seen as EPIPE
+  std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
   try {
     return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}));
   } catch (const std::exception& error) {

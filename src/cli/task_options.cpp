@@ -99,7 +99,7 @@ Result<void> check_task_run_options(const OptionParser& parser, const TaskRunOpt
 ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_view> arguments) {
   text.without = "--config";
   OptionParser parser(std::move(text));
-  CommonOptions common;
+  CommonOptions common{.private_output = true};
   add_common_options(parser, common);
   bool keep_going = false; // as it is without --all-or-nothing
   parser.flag("--keep-going", keep_going, "when a probe cannot be placed, run the others");

@@ -18,7 +18,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
                    "  uprobectl usdt attach --args 0:str --follow -p postgres \\\n"
                    "      postgres postgresql:query-start\n"
                    "  uprobectl usdt attach --count -d 10s libstdc++.so.6 'libstdcxx:*'\n"});
-  CommonOptions common;
+  CommonOptions common{.private_output = true};
   add_common_options(parser, common);
   AttachOptions options;
   add_attach_options(parser, options, ProbeWords::static_probes);

@@ -187,6 +187,7 @@ private:
     outcome.ending = pump.run(deadline, signals, processes, [&](Clock::time_point now) {
       history_->look();
       teller.tell(now);
+      if (command_ != nullptr && signals.continued()) command_->resume();
     });
     const auto end = Clock::now();
 

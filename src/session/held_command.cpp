@@ -13,8 +13,9 @@ namespace {
 [[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
                                 char* const* words) {
   constexpr int cannot_execute = 127;
-  // Whoever ignores SIGPIPE, as we do, leaves that to those it executes.
+  // Signals that we ignore would stay ignored across exec.
   std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_DFL);
   if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
   char byte = 0;
   ssize_t got = 0;
@@ -97,8 +98,13 @@ std::optional<HeldCommand::End> HeldCommand::end() {
   if (pid_ < 0) return std::nullopt;
   if (const auto end = reap(0ms)) return End{*end};
   ::kill(pid_, SIGTERM);
+  resume(); // a stopped process takes no signal but SIGKILL until it goes on
   if (const auto end = reap(2s)) return End{*end, true};
   return std::nullopt;
+}
+
+void HeldCommand::resume() const {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
 }
 
 } // namespace uprobectl

@@ -54,6 +54,9 @@ public:
   // How it has ended. One that still runs is asked to end; nothing if it has not within 2 s.
   std::optional<End> end();
 
+  // Continues it if it was stopped.
+  void resume() const;
+
 private:
   HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
   // Waits without end, or so long.

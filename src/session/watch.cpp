@@ -6,16 +6,18 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace uprobectl {
 
 namespace {
 
-sigset_t ending_signals() {
+sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGCONT); // it continues a stopped process even if it is blocked (signal(7))
   // Under nohup it is ignored already, and stays so.
   struct sigaction hangup{};
   if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
@@ -31,7 +33,7 @@ bool is_readable(int fd) {
 } // namespace
 
 Result<SignalWatch> SignalWatch::start() {
-  const sigset_t set = ending_signals();
+  const sigset_t set = watched_signals();
   sigset_t previous;
   ::sigprocmask(SIG_BLOCK, &set, &previous);
   UniqueFd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
@@ -51,10 +53,20 @@ SignalWatch::~SignalWatch() {
   ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-bool SignalWatch::arrived() {
+void SignalWatch::read_all() {
   signalfd_siginfo info;
-  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info)) arrived_ = true;
+  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
+    (info.ssi_signo == SIGCONT ? continued_ : arrived_) = true;
+}
+
+bool SignalWatch::arrived() {
+  read_all();
   return arrived_;
+}
+
+bool SignalWatch::continued() {
+  read_all();
+  return std::exchange(continued_, false);
 }
 
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {

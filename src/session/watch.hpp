@@ -9,7 +9,8 @@
 
 namespace uprobectl {
 
-// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for.
+// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for. SIGCONT is noted
+// besides what it does anyway.
 class SignalWatch {
 public:
   static Result<SignalWatch> start();
@@ -19,14 +20,18 @@ public:
   SignalWatch& operator=(const SignalWatch&) = delete;
   ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
 
-  bool arrived(); // true once one has come, from then on
+  bool arrived();   // true once an ending signal has come, from then on
+  bool continued(); // whether SIGCONT has come since the last call
   int fd() const { return fd_.get(); }
 
 private:
   SignalWatch(UniqueFd fd, const sigset_t& previous) : fd_(std::move(fd)), previous_(previous) {}
+  void read_all();
+
   UniqueFd fd_;
   sigset_t previous_;
   bool arrived_ = false;
+  bool continued_ = false;
 };
 
 // Tells when the last of some processes has ended.

@@ -20,6 +20,8 @@ end_scenarios() {
   scenario 'a command keeps a terminal as its stdout' leaves_terminal
   scenario 'a command that is still there at the end is asked to end' ends_command
   scenario 'a command that cannot be run leaves nothing' refuses_command
+  scenario 'a stopped command continues when the run does' continues_command
+  scenario 'a stopped command is asked to end all the same' ends_stopped_command
   scenario 'text output has one tab-separated line an event' writes_text
   scenario 'a probe in a file nobody maps says so' explains_unmapped
   scenario 'a probe that is mapped but not called says so' explains_uncalled
@@ -106,6 +108,39 @@ ends_command() {
   start_attach -d 1 "$FIXTURES/workload" work_six -- sh -c 'echo $$ >command.pid; exec sleep 1000'
   attach_ends_with 0
   ! kill -0 "$(cat command.pid)" 2>/dev/null || fail 'the command still runs'
+}
+
+# Starts a run of a command that sleeps; command.pid has its pid once it runs.
+start_sleeping_command() {
+  start_attach "$@" "$FIXTURES/workload" work_six -- sh -c 'echo $$ >command.pid; exec sleep 1000'
+  wait_until 30 test -s command.pid || fail 'the command does not begin'
+}
+
+is_stopped() {
+  grep -q '^State:.T' "/proc/$1/status"
+}
+
+is_not_stopped() {
+  ! is_stopped "$1"
+}
+
+continues_command() {
+  start_sleeping_command -d 20
+  command=$(cat command.pid)
+  kill -STOP "$command"
+  wait_until 30 is_stopped "$command" || fail 'the command is not stopped'
+  kill -CONT "$(cat attach.pid)"
+  wait_until 30 is_not_stopped "$command" || fail 'the command is still stopped'
+  stop_attach
+}
+
+ends_stopped_command() {
+  start_sleeping_command -d 20
+  command=$(cat command.pid)
+  kill -STOP "$command"
+  wait_until 30 is_stopped "$command" || fail 'the command is not stopped'
+  stop_attach
+  ! kill -0 "$command" 2>/dev/null || fail 'the command still runs'
 }
 
 refuses_command() {
