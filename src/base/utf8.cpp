@@ -28,4 +28,22 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return length;
 }
 
+bool is_control_character(std::string_view character) {
+  if (character.size() == 1) return byte_of(character, 0) < 0x20 || character[0] == '\x7f';
+  if (character.size() == 2)
+    return character == "\u061c" || (character[0] == '\xc2' && byte_of(character, 1) < 0xa0);
+  return character == "\u200e" || character == "\u200f" ||
+         (character.size() == 3 && ((character >= "\u2028" && character <= "\u202e") ||
+                                    (character >= "\u2066" && character <= "\u2069")));
+}
+
+bool is_printable_text(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0 || is_control_character(text.substr(at, length))) return false;
+    at += length;
+  }
+  return true;
+}
+
 } // namespace uprobectl

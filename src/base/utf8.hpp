@@ -10,4 +10,12 @@ namespace uprobectl {
 // (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t at);
 
+// Whether a character of this length or a single byte does something to a terminal instead of being
+// shown: control characters (C0, DEL, C1), line and paragraph separators, and those that change the
+// direction of text (Unicode Standard Annex 9, 2.8), which make a name look like another one.
+bool is_control_character(std::string_view character);
+
+// Whether the text is UTF-8 without such characters.
+bool is_printable_text(std::string_view text);
+
 } // namespace uprobectl

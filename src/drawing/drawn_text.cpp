@@ -6,12 +6,6 @@ namespace uprobectl {
 
 namespace {
 
-bool is_control(std::string_view sequence) {
-  const auto first = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 1) return first < 0x20 || first == 0x7f;
-  return first == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0;
-}
-
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
@@ -39,7 +33,7 @@ void append_clean(std::string& out, std::string_view text) {
     const std::string_view sequence = text.substr(at, length);
     if (length == 0 || sequence == "\ufffe" || sequence == "\uffff")
       out += "\ufffd";
-    else if (is_control(sequence))
+    else if (is_control_character(sequence))
       out += ' ';
     else
       out += sequence;

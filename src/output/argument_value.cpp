@@ -133,9 +133,7 @@ void append_text_value(std::string& out, const ArgumentValue& argument) {
     return;
   }
   if (argument.type == ArgumentType::character) {
-    out += '\'';
-    append_printable(out, std::string(1, static_cast<char>(argument.number)));
-    out += '\'';
+    append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
   } else {
     append_text_value(out, data_of(argument));
   }

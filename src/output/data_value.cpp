@@ -89,11 +89,7 @@ public:
   void operator()(std::uint64_t value) { append_decimal(out_, value); }
   void operator()(std::int64_t value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(double value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
-  void operator()(const std::string& value) {
-    out_ += '"';
-    append_printable(out_, value);
-    out_ += '"';
-  }
+  void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
   void operator()(DataValue::Pointer value) { append_hex(out_, value.address); }
   void operator()(const DataValue::Raw& value) { append_hex_bytes(out_, value.bytes); }
   void operator()(const DataValue::Struct& members) {
@@ -101,7 +97,10 @@ public:
     bool first = true;
     for (const DataMember& member : members) {
       if (!std::exchange(first, false)) out_ += ' ';
-      if (!member.name.empty()) out_ += member.name + "=";
+      if (!member.name.empty()) {
+        append_printable(out_, member.name);
+        out_ += '=';
+      }
       std::visit(TextValue(out_, false), member.value.value);
     }
     if (!outermost_) out_ += '}';

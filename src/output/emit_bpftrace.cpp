@@ -4,6 +4,7 @@
 // covers the number it is refused, or with --unsafe taken for an offset in the file as it stands. A
 // file that is no ELF image, such as an archive, has no symbols: there --unsafe (since 0.26) always
 // takes the offset.
+#include "base/utf8.hpp"
 #include "output/emit.hpp"
 
 #include <algorithm>
@@ -92,10 +93,10 @@ Result<std::string> quoted_path(const std::string& path) {
            std::string_view("_-./").find(c) != std::string_view::npos;
   };
   const auto is_taken = [](char c) {
-    return std::string_view("\"\\*[]").find(c) != std::string_view::npos ||
-           static_cast<unsigned char>(c) < 0x20 || c == '\x7f';
+    return std::string_view("\"\\*[]").find(c) != std::string_view::npos;
   };
-  if (std::ranges::any_of(path, is_taken) || path.find("!/") != std::string::npos)
+  if (std::ranges::any_of(path, is_taken) || path.find("!/") != std::string::npos ||
+      !is_printable_text(path))
     return fail(Error{ErrorKind::unsupported,
                       path + ": bpftrace cannot take a path with a quote, a backslash, a bracket, "
                              "a '*', a '!/' or a control character"}
@@ -105,14 +106,20 @@ Result<std::string> quoted_path(const std::string& path) {
 
 // As part of a printf format.
 std::string printed_name(const ProbePoint& point) {
+  const std::string name = display_name(point);
   std::string out;
-  for (const char c : display_name(point)) {
-    if (c == '%')
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t length = utf8_length(name, at);
+    const std::string_view character = std::string_view(name).substr(at, length);
+    if (character == "%")
       out += "%%";
-    else if (c == '"' || c == '\\')
-      out += {'\\', c};
+    else if (character == "\"" || character == "\\")
+      out += '\\' + std::string(character);
+    else if (length == 0 || is_control_character(character))
+      out += '?';
     else
-      out += static_cast<unsigned char>(c) < 0x20 || c == '\x7f' ? '?' : c;
+      out += character;
+    at += length == 0 ? 1 : length;
   }
   return out;
 }

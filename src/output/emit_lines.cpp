@@ -1,3 +1,4 @@
+#include "base/utf8.hpp"
 #include "output/emit.hpp"
 #include "resolve/quote.hpp"
 
@@ -26,6 +27,11 @@ Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view l
     return fail(Error{ErrorKind::unsupported,
                       path + ": the kernel's uprobe_events cannot take a path with a space, a '#' "
                              "or the byte 0xa0"}
+                    .hint(std::string(other_name)));
+  if (!is_printable_text(path))
+    return fail(Error{ErrorKind::unsupported,
+                      path + ": the kernel's uprobe_events knows no escapes for the control "
+                             "characters or invalid bytes of this path"}
                     .hint(std::string(other_name)));
   if (line.size() > longest_line)
     return fail(ErrorKind::unsupported,

@@ -107,6 +107,15 @@ void append_json_ascii(std::string& out, char c) {
   }
 }
 
+// A character of two or three bytes by its number (RFC 3629).
+void append_json_escape(std::string& out, std::string_view character) {
+  unsigned number = byte_at(character, 0) & (character.size() == 2 ? 0x1fU : 0x0fU);
+  for (std::size_t i = 1; i < character.size(); ++i)
+    number = number << 6U | (byte_at(character, i) & 0x3fU);
+  append_byte(out, "\\u", static_cast<unsigned char>(number >> 8U));
+  append_byte(out, "", static_cast<unsigned char>(number));
+}
+
 } // namespace
 
 void append_printable(std::string& out, std::string_view text) {
@@ -115,15 +124,27 @@ void append_printable(std::string& out, std::string_view text) {
     out += text.substr(at, end - at);
     at = end;
     if (at == text.size()) return;
-    const std::size_t length = utf8_length(text, at);
-    const bool is_c1 = length == 2 && byte_at(text, at) == 0xc2 && byte_at(text, at + 1) < 0xa0;
-    if (length < 2 || is_c1)
-      for (std::size_t i = 0; i < (is_c1 ? 2U : 1U); ++i)
-        append_byte(out, "\\x", byte_at(text, at + i));
+    const std::size_t known = utf8_length(text, at);
+    const std::string_view character = text.substr(at, std::max<std::size_t>(known, 1));
+    if (known == 0 || is_control_character(character))
+      for (std::size_t i = 0; i < character.size(); ++i)
+        append_byte(out, "\\x", byte_at(character, i));
     else
-      out += text.substr(at, length);
-    at += length < 2 ? 1 : length;
+      out += character;
+    at += character.size();
   }
+}
+
+void append_quoted(std::string& out, std::string_view text, char quote) {
+  out += quote;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end =
+        std::min(text.find_first_of(std::array{quote, '\\', '\0'}.data(), at), text.size());
+    append_printable(out, text.substr(at, end - at));
+    if (end < text.size()) out += {'\\', text[end]};
+    at = end + 1;
+  }
+  out += quote;
 }
 
 void append_json(std::string& out, std::string_view text) {
@@ -135,6 +156,8 @@ void append_json(std::string& out, std::string_view text) {
     const std::size_t length = utf8_length(text, at);
     if (length == 1)
       append_json_ascii(out, text[at]);
+    else if (length > 1 && is_control_character(text.substr(at, length)))
+      append_json_escape(out, text.substr(at, length));
     else
       out += length == 0 ? "\xef\xbf\xbd" : text.substr(at, length);
     at += length == 0 ? 1 : length;

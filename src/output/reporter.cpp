@@ -78,7 +78,7 @@ void Reporter::detail(std::string_view text) const {
 void Reporter::progress(std::string_view text) const {
   if (level_ == Level::quiet || ::isatty(fd_) == 0) return;
   std::string line = "\r"; // back to the start of the line, the rest of which is cleared
-  line += text;
+  append_printable(line, text);
   put(fd_, line + "\x1b[K");
 }
 

@@ -1,5 +1,6 @@
 #include "output/emit.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
@@ -71,4 +72,23 @@ TEST_CASE("a path becomes a C string that no following character continues") {
                            "1?\xff");
   CHECK(emit::libbpf_line(place) == R"(bpf_program__attach_uprobe_opts(prog, -1, )"
                                     R"("/a\"\\\0011\077\377", 0x10, NULL);)");
+}
+
+TEST_CASE("no line has a path that a terminal would not show as it is") {
+  for (const std::string path : {"/a\x1b[2Jb", "/a\u202eb",
+                                 "/a\xc2\x9b"
+                                 "b",
+                                 "/a\xff"
+                                 "b",
+                                 "/a\u2066"}) {
+    const auto place = point("f", 0x10, path);
+    CAPTURE(path);
+    CHECK_FALSE(emit::tracefs_line(place, "f"));
+    CHECK_FALSE(emit::perf_line(place, "f"));
+    CHECK_FALSE(emit::Bpftrace().line(place));
+    const auto c = emit::libbpf_line(place);
+    REQUIRE(c);
+    CHECK(std::ranges::all_of(*c, [](char each) { return each >= 0x20 && each < 0x7f; }));
+  }
+  CHECK(emit::tracefs_line(point("f", 0x10, "/gr\u00f6\u00dfe"), "f"));
 }

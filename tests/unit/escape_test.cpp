@@ -32,6 +32,41 @@ TEST_CASE("readable text stays as it is, bytes that are no UTF-8 are shown as nu
         "long enough to be read in words \\xe2\\x82");
 }
 
+TEST_CASE("characters that change the direction of text, or end lines, are shown as numbers") {
+  // ALM, LRM, RLM, LRE to RLO, LRI to PDI, line and paragraph separator.
+  for (const std::string character :
+       {"\u061c", "\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066",
+        "\u2067", "\u2068", "\u2069", "\u2028", "\u2029"}) {
+    CAPTURE(character);
+    CHECK(printable("a" + character + "b").starts_with("a\\x"));
+    CHECK(printable("a" + character + "b").ends_with("b"));
+    CHECK(json("a" + character + "b").starts_with("a\\u"));
+  }
+  CHECK(printable("x\u202egnp.so") == "x\\xe2\\x80\\xaegnp.so");
+  CHECK(json("x\u202egnp.so") == "x\\u202egnp.so");
+  CHECK(json("\xc2\x9b") == "\\u009b");
+  CHECK(json("\u061c") == "\\u061c");
+  // Neighbours of these, and right-to-left text itself.
+  for (const std::string readable : {"\u061b", "\u200d", "\u2010", "\u202f", "\u2065", "\u206a",
+                                     "\u05d0", "\u00a0", "\U0001f600"}) {
+    CHECK(printable(readable) == readable);
+    CHECK(json(readable) == readable);
+  }
+}
+
+TEST_CASE("between quotes the end of a text cannot be faked") {
+  const auto quoted = [](std::string_view text, char quote) {
+    std::string out;
+    uprobectl::append_quoted(out, text, quote);
+    return out;
+  };
+  CHECK(quoted("a\" b=\"c\\", '"') == R"("a\" b=\"c\\")");
+  CHECK(quoted("it's\x1b", '"') == R"("it's\x1b")");
+  CHECK(quoted("'", '\'') == R"('\'')");
+  CHECK(quoted(std::string_view("\0\"", 2), '"') == R"("\x00\"")");
+  CHECK(quoted("", '"') == R"("")");
+}
+
 TEST_CASE("JSON strings escape what RFC 8259 asks for") {
   CHECK(json("a\"b\\c\n\t\x01") == "a\\\"b\\\\c\\n\\t\\u0001");
   CHECK(json("eight by\"tes and more") == "eight by\\\"tes and more");
