@@ -50,7 +50,7 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected != Expected::maybe) warn_unused(source, kinship.reason);
     return;
   }
-  auto table = file->symbols(Table::debug_file);
+  auto table = file->symbols(Table::debug_file, wanted_.versions);
   if (!table) return warn_unused(source, table.error().message);
   if (table->size() == 0) { // the stripped binary itself often lies beside the other
     if (expected == Expected::named) warn_unused(source, "it has no .symtab");
@@ -120,7 +120,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   if (const std::uint32_t crc = crc32_of(bytes); crc != wanted_.link->crc32)
     return warn_unused(path, fmt::format("its CRC is {:#010x}, .gnu_debuglink says {:#010x}", crc,
                                          wanted_.link->crc32));
-  auto table = symbols->symbols(Table::debug_file);
+  auto table = symbols->symbols(Table::debug_file, wanted_.versions);
   if (!table) return warn_unused(path, table.error().message);
   if (table->size() == 0) return warn_unused(path, "it has no .symtab");
   found_ = FoundSymbols{std::move(*table), std::move(file), path, bytes};

@@ -13,6 +13,7 @@ struct Wanted {
   std::optional<DebugLink> link;
   std::string base_name; // of the file or entry
   std::string folder;    // where it lies, "" for bytes without a file
+  KnownVersions versions = {};
 
   // Whether a file of this name may be meant to be its symbol file: the same name, with ".debug",
   // ".dbg" or ".sym" behind it, or the name in .gnu_debuglink.

@@ -11,7 +11,7 @@ namespace uprobectl::elf {
 
 namespace {
 
-Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout) {
+Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, KnownVersions versions) {
   const auto section = section_named(layout, ".gnu_debugdata");
   if (!section) return std::nullopt;
   auto content = decode_xz(*section);
@@ -21,10 +21,14 @@ Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout) {
   if (!file) return fail(file.error());
   if (!(file->machine() == layout.machine))
     return fail(ErrorKind::corrupt, "its content is for " + to_string(file->machine()));
-  auto table = file->symbols(Table::gnu_debugdata);
+  auto table = file->symbols(Table::gnu_debugdata, std::move(versions));
   if (!table) return fail(std::move(table).error());
   if (table->size() == 0) return std::nullopt;
   return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
+}
+
+KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
+  return dynamic ? dynamic->versions() : nullptr;
 }
 
 // Absolute and free of symbolic links, below the root folder of the process if the file was opened
@@ -71,7 +75,7 @@ std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearc
 std::span<const SymbolTable> Image::debug_symbols() const { return state_->debug_tables; }
 
 DebugReport Image::add_embedded_symbols() {
-  auto found = embedded_symbols(state_->layout);
+  auto found = embedded_symbols(state_->layout, known_versions(state_->dynamic));
   if (!found) return {{}, {".gnu_debugdata is not used: " + found.error().message}};
   if (!*found) return {};
   state_->debug_tables.push_back(std::move((*found)->table));
@@ -80,8 +84,9 @@ DebugReport Image::add_embedded_symbols() {
 }
 
 DebugReport Image::add_debug_file(const DebugSearch& where) {
-  DebugFileSearch search =
-      search_in(where, wanted_for(state_->layout, state_->path, state_->file.get()));
+  Wanted wanted = wanted_for(state_->layout, state_->path, state_->file.get());
+  wanted.versions = known_versions(state_->dynamic);
+  DebugFileSearch search = search_in(where, std::move(wanted));
   DebugReport report{{}, std::move(search.warnings())};
   if (auto& found = search.found()) {
     report.used = std::move(found->source);

@@ -68,6 +68,14 @@ std::vector<Symbol> scan(const SymbolTable& table, std::uint32_t end, std::strin
   return found;
 }
 
+KnownVersions sorted_by_name(const SymbolTable::Parts& parts) {
+  if (!parts.version_names) return std::make_shared<const std::vector<VersionName>>();
+  auto names = std::make_shared<std::vector<VersionName>>(*parts.version_names);
+  std::erase_if(*names, [](const VersionName& each) { return each.name.empty(); });
+  std::ranges::sort(*names, {}, &VersionName::name);
+  return names;
+}
+
 } // namespace
 
 Result<DynamicSymbols> DynamicSymbols::read(const Layout& layout) {
@@ -81,6 +89,7 @@ Result<DynamicSymbols> DynamicSymbols::read(const Layout& layout) {
   auto parts = uncounted_parts(layout, *symbols.dynamic_);
   if (!parts) return fail(std::move(parts).error());
   symbols.uncounted_ = std::move(*parts);
+  symbols.versions_ = sorted_by_name(symbols.uncounted_);
   return symbols;
 }
 

@@ -3,6 +3,7 @@
 
 #include "elf/dynamic.hpp"
 #include "elf/hash_tables.hpp"
+#include "elf/versions.hpp"
 
 namespace uprobectl::elf {
 
@@ -15,6 +16,7 @@ public:
   Result<SymbolTable> table(const Layout& layout) const;
   Result<std::vector<Symbol>> find(const Layout& layout, std::string_view name) const;
   void expect(std::span<const std::string_view> names) const;
+  KnownVersions versions() const { return versions_; }
 
 private:
   std::uint64_t count(const Layout& layout) const;
@@ -26,6 +28,7 @@ private:
   // From DT_SYMTAB to the end of its segment, as if it were all symbols: enough to read one whose
   // index is known.
   SymbolTable::Parts uncounted_;
+  KnownVersions versions_;
 };
 
 } // namespace uprobectl::elf

@@ -74,7 +74,8 @@ Result<SymbolTable> Image::dynamic_symbols() const {
 }
 
 Result<SymbolTable> Image::full_symbols() const {
-  return section_symbols(state_->layout, raw::SHT_SYMTAB, Table::symtab);
+  return section_symbols(state_->layout, raw::SHT_SYMTAB, Table::symtab,
+                         state_->dynamic ? state_->dynamic->versions() : nullptr);
 }
 
 Result<std::vector<Symbol>> Image::find_dynamic(std::string_view name) const {

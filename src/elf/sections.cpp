@@ -54,7 +54,8 @@ std::optional<Bytes> section_bytes(const Layout& layout, const SectionHeader& se
 
 } // namespace
 
-Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table) {
+Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table,
+                                    KnownVersions versions) {
   const std::string_view name = type == raw::SHT_SYMTAB ? ".symtab" : ".dynsym";
   const SectionHeaders headers(layout);
   const auto section = headers.first_of(type);
@@ -77,7 +78,8 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
         ErrorKind::corrupt,
         fmt::format("the string table of {} at {}, {} bytes, lies outside the file of {} bytes",
                     name, hex(string_section->offset), string_section->size, layout.bytes.size()));
-  return SymbolTable({layout.machine, table, *entries, *strings, {}, nullptr, headers.bytes()});
+  return SymbolTable(
+      {layout.machine, table, *entries, *strings, {}, std::move(versions), headers.bytes()});
 }
 
 std::optional<FoundSection> find_section(const Layout& layout, std::string_view name) {

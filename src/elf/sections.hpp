@@ -3,12 +3,14 @@
 #pragma once
 
 #include "elf/layout.hpp"
+#include "elf/versions.hpp"
 
 namespace uprobectl::elf {
 
 // The first symbol table of this type (SHT_SYMTAB, SHT_DYNSYM); empty if there is none or the
 // section headers are not in the file; corrupt if it is there but lies outside the file.
-Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table);
+Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table,
+                                    KnownVersions versions = nullptr);
 
 // The first section with this name that has bytes in the file.
 struct FoundSection {

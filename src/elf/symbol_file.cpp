@@ -18,8 +18,8 @@ Result<SymbolFile> SymbolFile::read(Bytes bytes) {
   return SymbolFile(std::move(*layout));
 }
 
-Result<SymbolTable> SymbolFile::symbols(Table table) const {
-  return section_symbols(layout_, raw::SHT_SYMTAB, table);
+Result<SymbolTable> SymbolFile::symbols(Table table, KnownVersions versions) const {
+  return section_symbols(layout_, raw::SHT_SYMTAB, table, std::move(versions));
 }
 
 Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "elf/layout.hpp"
+#include "elf/versions.hpp"
 
 namespace uprobectl::elf {
 
@@ -15,7 +16,8 @@ public:
   const Machine& machine() const { return layout_.machine; }
   const std::optional<std::string>& build_id() const { return build_id_; }
   // Its .symtab, empty where it has none, with the symbols labelled as coming from `table`.
-  Result<SymbolTable> symbols(Table table) const;
+  // `versions`: of the image that it belongs to.
+  Result<SymbolTable> symbols(Table table, KnownVersions versions = nullptr) const;
 
 private:
   explicit SymbolFile(Layout layout);

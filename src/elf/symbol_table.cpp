@@ -43,15 +43,30 @@ SymbolType type_of(std::uint8_t info) {
   }
 }
 
-// The static linker writes versions into .symtab names: "f@V" hidden, "f@@V" default.
-void split_version(Symbol& symbol) {
-  const std::size_t at = symbol.name.find('@', 1);
-  if (at == std::string_view::npos) return;
-  const bool is_default = symbol.name.substr(at).starts_with("@@");
-  const auto version = symbol.name.substr(at + (is_default ? 2 : 1));
-  if (version.empty()) return;
-  symbol.version = SymbolVersion{version, is_default, {}};
-  symbol.name = symbol.name.substr(0, at);
+// What names of versions are made of, where the file does not tell them.
+bool may_be_version(std::string_view text) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
+  });
+}
+
+// Where a version begins in a name; npos without one. The static linker writes versions into the
+// names of .symtab: "f@V" hidden, "f@@V" default. Other names have an '@' of their own
+// ("x_veneer@island-2"). Of tables other than .dynsym version_names are KnownVersions.
+std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name) {
+  constexpr std::size_t none = std::string_view::npos;
+  if (parts.table == Table::dynsym) return none;
+  const std::size_t at = name.find('@', 1);
+  if (at == none) return none;
+  const auto version = name.substr(at + (name.substr(at).starts_with("@@") ? 2 : 1));
+  const bool is_one =
+      parts.version_names != nullptr
+          ? std::ranges::binary_search(*parts.version_names, version, {}, &VersionName::name)
+          : parts.table != Table::gnu_debugdata && may_be_version(version);
+  return is_one ? at : none;
 }
 
 // Whether the header of a section says that it holds no code. Reserved indexes name no section.
@@ -74,7 +89,7 @@ std::optional<std::string_view> SymbolTable::name(std::uint32_t index) const {
   const auto start =
       read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
   const auto whole = start ? name_at(parts_.strings, *start) : std::nullopt;
-  return whole && parts_.table != Table::dynsym ? whole->substr(0, whole->find('@', 1)) : whole;
+  return whole ? std::optional(whole->substr(0, version_begin(parts_, *whole))) : std::nullopt;
 }
 
 std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
@@ -103,7 +118,13 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
     symbol.in_data = is_data_section(parts_.sections, record->section, parts_.machine);
 
   if (parts_.table != Table::dynsym) {
-    split_version(symbol);
+    if (const std::size_t begin = version_begin(parts_, symbol.name);
+        begin != std::string_view::npos) {
+      const bool is_default = symbol.name.substr(begin).starts_with("@@");
+      symbol.version =
+          SymbolVersion{symbol.name.substr(begin + (is_default ? 2 : 1)), is_default, {}};
+      symbol.name = symbol.name.substr(0, begin);
+    }
   } else if (const auto word = read_at<std::uint16_t>(parts_.versions, index * std::uint64_t{2},
                                                       parts_.machine.order)) {
     // Indexes 0 and 1 are reserved: local, and global without version.

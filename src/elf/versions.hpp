@@ -10,4 +10,8 @@ namespace uprobectl::elf {
 std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,
                                             Bytes strings);
 
+// What an image defines and needs, sorted by name: in its .symtab and debug files "f@V" and "f@@V"
+// are names with one of these versions. Null: not known, as in a file without a dynamic section.
+using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
+
 } // namespace uprobectl::elf

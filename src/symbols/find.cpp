@@ -84,8 +84,9 @@ void expect_names(const elf::Image& image, std::span<const std::string_view> nam
   image.expect_dynamic(wanted);
 }
 
-Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
-  const Wanted wanted = split(name);
+namespace {
+
+Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Wanted& wanted) {
   auto found = image.find_dynamic(wanted.name);
   if (!found) return found;
   std::erase_if(*found,
@@ -109,6 +110,17 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
   // deprecated, which clang refuses.)
   if (std::ranges::is_partitioned(*found, &elf::Symbol::defined)) return found;
   return definitions_first(*found);
+}
+
+} // namespace
+
+Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
+  const Wanted wanted = split(name);
+  auto found = find_wanted(image, wanted);
+  // The '@' may be the name's own.
+  if (found && found->empty() && wanted.version)
+    return find_wanted(image, {.name = name, .version = std::nullopt});
+  return found;
 }
 
 } // namespace uprobectl

@@ -34,6 +34,22 @@ TEST_CASE("symbols of .gnu_debugdata are there once they were asked for") {
   CHECK(image.to_image(found->at(0).address)->value == 0x1040);
 }
 
+TEST_CASE("an '@' in .gnu_debugdata that no version stands behind belongs to the name") {
+  const std::string bytes = stripped_elf(
+      {.debug_data = xz(symbols_elf({.names = {"x_veneer@island-2", "y@plausible_1.0"}}))});
+  auto image = parse_image(bytes);
+  image.add_embedded_symbols();
+  for (const std::string_view name : {"x_veneer@island-2", "y@plausible_1.0"}) {
+    const auto found = find_by_name(image, name);
+    REQUIRE(found->size() == 1);
+    CHECK(found->at(0).name == name);
+    CHECK_FALSE(found->at(0).version);
+  }
+  CHECK(find_by_name(image, "x_veneer")->empty());
+  CHECK(names(*list_symbols(image, {.patterns = {"x_*"}})) ==
+        std::vector<std::string>{"x_veneer@island-2"});
+}
+
 TEST_CASE("debug tables answer demangled names, lists and addresses") {
   const std::string bytes = stripped_elf({.debug_data = xz(symbols_elf())});
   auto image = parse_image(bytes);

@@ -19,11 +19,12 @@ std::string stripped_elf(const Stripped& what);
 
 // A file without program headers and with code that is NOBITS, at another place of the file than in
 // the stripped one. .symtab: local_one 0x201040, ns::f(int) 0x201080, f 0x2010c0, all LOCAL FUNC
-// of 0x10 bytes, outside 0x900000, data 0x201100 OBJECT.
+// of 0x10 bytes, outside 0x900000, data 0x201100 OBJECT; `names`: further ones at 0x201140.
 struct SymbolsOnly {
   std::string_view machine = "EM_X86_64";
   std::string build_id = "0a1b2c3d4e"; // empty: none
   bool symtab = true;
+  std::vector<std::string> names = {};
 };
 std::string symbols_elf(const SymbolsOnly& what = {});
 
