@@ -333,8 +333,24 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
   }
   plan.shows_registers_ = inspection.registers;
   plan.copies_stacks_ = inspection.stack == StackWalk::frame_data;
+  const auto is_argument = [](const ArgumentSource& source) {
+    return source.kind == ArgumentSource::Kind::argument;
+  };
+  plan.compares_arguments_ =
+      (inspection.measured && is_argument(*inspection.measured)) ||
+      std::ranges::any_of(inspection.conditions, [&](const ConditionSpec& condition) {
+        return !condition.name && is_argument(condition.source);
+      });
   give_one_size(plan.variants_);
   return plan;
+}
+
+bool InspectionPlan::numbers_arguments(std::size_t point) const {
+  return compares_arguments_ ||
+         std::ranges::any_of(formats_[variant_of_[point]].arguments,
+                             [](const PlannedArgument& each) {
+                               return each.spec.source.kind == ArgumentSource::Kind::argument;
+                             });
 }
 
 std::vector<std::string> InspectionPlan::problems_of(std::size_t point) const {

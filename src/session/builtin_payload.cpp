@@ -1,9 +1,11 @@
+#include "session/counted.hpp"
 #include "session/left_out.hpp"
 #include "session/own_pids.hpp"
 #include "session/payload.hpp"
 #include "session/read_ahead.hpp"
 #include "session/sums.hpp"
 #include "session/unwound_counts.hpp"
+#include "symbols/clone_name.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
@@ -108,6 +110,8 @@ public:
         if (std::ranges::find(cautions, caution) == cautions.end())
           cautions.push_back(std::move(caution));
       }
+    if (auto caution = caution_of_clones(); !caution.empty())
+      cautions.push_back(std::move(caution));
     return cautions;
   }
 
@@ -192,6 +196,21 @@ private:
     else if (unwound_)
       unwound_->add(*event, stacks::Stack(), Wholeness::whole);
     return !request_.inspection.send_events || visit(*event);
+  }
+
+  // Said once, however many there are.
+  std::string caution_of_clones() const {
+    std::vector<const ProbePoint*> clones;
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      if (!points_[i].static_probe && points_[i].symbol &&
+          has_other_arguments(*points_[i].symbol) && plan_.numbers_arguments(i))
+        clones.push_back(&points_[i]);
+    if (clones.empty()) return {};
+    const std::string others =
+        clones.size() == 1 ? "" : " and " + counted(clones.size() - 1, "other", "others");
+    return "the compiler may have left out or moved arguments of the " +
+           std::string(clones.size() == 1 ? "clone " : "clones ") + display_name(*clones.front()) +
+           others + ": what is read as arg0, arg1, … need not be the source's";
   }
 
   std::uint32_t buffer_bytes() const {

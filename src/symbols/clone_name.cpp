@@ -36,4 +36,16 @@ std::optional<CloneName> clone_name(std::string_view raw) {
   return result;
 }
 
+bool has_other_arguments(std::string_view raw) {
+  const auto clone = clone_name(raw);
+  if (!clone) return false;
+  for (std::string_view rest = raw.substr(clone->base.size()); !rest.empty();) {
+    rest.remove_prefix(1); // the dot
+    const std::string_view word = rest.substr(0, rest.find('.'));
+    if (word == "constprop" || word == "isra" || word == "part") return true;
+    rest.remove_prefix(word.size());
+  }
+  return false;
+}
+
 } // namespace uprobectl

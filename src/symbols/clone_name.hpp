@@ -15,4 +15,8 @@ struct CloneName {
 // cold, __uniq. Each with or without a number; several may follow each other.
 std::optional<CloneName> clone_name(std::string_view raw);
 
+// Whether it is a clone that need not take the arguments of its function in their order: GCC's
+// constprop and isra leave some out, and part is called with what it needs.
+bool has_other_arguments(std::string_view raw);
+
 } // namespace uprobectl

@@ -5,6 +5,7 @@
 inspection_scenarios() {
   scenario 'every type at every position: its edges, and nothing of its neighbours' shows_types
   scenario 'an argument called argN or by a register is read from there' shows_named_places
+  scenario 'arguments of clones may be others than those of the function, which is said once' warns_of_clones
   scenario 'strings are whole, cut or errors, never empty for want of memory' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
@@ -97,6 +98,18 @@ shows_named_places() {
   file_says err "warning: --args: 'arg1' shows arg0, not the place of this name" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
+}
+
+# Nobody maps the library.
+warns_of_clones() {
+  [ "$(uname -m)" = x86_64 ] || skip 'the library is one of x86-64'
+  "$UPROBECTL" attach -d 100ms --args a:s32 "$FIXTURES/kin.so" local.constprop.0 >out 2>err || fail "$(cat err)"
+  expect_match 'one' "warning: the compiler may have left out or moved arguments of the clone local.constprop.0: what is read as arg0" "$(cat err)"
+  "$UPROBECTL" attach -d 100ms --if 'arg0==1' "$FIXTURES/kin.so" '*.constprop.*' '*.isra.*' >out 2>err || fail "$(cat err)"
+  expect_match 'several' 'arguments of the clones [a-z.0-9]+ and 2 others: ' "$(cat err)"
+  expect_equal 'warnings' 1 "$(grep -c 'the compiler may have' err)"
+  "$UPROBECTL" attach -d 100ms "$FIXTURES/kin.so" local.constprop.0 >out 2>err || fail "$(cat err)"
+  ! file_says err 'the compiler may have' || fail 'warned although no argument has a name'
 }
 
 repeated() { # TIMES TEXT

@@ -52,6 +52,15 @@ Kin kin_of(const elf::Image& image, std::string_view name) {
 
 } // namespace
 
+TEST_CASE("clones that need not take the function's arguments are told from other parts") {
+  for (const std::string_view name : {"f.constprop.0", "f.isra.0", "f.part.3", "f.isra.0.part.1",
+                                      "f.constprop.0.cold", "_ZN1A1fEv.constprop.12"})
+    CHECK(has_other_arguments(name));
+  for (const std::string_view name : {"f", "f.cold", "f.llvm.123", "f.lto_priv.0", "f.__uniq.12",
+                                      "part.0", "f.partial.0", "f.text"})
+    CHECK_FALSE(has_other_arguments(name));
+}
+
 TEST_CASE("names that compilers derive are taken apart") {
   CHECK(base("f.constprop.0") == "f");
   CHECK(base("f.isra.0.part.1") == "f");

@@ -100,6 +100,8 @@ public:
   const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
   // By point: what was asked for and cannot be had there, and why.
   std::vector<std::string> problems_of(std::size_t point) const;
+  // Whether a list, a condition or a measurement asks for arguments by their number there.
+  bool numbers_arguments(std::size_t point) const;
 
   // The names in the event are the plan's. corrupt if the record is too short or names a probe that
   // is not in the list, which is the one the plan was made for.
@@ -113,6 +115,7 @@ private:
   std::vector<std::uint32_t> variant_of_;
   bool shows_registers_ = false; // else they are only there for the stack
   bool copies_stacks_ = false;
+  bool compares_arguments_ = false; // in a condition, or measures one
 };
 
 } // namespace uprobectl
