@@ -134,6 +134,7 @@ struct CountRecord {
   std::string_view rest = {};
   std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
   std::uint64_t time_ns = 0;  // ... to then
+  bool of_interval = false;   // one of several such times
 };
 struct HistogramRecord {
   const ProbePoint* point = nullptr;
@@ -141,6 +142,7 @@ struct HistogramRecord {
   Histogram histogram;
   std::uint64_t since_ns = 0; // as for counts
   std::uint64_t time_ns = 0;
+  bool of_interval = false;
 };
 // What a map of a user's program held at the end.
 struct MapEntryRecord {

@@ -63,6 +63,7 @@ struct AttachRequest {
   std::optional<std::string> folded_stacks; // files for all of them, as text ...
   std::optional<std::string> flame_graph;   // ... and as a picture
   std::string command_line = {};            // which that has as its title
+  bool hides_events = false;                // they are only counted, and their stacks written there
   // Which processes are probed: pids, names or a command (or all, where there is none of these), of
   // the app's user and this user, and in this control group.
   std::vector<pid_t> pids;

@@ -18,6 +18,7 @@ struct VerifyOutcome {
   std::size_t changed = 0;                  // recorded matches that something differs of
   std::vector<ProbePoint> points;           // what the requests give now, in recorded order
   std::size_t failures = 0;                 // requests that could not be asked (reported)
+  std::size_t unresolved = 0;               // requests that find nothing any more
 };
 
 // Asks every (target, request) of the record once more and tells the sink what differs. Matches are

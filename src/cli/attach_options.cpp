@@ -60,7 +60,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
                                    "--entry and --return do not"));
   if (auto applied = apply(parser, options.inspection, request); !applied)
     return fail(std::move(applied).error());
-  if (auto applied = apply(parser, options.stack, common.output, request); !applied)
+  if (auto applied = apply(parser, options.stack, common, request); !applied)
     return fail(std::move(applied).error());
   request.keep_going = options.keep_going;
   request.dry_run = options.dry_run;

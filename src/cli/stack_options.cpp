@@ -37,8 +37,9 @@ bool is_output(const std::string& path, const std::optional<std::string>& output
 class StackApplication {
 public:
   StackApplication(const OptionParser& parser, const StackOptions& options,
-                   const std::optional<std::string>& output, AttachRequest& request)
-      : parser_(parser), options_(options), output_(output), request_(request) {}
+                   const CommonOptions& common, AttachRequest& request)
+      : parser_(parser), options_(options), output_(common.output), as_json_(common.json),
+        request_(request) {}
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
@@ -62,6 +63,8 @@ public:
     request_.kept_stacks = options_.kept;
     request_.folded_stacks = options_.folded;
     request_.flame_graph = options_.flame_graph;
+    const bool written = options_.folded || options_.flame_graph;
+    request_.hides_events = written && !as_json_ && !output_ && !request_.program;
     return {};
   }
 
@@ -110,6 +113,10 @@ private:
       return "--flamegraph would overwrite the records";
     // Records of a map whose name promises stacks have them without --stack.
     if (walk == StackWalk::none && request_.program) return std::nullopt;
+    const bool kept = options_.folded || options_.flame_graph || options_.kept;
+    if (walk != StackWalk::none && request_.histograms && !request_.counts && !kept)
+      return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
+             "written with --folded or --flamegraph";
     if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";
     if (options_.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
     if (walk != StackWalk::none) return std::nullopt;
@@ -121,14 +128,15 @@ private:
   const OptionParser& parser_;
   const StackOptions& options_;
   const std::optional<std::string>& output_;
+  bool as_json_;
   AttachRequest& request_;
 };
 
 } // namespace
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
-                   const std::optional<std::string>& output, AttachRequest& request) {
-  return StackApplication(parser, options, output, request).apply();
+                   const CommonOptions& common, AttachRequest& request) {
+  return StackApplication(parser, options, common, request).apply();
 }
 
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments) {

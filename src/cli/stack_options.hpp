@@ -18,9 +18,10 @@ struct StackOptions {
 
 void add_stack_options(OptionParser& parser, StackOptions& options);
 
-// Into a request of which is known whether its hits are counted. `output`: where the records go.
+// Into a request of which is known whether its hits are counted, and whose program. `common`: where
+// the records go, and how.
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
-                   const std::optional<std::string>& output, AttachRequest& request);
+                   const CommonOptions& common, AttachRequest& request);
 
 // "uprobectl attach -d 5s libc.so.6 'mem*'", as a shell would take it.
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments);

@@ -6,14 +6,15 @@ namespace uprobectl::cli {
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   OptionParser parser(
       {.command = "usdt attach",
-       .usage = "usdt attach [options] TARGET PROVIDER:NAME… [-- COMMAND ARGS…]",
+       .usage = "usdt attach [options] TARGET PROVIDER[:NAME]… [-- COMMAND ARGS…]",
        .description =
            "Probes all places of each static probe for a fixed time and prints one line a hit:\n"
            "TIME PID TID COMM PROVIDER:NAME ARGUMENTS\n"
            "Arguments are read where the compiler had them at each place, semaphores are counted "
            "up by the kernel.\n"
-           "PROVIDER and NAME may be patterns; query-start means query__start. 'uprobectl usdt "
-           "list' shows what there\nis. Needs root, or CAP_BPF and CAP_PERFMON.",
+           "PROVIDER alone means all of its probes; both may be patterns; query-start means "
+           "query__start.\n'uprobectl usdt list' shows what there is. Needs root, or CAP_BPF and "
+           "CAP_PERFMON.",
        .examples = "  uprobectl usdt attach -p 4711 -d 5s python3.11 'python:function__*'\n"
                    "  uprobectl usdt attach --args 0:str --follow -p postgres \\\n"
                    "      postgres postgresql:query-start\n"

@@ -81,8 +81,8 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   if (options.update && !failed) {
     const auto written = write_matches(*options.record, outcome.points);
     if (!written) console.fail(written.error());
-    // What has moved is recorded now; what is gone could not be.
-    failed = std::ranges::find(outcome.changes, Change::gone) != outcome.changes.end();
+    // What differs is recorded now; a request that finds nothing any more could not be.
+    failed = outcome.unresolved > 0;
   } else {
     const auto changes = parse_changes(options.fail_on); // checked before
     failed = failed || std::ranges::any_of(outcome.changes, [&](Change change) {

@@ -209,6 +209,7 @@ public:
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("symbol", text_of(point.symbol));
+    record.field("demangled", text_of(point.demangled));
     record.field("image_offset", point.image_offset);
     record.field("kind", event_kind(event));
     append_json_arguments(record.open("arguments"), event);
@@ -233,7 +234,7 @@ public:
 
   void count(const CountRecord& count) override {
     JsonRecord record(line_, "count");
-    name_probe(record, *count.point);
+    name_counted(record, *count.point);
     record.field("kind", count.point->static_probe ? "usdt" : count.on_return ? "return" : "entry");
     record.field("count", count.count);
     record.field("pid", count.pid);
@@ -256,7 +257,7 @@ public:
       return any ? std::optional(DataValue{value}) : std::nullopt;
     };
     JsonRecord record(line_, "histogram");
-    name_probe(record, *measured.point);
+    name_counted(record, *measured.point);
     record.field("unit", measured.in_nanoseconds ? "ns" : "value");
     record.field("count", histogram.count);
     record.field("min", number(histogram.min));
@@ -355,7 +356,7 @@ private:
     record.field("tid", if_known(event.tid));
     record.field("comm", nullptr);
     record.field("cpu", if_known(event.cpu));
-    for (const auto* const unknown : {"file", "entry", "symbol", "image_offset"})
+    for (const auto* const unknown : {"file", "entry", "symbol", "demangled", "image_offset"})
       line_ += ",\"" + std::string(unknown) + "\":null";
     record.field("kind", "record");
     for (const auto* const unknown : {"arguments", "return_value", "left_by", "latency_ns"})
@@ -381,6 +382,11 @@ private:
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
+  }
+
+  static void name_counted(JsonRecord& record, const ProbePoint& point) {
+    name_probe(record, point);
+    record.field("demangled", point.demangled);
   }
 
   void finish(JsonRecord& record) {

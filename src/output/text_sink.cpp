@@ -209,7 +209,7 @@ public:
   }
 
   void count(const CountRecord& record) override {
-    begin_interval(record.since_ns, record.time_ns);
+    begin_interval(record.time_ns, record.of_interval);
     header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
     const std::string count = std::to_string(record.count);
@@ -235,7 +235,7 @@ public:
   }
 
   void histogram(const HistogramRecord& record) override {
-    begin_interval(record.since_ns, record.time_ns);
+    begin_interval(record.time_ns, record.of_interval);
     if (style_.aligned) {
       line_.clear();
       draw_histogram(line_, name_of(*record.point), record);
@@ -328,12 +328,12 @@ private:
     return name;
   }
 
-  // Before the first row of each interval but the first, on a terminal: when it ended.
-  void begin_interval(std::uint64_t since_ns, std::uint64_t time_ns) {
+  // Before the first row of each interval, on a terminal: when it ended.
+  void begin_interval(std::uint64_t time_ns, bool of_interval) {
     if (!style_.aligned || time_ns == interval_end_) return;
     table_.flush();
-    if (std::exchange(interval_end_, time_ns) != since_ns) return;
-    line_ = "\n";
+    line_ = std::exchange(interval_end_, time_ns) == 0 ? "" : "\n";
+    if (!of_interval) return;
     clock_.append_time(line_, time_ns);
     line_ += '\n';
     out_.append(line_);

@@ -34,8 +34,10 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
   const Question question{state_->binary, asked, *state_->image, state_->demangler};
-  const auto name = StaticProbeName::parse(text);
-  if (!name) return fail(no_static_name(question, **notes));
+  // A provider alone means all of its probes.
+  const bool is_full = text.contains(':');
+  const std::string full = is_full ? std::string(text) : std::string(text) + ":*";
+  const auto name = StaticProbeName::parse(full);
 
   const auto is_meant = [&](const StaticProbe& probe) { return name->matches(probe); };
   std::vector<ProbePoint> points;
@@ -55,7 +57,8 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
                       question.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));
   }
-  if (points.empty()) return fail(no_static_probe(question, **notes));
+  if (points.empty())
+    return fail(is_full ? no_static_probe(question, **notes) : no_static_name(question, **notes));
   std::vector<std::string>& warnings = points.front().warnings;
   warnings.insert(warnings.end(), (*notes)->warnings.begin(), (*notes)->warnings.end());
   return points;

@@ -170,11 +170,23 @@ private:
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
+  // The end of a command is expected.
+  void tell_ended(ProcessChoice& processes, Clock::time_point now) const {
+    for (const std::string& process : processes.take_ended())
+      if (command_ == nullptr)
+        reporter_.status(fmt::format(
+            "{} has ended after {}", process,
+            format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
+  }
+
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
     reporter_.status(start_line(request_, probe_totals(points), payload_.others()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
+    if (request_.hides_events && request_.inspection.send_events)
+      reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
+                       "them, too");
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 
@@ -186,9 +198,13 @@ private:
     if (request_.duration) deadline = start_ + *request_.duration;
     outcome.ending = pump.run(deadline, signals, processes, [&](Clock::time_point now) {
       history_->look();
+      tell_ended(processes, now);
       teller.tell(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
+    if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.duration &&
+        command_ == nullptr)
+      reporter_.status("no probed process is left: the run ends early");
     const auto end = Clock::now();
 
     // First nothing counts any more, then the probes go: they go one after the other, and nobody

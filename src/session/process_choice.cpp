@@ -161,6 +161,10 @@ bool ProcessChoice::all_gone() {
   return set_->members().empty();
 }
 
+std::vector<std::string> ProcessChoice::take_ended() {
+  return running_ ? running_->take_ended() : std::vector<std::string>();
+}
+
 void ProcessChoice::add_to(std::vector<pollfd>& polled) const {
   if (running_) running_->add_to(polled);
   if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});

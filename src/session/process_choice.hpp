@@ -29,6 +29,8 @@ public:
   // The last one has ended that there can be; false for ever where others may come.
   bool all_gone();
   void add_to(std::vector<pollfd>& polled) const;
+  // The pids of the request that have ended since the last time: "process 4711 (app)".
+  std::vector<std::string> take_ended();
 
   bool is_everybody() const; // nothing restricts the run
   // Those that are, or were when it began; empty for everybody.

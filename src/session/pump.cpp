@@ -28,7 +28,7 @@ bool Pump::takes_more() const {
 bool Pump::drain_once() {
   if (!takes_more()) return false;
   return payload_.drain([this](const Event& event) {
-    sink_.event(event);
+    if (!hides_events_) sink_.event(event);
     ++state_.events;
     return takes_more();
   });

@@ -15,7 +15,7 @@ class Pump {
 public:
   Pump(Payload& payload, OutputBuffer& out, Sink& sink, const AttachRequest& request)
       : payload_(payload), out_(out), sink_(sink), max_events_(request.max_events),
-        interval_(request.interval) {}
+        interval_(request.interval), hides_events_(request.hides_events) {}
 
   using Time = std::chrono::steady_clock::time_point;
 
@@ -43,6 +43,7 @@ private:
   Sink& sink_;
   std::optional<std::uint64_t> max_events_;
   std::optional<std::chrono::nanoseconds> interval_;
+  bool hides_events_;
   PumpState state_;
 };
 

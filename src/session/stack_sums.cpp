@@ -68,7 +68,8 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
                 .stack = way.frames,
                 .rest = rest_of(way.wholeness),
                 .since_ns = since_ns_,
-                .time_ns = now_ns});
+                .time_ns = now_ns,
+                .of_interval = request_.interval.has_value()});
 }
 
 } // namespace uprobectl

@@ -80,7 +80,8 @@ void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
                        .in_nanoseconds = request_.inspection.measure_latency,
                        .histogram = since(now, measured_[i]),
                        .since_ns = since_ns_,
-                       .time_ns = now_ns});
+                       .time_ns = now_ns,
+                       .of_interval = request_.interval.has_value()});
     measured_[i] = std::move(now);
   }
   if (request_.top) {
@@ -115,6 +116,7 @@ void Sums::tell(Time now, Sink& sink) {
     for (CountRecord& record : records) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
+      record.of_interval = request_.interval.has_value();
       sink.count(record);
     }
   }

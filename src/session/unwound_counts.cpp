@@ -98,7 +98,8 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
                 .unwound = key.stack,
                 .rest = rest_of(key.wholeness),
                 .since_ns = since_ns_,
-                .time_ns = now_ns});
+                .time_ns = now_ns,
+                .of_interval = request_.interval.has_value()});
   }
   sink.settle();
   since_ns_ = now_ns;

@@ -83,20 +83,26 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
     }
     if (!fd) return fail(system_error(errno, "cannot watch process " + std::to_string(pid)));
-    watch.running_.push_back(std::move(fd));
+    std::string text = "process " + std::to_string(pid);
+    if (const auto name = command_name(pid)) text += " (" + *name + ")";
+    watch.running_.push_back({std::move(text), std::move(fd)});
     watch.watches_ = true;
   }
   return watch;
 }
 
 bool ProcessWatch::all_gone() {
-  std::erase_if(running_, [](const UniqueFd& fd) { return is_readable(fd.get()); });
+  std::erase_if(running_, [this](const Running& process) {
+    if (!is_readable(process.fd.get())) return false;
+    ended_.push_back(process.name);
+    return true;
+  });
   return watches_ && running_.empty();
 }
 
 void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
-  for (const UniqueFd& fd : running_)
-    polled.push_back({.fd = fd.get(), .events = POLLIN, .revents = 0});
+  for (const Running& process : running_)
+    polled.push_back({.fd = process.fd.get(), .events = POLLIN, .revents = 0});
 }
 
 } // namespace uprobectl

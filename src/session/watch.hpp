@@ -41,10 +41,17 @@ public:
   static Result<ProcessWatch> start(std::span<const pid_t> pids);
   bool all_gone(); // false for ever where no process is watched
   void add_to(std::vector<pollfd>& polled) const;
+  // Those that all_gone() has seen to be gone since the last time: "process 4711 (app)".
+  std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
 
 private:
+  struct Running {
+    std::string name;
+    UniqueFd fd; // pidfd_open(2)
+  };
   bool watches_ = false;
-  std::vector<UniqueFd> running_; // pidfd_open(2)
+  std::vector<Running> running_;
+  std::vector<std::string> ended_;
 };
 
 } // namespace uprobectl

@@ -70,7 +70,10 @@ public:
       report(place, request, now.error());
       return;
     }
-    if (!now) now.emplace();
+    if (!now) {
+      ++outcome_.unresolved;
+      now.emplace();
+    }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
     compare_build_ids(place, then, *now, pairing);
     for (DriftRecord& drift : compare_matches(then, *now, place, pairing)) tell(drift);

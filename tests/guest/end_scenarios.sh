@@ -31,6 +31,7 @@ end_scenarios() {
   scenario 'the five reasons are five' explains_differently
   scenario 'a command that has ended is known to have mapped the file' explains_ended_command
   scenario 'a descendant that has ended is told, too' explains_ended_child
+  scenario 'the early end of a process of -p is told, that of a command is not' tells_early_end
 }
 
 follows_command() {
@@ -385,4 +386,22 @@ explains_ended_child() {
     sh -c '"$FIXTURES/workload" --calls 3; true' >said 2>err || fail "exit status $?"
   expect_match 'reason' '; process [0-9]+, a descendant, mapped it: --follow probes it, too$' \
     "$(records probe | field reason)"
+}
+
+tells_early_end() {
+  start_workload target --calls 3
+  first=$started_pid
+  start_workload other --calls 3
+  start_attach -d 120 -p "$first" -p "$started_pid" "$FIXTURES/workload" work_six
+  let_it_call target "$first"
+  kill -USR1 "$first" # past --hold
+  wait_until 30 file_says err "^process $first (workload) has ended after " || fail "not told: $(cat err)"
+  ! file_says err 'run ends early' || fail 'the other one is left'
+  let_it_call other "$started_pid"
+  kill -USR1 "$started_pid"
+  attach_ends_with 0
+  expect_match 'end' "process $started_pid \(workload\) has ended after" "$(cat err)"
+  expect_match 'early' '^no probed process is left: the run ends early$' "$(cat err)"
+  "$UPROBECTL" attach "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err
+  ! file_says err 'has ended' || fail "the end of a command is expected: $(cat err)"
 }

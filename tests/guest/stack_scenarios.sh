@@ -309,6 +309,9 @@ counts_cut_off() {
 
 draws_flame_graph() {
   attach_depths plain 7 0 depth_leaf --stack=dwarf --flamegraph out.svg
+  ! file_says out depth_leaf || fail "events on stdout: $(cat out)"
+  expect_match 'that they are not shown' '^events are not shown, only their stacks are written' "$(cat err)"
+  expect_match 'events in the summary' '^7 events in ' "$(cat err)"
   expect_match 'title' 'uprobectl attach .*--stack=dwarf' "$(cat out.svg)"
   expect_match 'function' 'depth_outer' "$(cat out.svg)"
   "$UPROBECTL" attach -d 5 --stack --flamegraph no/such/folder.svg "$FIXTURES/depths" depth_leaf >out 2>err &&

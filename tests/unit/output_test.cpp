@@ -118,7 +118,7 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::entry)); });
   CHECK(entry.starts_with(
       R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
-      R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","image_offset":"0x2010",)"
+      R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
       R"("kind":"entry","arguments":[{"name":"arg0","type":"x64","value":"0x1","error":null},)"));
   CHECK(entry.ends_with(
       R"("return_value":null,"left_by":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"

@@ -132,6 +132,21 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
         "shop:order: it has 2 arguments here, and no arg2");
 }
 
+TEST_CASE("an argument called argN is that of the note, a register what it holds at the probe") {
+  const std::vector<ProbePoint> points = {
+      place({in_register(1, 4, true), in_register(2, 8, false)})};
+  const auto plan = plan_of(asking_for("arg1:u64"), points);
+  REQUIRE(plan);
+  REQUIRE(plan->variants().front().reading_count == 1);
+  CHECK(plan->variants().front().readings[0].base == 2);
+  const auto held = plan_of(asking_for(("first:s32," + register_at(7) + ":u64").c_str()), points);
+  REQUIRE(held);
+  CHECK(held->variants().front().readings[0].base == 1);
+  CHECK(held->variants().front().readings[1].base == 7);
+  CHECK(error_of(asking_for("arg2:s32"), points) ==
+        "shop:order: it has 2 arguments here, and no arg2");
+}
+
 TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
   const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
                                           place({}, 0x2000, "")};

@@ -94,7 +94,8 @@ TEST_CASE("a value is shown as its type has it") {
   CHECK(as_text(value(ArgumentType::x16, 0xbeef)) == "a=0xbeef");
   CHECK(as_text(value(ArgumentType::boolean, 1)) == "a=true");
   CHECK(as_text(value(ArgumentType::character, 'x')) == "a='x'");
-  CHECK(as_text(bytes(ArgumentType::string, "a\x1b\"", true)) == "a=\"a\\x1b\"\"…");
+  CHECK(as_text(bytes(ArgumentType::string, "a\x1b\"", true)) == R"(a="a\x1b\""…)");
+  CHECK(as_text(value(ArgumentType::character, '\'')) == R"(a='\'')");
   CHECK(as_text(bytes(ArgumentType::bytes, std::string("\0\xff", 2))) == "a=00ff");
   CHECK(as_json(value(ArgumentType::u64, 1ULL << 53)) == "\"9007199254740992\"");
   CHECK(as_json(value(ArgumentType::s64, static_cast<std::uint64_t>(-7))) == "-7");
@@ -131,7 +132,7 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
   CHECK(written(false, {}, [&](Sink& sink) { sink.count(one); }) == "2\t12\tapp\tf (return)\n");
   CHECK(
       written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
-      R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
+      R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"since_ns":1,)"
       R"("time_ns":9})"
       "\n");
@@ -143,14 +144,57 @@ TEST_CASE("a count of unwound stacks says why these end") {
   stack.end = stacks::End::stack_too_short;
   const CountRecord kept_none{
       .point = &point, .count = 7, .pid = {}, .comm = {}, .unwound = &stack};
-  CHECK(written(true, {}, [&](Sink& sink) { sink.count(kept_none); }) ==
-        R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
-        R"("kind":"entry","count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
-        R"("since_ns":0,"time_ns":0})"
-        "\n");
+  CHECK(
+      written(true, {}, [&](Sink& sink) { sink.count(kept_none); }) ==
+      R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
+      R"("kind":"entry","count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
+      R"("since_ns":0,"time_ns":0})"
+      "\n");
   stack.frames.push_back({.pc = 0x10, .place = {}});
   const std::string told = written(true, {}, [&](Sink& sink) { sink.count(kept_none); });
   CHECK(told.find(R"(}],"stack_end":"stack_too_short","since_ns")") != std::string::npos);
+}
+
+TEST_CASE("each block of an interval begins with its time on a terminal, the first one, too") {
+  const ProbePoint point = some_point();
+  CountRecord first{.point = &point, .count = 7, .pid = {}, .comm = {}, .of_interval = true};
+  first.since_ns = 1'000'000'000;
+  first.time_ns = 2'000'000'000;
+  CountRecord second = first;
+  second.since_ns = first.time_ns;
+  second.time_ns = 3'000'000'000;
+  const auto use = [&](Sink& sink) {
+    sink.attached({.mechanism = "multi",
+                   .probes = 1,
+                   .program = "builtin",
+                   .monotonic_ns = 1,
+                   .boottime_ns = 1,
+                   .realtime_ns = 1});
+    sink.count(first);
+    sink.count(first);
+    sink.settle();
+    sink.count(second);
+  };
+  const std::string shown = written(false, {.aligned = true}, use);
+  const std::string time = "[0-9:]+\\.[0-9]+\n";
+  CHECK_THAT(shown, Catch::Matches(time + "7  f\n7  f\n\n" + time + "7  f\n"));
+  // One block has no need of it.
+  first.of_interval = false;
+  CHECK(written(false, {.aligned = true}, [&](Sink& sink) { sink.count(first); }) == "7  f\n");
+}
+
+TEST_CASE("events, counts and histograms have the name as people write it") {
+  ProbePoint point = some_point();
+  point.symbol = "_ZN2ns1fEv";
+  point.demangled = "ns::f()";
+  constexpr std::string_view wanted = R"x("demangled":"ns::f()")x";
+  const CountRecord count{.point = &point, .count = 1, .pid = {}, .comm = {}};
+  const HistogramRecord histogram{.point = &point, .histogram = few_numbers()};
+  Event event;
+  event.point = &point;
+  CHECK(written(true, {}, [&](Sink& sink) { sink.count(count); }).contains(wanted));
+  CHECK(written(true, {}, [&](Sink& sink) { sink.histogram(histogram); }).contains(wanted));
+  CHECK(written(true, {}, [&](Sink& sink) { sink.event(event); }).contains(wanted));
 }
 
 TEST_CASE("a histogram is drawn on a terminal, one line of numbers when piped") {
@@ -174,10 +218,11 @@ TEST_CASE("a histogram in JSON has its sums and each power of two") {
   two.buckets[39] = 1; // [1792, 2048)
   const HistogramRecord record{
       .point = &point, .in_nanoseconds = true, .histogram = two, .since_ns = 1, .time_ns = 9};
-  CHECK(written(true, {}, [&](Sink& sink) { sink.histogram(record); }) ==
-        R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010",)"
-        R"("unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
-        R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"
-        R"({"low":1024,"high":2048,"count":1}],"since_ns":1,"time_ns":9})"
-        "\n");
+  CHECK(
+      written(true, {}, [&](Sink& sink) { sink.histogram(record); }) ==
+      R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
+      R"("unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
+      R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"
+      R"({"low":1024,"high":2048,"count":1}],"since_ns":1,"time_ns":9})"
+      "\n");
 }
