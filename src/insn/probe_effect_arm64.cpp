@@ -55,11 +55,11 @@ ProbeEffect effect_on_hint(std::uint32_t word) {
   const std::uint32_t number = word >> 5U & 0x7fU;
   constexpr std::uint32_t nop = 0;
   constexpr std::uint32_t xpaclri = 7;
-  const bool is_old_pac = number == 8 || number == 10 || number == 12 || number == 14;
-  const bool is_pac = number >= 24 && number <= 31; // paciaz to autibsp
+  const bool is_old_pac = number == 8 || number == 10;
+  const bool is_pac = number >= 24 && number <= 27; // paciaz to pacibsp
   const bool is_bti = number == 32 || number == 34 || number == 36 || number == 38;
   if (number == nop || number == xpaclri || is_old_pac || is_pac || is_bti) return stepped();
-  return refused("the kernel does not probe this hint (yield, wfe, csdb and the like)");
+  return refused("the kernel does not probe this hint (autiasp, yield, wfe, csdb and the like)");
 }
 
 ProbeEffect effect_on_word(std::uint32_t word) {

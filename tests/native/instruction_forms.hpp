@@ -47,8 +47,9 @@ struct Outcome {
 
 extern const uprobectl::InstructionSet set;
 
-// Has no more than the machine runs; all of them begin with one instruction that is decoded.
-std::vector<Form> all();
+// Those with something special about them first, then of the systematic ones every Nth: an emulated
+// machine takes too long for all.
+std::vector<Form> all(std::size_t every);
 
 // The form as it is to be at the address, and behind it the branches to the two endings.
 Code slot(const Form& form, std::uint64_t address);

@@ -80,6 +80,7 @@ TEST_CASE("what the kernel refuses is known") {
   CHECK(x64({0xc4, 0xe2, 0x79, 0x8e, 0x17}) == Kind::refused); // vpmaskmovd %xmm2,%xmm0,(%rdi)
   CHECK(arm64({0xd4000001}) == Kind::refused);                 // svc #0
   CHECK(arm64({0xd51bd040}) == Kind::refused);                 // msr tpidr_el0, x0
+  CHECK(arm64({0xd50323bf}) == Kind::refused);                 // autiasp
   CHECK(arm64({0xd503203f}) == Kind::refused);                 // yield
   CHECK(arm64({0xd65f0bff}) == Kind::refused);                 // retaa
   CHECK(arm64({0x58000000}) == Kind::refused);                 // ldr x0, 0x0
