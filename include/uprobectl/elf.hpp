@@ -85,7 +85,8 @@ public:
     Bytes entries; // Elf32_Sym or Elf64_Sym, whole ones
     Bytes strings;
     Bytes versions; // DT_VERSYM: a half word for each entry, or empty
-    std::shared_ptr<const std::vector<VersionName>> version_names; // by version index
+    // Of .dynsym by version index; of other tables sorted by name (KnownVersions), or null.
+    std::shared_ptr<const std::vector<VersionName>> version_names;
     Bytes sections = {}; // section headers that the entries' st_shndx refers to, or empty
   };
 
