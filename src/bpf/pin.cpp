@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
@@ -65,6 +66,31 @@ std::vector<Pinned> planned(const BpfObject& object, const PinRequest& request) 
   return pins;
 }
 
+// A folder that was there: ours, and empty or with a list of ours, so that nothing of others is
+// mixed with it.
+Result<void> check_own_folder(const std::string& folder) {
+  const UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat status{};
+  if (!opened || ::fstat(opened.get(), &status) != 0)
+    return fail(system_error(errno, folder + ": cannot be used"));
+  if (status.st_uid != ::geteuid())
+    return fail(Error{
+        ErrorKind::not_permitted,
+        fmt::format("{}: the folder belongs to user {}, nothing was pinned", folder, status.st_uid)}
+                    .hint("name a folder that does not exist"));
+  if (::faccessat(opened.get(), std::string(list_name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    return {};
+  std::error_code failure;
+  const bool empty = std::filesystem::is_empty(folder, failure);
+  if (failure) return fail(system_error(failure.value(), folder));
+  if (!empty)
+    return fail(Error{
+        ErrorKind::duplicated,
+        folder + ": the folder has other files and no list of uprobectl load, nothing was pinned"}
+                    .hint("name a folder that does not exist"));
+  return {};
+}
+
 // What has been pinned so far is taken away again unless kept.
 class PinGuard {
 public:
@@ -82,7 +108,7 @@ public:
       folder_ = folder;
       return {};
     }
-    if (errno == EEXIST) return {};
+    if (errno == EEXIST) return check_own_folder(folder);
     return fail(system_error(errno, folder + ": cannot be made"));
   }
 
@@ -156,7 +182,40 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
   return result;
 }
 
+namespace {
+
+// A file of the folder itself that this user has pinned.
+bool is_own_pin(const UniqueFd& folder, const std::string& name) {
+  struct stat status{};
+  return ::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+bool is_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && !name.contains('/');
+}
+
+// The list is a map that others may write or put there: names are looked for in this folder only.
+Result<UniqueFd> open_own_folder(const std::string& folder) {
+  UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!opened) return fail(system_error(errno, folder));
+  struct statfs system{};
+  struct stat status{};
+  if (::fstatfs(opened.get(), &system) != 0 || ::fstat(opened.get(), &status) != 0)
+    return fail(system_error(errno, folder));
+  if (system.f_type != BPF_FS_MAGIC)
+    return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
+  if (status.st_uid != ::geteuid())
+    return fail(ErrorKind::not_permitted,
+                fmt::format("{}: the folder belongs to user {}", folder, status.st_uid));
+  return opened;
+}
+
+} // namespace
+
 Result<std::vector<Pin>> unpin(const std::string& folder) {
+  const auto opened = open_own_folder(folder);
+  if (!opened) return fail(opened.error());
   const std::string list_path = folder + "/" + std::string(list_name);
   const UniqueFd list{::bpf_obj_get(list_path.c_str())};
   if (!list && errno == ENOENT)
@@ -167,6 +226,8 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
   if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != longest_name ||
       info.value_size != 4)
     return fail(ErrorKind::corrupt, list_path + ": not the list that uprobectl load makes");
+  if (!is_own_pin(*opened, std::string(list_name)))
+    return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
   std::vector<Pin> taken;
   PinName name{};
   PinName next{};
@@ -177,13 +238,22 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
     std::uint32_t is_map = 0;
     ::bpf_map_lookup_elem(list.get(), name.data(), &is_map);
     name.back() = '\0';
+    if (!is_file_name(name.data()))
+      return fail(
+          ErrorKind::corrupt,
+          fmt::format("{}: '{}' is not the name of a pin in this folder", list_path, name.data()));
     const std::string path = folder + "/" + name.data();
-    if (::unlink(path.c_str()) == 0)
+    if (errno = 0; !is_own_pin(*opened, name.data())) {
+      if (errno == ENOENT) continue;
+      return fail(ErrorKind::not_permitted, path + ": another user has pinned it");
+    }
+    if (::unlinkat(opened->get(), name.data(), 0) == 0)
       taken.push_back({is_map != 0 ? "map" : "program", name.data(), path});
     else if (errno != ENOENT)
       return fail(system_error(errno, path + ": cannot be taken away"));
   }
-  if (::unlink(list_path.c_str()) != 0) return fail(system_error(errno, list_path));
+  if (::unlinkat(opened->get(), std::string(list_name).c_str(), 0) != 0)
+    return fail(system_error(errno, list_path));
   ::rmdir(folder.c_str()); // stays where something else is in it
   std::ranges::sort(taken, {}, &Pin::path);
   return taken;
