@@ -34,7 +34,7 @@ struct SystemFacts {
 };
 
 // Reads files below a root folder, which is empty for the running system; Android's properties
-// through its command getprop, found in PATH.
+// through /system/bin/getprop.
 SystemFacts read_system_facts(const std::string& root = "");
 
 struct Check {

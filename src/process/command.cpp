@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -58,13 +59,21 @@ public:
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  Result<pid_t> start(const std::vector<std::string>& words) const {
+  // With a PATH of its own unless that is empty.
+  Result<pid_t> start(const std::vector<std::string>& words, const std::string& path) const {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
+    std::string own_path = "PATH=" + path;
+    std::vector<char*> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      if (path.empty() || !std::string_view(*variable).starts_with("PATH="))
+        variables.push_back(*variable);
+    if (!path.empty()) variables.push_back(own_path.data());
+    variables.push_back(nullptr);
     pid_t child = -1;
-    const int failed =
-        ::posix_spawnp(&child, arguments[0], &actions_, &attributes_, arguments.data(), environ);
+    const int failed = ::posix_spawnp(&child, arguments[0], &actions_, &attributes_,
+                                      arguments.data(), variables.data());
     if (failed != 0) return fail(system_error(failed, "cannot run " + words.front()));
     return child;
   }
@@ -189,12 +198,12 @@ std::optional<std::string_view> read_both(Running& program, const HeldSignals& s
 }
 
 Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::milliseconds patience,
-                          const Take& take_output) {
+                          const Take& take_output, const std::string& path = {}) {
   auto out = make_pipe();
   auto err = make_pipe();
   if (!out || !err) return fail(out ? err.error() : out.error());
   const HeldSignals signals;
-  const auto child = SpawnPlan(out->write_end.get(), err->write_end.get()).start(words);
+  const auto child = SpawnPlan(out->write_end.get(), err->write_end.get()).start(words, path);
   if (!child) return fail(child.error());
   Running program(*child);
   out->write_end.reset();
@@ -222,7 +231,30 @@ Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::mi
   return result;
 }
 
+// Overrides where Android's commands are, for tests.
+std::string android_commands() {
+  const char* chosen = std::getenv("UPROBECTL_ANDROID_COMMANDS");
+  return chosen != nullptr && *chosen == '/' ? chosen : "/system/bin";
+}
+
 } // namespace
+
+Result<CommandResult> run_android_command(std::vector<std::string> words,
+                                          std::chrono::milliseconds patience) {
+  const std::string folder = android_commands();
+  words.front() = folder + "/" + words.front();
+  std::string output;
+  // pm is a script: its commands are looked for in the system's folders, too.
+  auto result = run(
+      words, patience,
+      [&](std::string_view chunk) {
+        output += chunk;
+        return output.size() <= most_output;
+      },
+      folder + ":/system/bin:/usr/bin:/bin");
+  if (result) result->output = std::move(output);
+  return result;
+}
 
 Result<CommandResult> run_command(const std::vector<std::string>& words,
                                   std::chrono::milliseconds patience) {

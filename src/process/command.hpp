@@ -22,6 +22,11 @@ struct CommandResult {
 Result<CommandResult> run_command(const std::vector<std::string>& words,
                                   std::chrono::milliseconds patience);
 
+// The same for a command of Android, which is run from /system/bin and with a PATH of the system's
+// folders: root must not run what somebody has put into PATH.
+Result<CommandResult> run_android_command(std::vector<std::string> words,
+                                          std::chrono::milliseconds patience);
+
 // The same for what prints much: stdout is handed on as it comes, up to so many bytes, and `output`
 // is empty. Where take() returns false the command is killed, an io error.
 Result<CommandResult> stream_command(const std::vector<std::string>& words,

@@ -17,10 +17,10 @@ std::string_view first_line(std::string_view text) { return text.substr(0, text.
 
 // What one of Android's own commands prints.
 Result<std::string> ask_android(const std::vector<std::string>& words) {
-  auto result = run_command(words, patience);
+  auto result = run_android_command(words, patience);
   if (!result && result.error().kind == ErrorKind::not_found)
     return fail(Error{ErrorKind::unsupported,
-                      fmt::format("this is not Android: no `{}` in PATH", words.front())}
+                      fmt::format("this is not Android: no /system/bin/{}", words.front())}
                     .hint("--app asks Android which files a package has"));
   if (!result) return fail(std::move(result).error());
   if (result->exit_code == 0) return std::move(result->output);
@@ -80,7 +80,7 @@ Result<std::vector<std::string>> abis_of_device() {
 }
 
 Result<bool> is_user_build() {
-  const auto result = run_command({"getprop", "ro.build.type"}, patience);
+  const auto result = run_android_command({"getprop", "ro.build.type"}, patience);
   if (!result && result.error().kind == ErrorKind::not_found) return false;
   if (!result) return fail(result.error());
   if (result->exit_code != 0)
