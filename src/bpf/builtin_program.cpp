@@ -1,5 +1,6 @@
 #include "bpf/builtin_object.hpp"
 #include "bpf/descriptor_limit.hpp"
+#include "bpf/permission.hpp"
 #include "bpf/record_reader.hpp"
 
 #include <bpf/bpf.h>
@@ -110,7 +111,9 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 
   auto state = std::make_unique<State>();
   state->settings = settings;
-  state->processors = static_cast<std::size_t>(libbpf_num_possible_cpus());
+  const auto processors = possible_cpus();
+  if (!processors) return fail(processors.error());
+  state->processors = *processors;
   if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
   for (builtin_settings& variant : state->settings.variants) {
     if (settings.probes == 1 && settings.cookie) variant.flags |= ONLY_PROBE;

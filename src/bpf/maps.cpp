@@ -1,5 +1,6 @@
-#include "bpf/permission.hpp"
 #include "uprobectl/bpf/pinned.hpp"
+
+#include "bpf/permission.hpp"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -100,8 +101,9 @@ Result<std::vector<UserMap>> maps_of_program(int program) {
 }
 
 Result<Table> read_table(const UserMap& map, std::size_t most) {
-  const std::size_t cpus =
-      map.use == MapUse::per_cpu ? static_cast<std::size_t>(libbpf_num_possible_cpus()) : 1;
+  const Result<std::size_t> known = map.use == MapUse::per_cpu ? possible_cpus() : 1;
+  if (!known) return fail(known.error());
+  const std::size_t cpus = *known;
   std::vector<std::byte> memory(cpu_stride(map.value_size) * cpus);
   std::vector<std::byte> key(map.key_size);
   std::vector<std::byte> next(map.key_size);

@@ -1,5 +1,6 @@
 #include "bpf/permission.hpp"
 
+#include <bpf/libbpf.h>
 #include <cerrno>
 
 namespace uprobectl {
@@ -13,6 +14,15 @@ Error bpf_load_error(int errnum, std::string_view what) {
     return Error{ErrorKind::unsupported, subject + ": this kernel is built without what it needs"}
         .hint("needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");
   return system_error(errnum, what);
+}
+
+Result<std::size_t> possible_cpus() {
+  const int count = ::libbpf_num_possible_cpus();
+  if (count > 0) return static_cast<std::size_t>(count);
+  return fail(Error{
+      ErrorKind::unsupported,
+      "the number of processors is not known: /sys/devices/system/cpu/possible cannot be read"}
+                  .hint("mount sysfs: mount -t sysfs sysfs /sys"));
 }
 
 } // namespace uprobectl

@@ -8,4 +8,7 @@ namespace uprobectl {
 // errnum of a refused BPF_PROG_LOAD or BPF_MAP_CREATE as an Error with the way out.
 Error bpf_load_error(int errnum, std::string_view what);
 
+// How many values a per-CPU map has for each key. Fails if sysfs does not tell.
+Result<std::size_t> possible_cpus();
+
 } // namespace uprobectl

@@ -2,6 +2,7 @@
 
 #include "bpf/output_event.hpp"
 #include "bpf/perf_sample.hpp"
+#include "bpf/permission.hpp"
 #include "uprobectl/bpf/record.h"
 
 #include <algorithm>
@@ -162,10 +163,11 @@ Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReadin
   // Beyond 512 KiB for each CPU memory has to be locked, which takes a capability or a limit
   // (/proc/sys/kernel/perf_event_mlock_kb).
   constexpr std::size_t least = 64U << 10;
-  const auto cpus = static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1));
+  const auto cpus = possible_cpus();
+  if (!cpus) return fail(cpus.error());
   const auto page = static_cast<std::size_t>(::getpagesize());
   int error = 0;
-  for (std::size_t size = std::max(std::bit_floor(reading.bytes / cpus), least); size >= least;
+  for (std::size_t size = std::max(std::bit_floor(reading.bytes / *cpus), least); size >= least;
        size /= 2) {
     const auto wake_at =
         static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <new>
+#include <system_error>
 #include <unistd.h>
 
 using namespace uprobectl::cli;
@@ -28,6 +30,14 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
   try {
     return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}));
+  } catch (const std::bad_alloc&) {
+    std::fputs("uprobectl: error: not enough memory\n"
+               "  hint: raise the limit of memory: ulimit -v, or memory.max of the control group\n",
+               stderr);
+    return static_cast<int>(ExitCode::failed);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "uprobectl: error: %s\n", error.what());
+    return static_cast<int>(ExitCode::failed);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "uprobectl: error: internal error: %s\n", error.what());
     return static_cast<int>(ExitCode::failed);

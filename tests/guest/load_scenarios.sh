@@ -7,6 +7,10 @@ load_scenarios() {
   scenario 'pins named as UprobeStats names them' names_like_uprobestats
   scenario 'a global constant is set before loading' sets_globals
   scenario 'what the verifier refuses is told with its words' tells_the_verifier
+  scenario 'unpin takes away nothing outside of its folder' stays_in_its_folder
+  scenario 'pins are not put into a folder of somebody else' refuses_foreign_folders
+  scenario 'who may not load an object is told what is missing' refuses_to_load
+  scenario 'an object is loaded without sysfs, attach says what it misses' needs_sysfs
   scenario 'pins belong into a bpf file system' needs_bpf_file_system
 }
 
@@ -94,4 +98,71 @@ needs_bpf_file_system() {
   load "$FIXTURES/calls.bpf.o" --pin ./a && fail 'it pins outside'
   expect_match 'message' 'not in a bpf file system' "$(cat err)"
   [ ! -e a ] || fail 'a folder is left'
+}
+
+plant_pins() { python3 "$folder/plant_pins.py" "$@" || fail 'no list is planted'; }
+
+stays_in_its_folder() {
+  command -v python3 >/dev/null || skip 'no python3'
+  with_pins stays_in_its_folder_there
+}
+stays_in_its_folder_there() {
+  echo precious >victim
+  mkdir pins/other pins/a
+  plant_pins pins/other/map name
+  for name in ../../victim ../other/map "$PWD/victim" ..; do
+    plant_pins pins/a/uprobectl_pins "$name"
+    load --unpin pins/a && fail "$name is taken for a pin"
+    expect_match 'message' "is not the name of a pin in this folder" "$(cat err)"
+    rm pins/a/uprobectl_pins
+  done
+  expect_equal 'the file' precious "$(cat victim)"
+  [ -e pins/other/map ] || fail 'a pin of another folder is gone'
+  # A list that somebody else has made, and a pin of theirs in a list of ours.
+  plant_pins pins/a/uprobectl_pins map
+  plant_pins pins/a/map name
+  chown 1000 pins/a/uprobectl_pins
+  load --unpin pins/a && fail 'a list of somebody else is followed'
+  chown 0 pins/a/uprobectl_pins
+  chown 1000 pins/a/map
+  load --unpin pins/a && fail 'a pin of somebody else is taken away'
+  expect_match 'message' 'pins/a/map: another user has pinned it' "$(cat err)"
+  [ -e pins/a/map ] || fail 'it is gone'
+}
+
+refuses_foreign_folders() {
+  command -v python3 >/dev/null || skip 'no python3'
+  with_pins refuses_foreign_folders_there
+}
+refuses_foreign_folders_there() {
+  mkdir pins/theirs pins/full pins/empty
+  chown 1000 pins/theirs
+  load "$FIXTURES/calls.bpf.o" --pin pins/theirs && fail 'it pins into a folder of somebody else'
+  expect_match 'message' 'pins/theirs: the folder belongs to user 1000' "$(cat err)"
+  load --unpin pins/theirs && fail 'it unpins there'
+  plant_pins pins/full/map name
+  load "$FIXTURES/calls.bpf.o" --pin pins/full && fail 'it pins beside other files'
+  expect_match 'message' 'pins/full: the folder has other files' "$(cat err)"
+  expect_equal 'what is there' map "$(pins_in pins/full)"
+  load "$FIXTURES/calls.bpf.o" --pin pins/empty || fail "load: $(cat err)"
+  load --unpin pins/empty || fail "unpin: $(cat err)"
+}
+
+refuses_to_load() { with_pins refuses_to_load_there; }
+refuses_to_load_there() {
+  chmod 777 pins
+  "$FIXTURES/as-user" 1000 - "$UPROBECTL" load "$FIXTURES/calls.bpf.o" --pin pins/a >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'the kernel does not permit it' "$(cat err)"
+  expect_match 'hint' 'needs CAP_BPF' "$(cat err)"
+}
+
+# In a mount namespace of its own, where nothing is at /sys.
+needs_sysfs() {
+  start_workload target --calls 1
+  unshare --mount sh -c 'umount -l /sys && exec "$@"' sh \
+    "$UPROBECTL" attach -d 10ms -p "$started_pid" "$FIXTURES/workload" work_six >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' 'error: .*/sys' "$(cat err)"
+  ! file_says err 'internal error' || fail "$(cat err)"
 }
