@@ -5,12 +5,18 @@
 #include "bpf/verifier_log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
+#include <functional>
 #include <linux/bpf.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -114,6 +120,39 @@ const std::string& BpfObject::verifier_log() const { return state_->log; }
 std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
 std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
 
+namespace {
+
+// libbpf believes what an object says of its types and relocations, and some damaged objects end
+// the process that hands them to it. So a child does it first: what it does not survive is not done
+// here.
+bool survives(const std::function<void()>& work) {
+  constexpr std::array crashes = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU};
+  const pid_t child = ::fork();
+  if (child < 0) return true; // without a child nothing is known
+  if (child == 0) {
+    const rlimit no_core{};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    for (const int signal : crashes) std::signal(signal, SIG_DFL);
+    // Seconds of processor time: an endless loop ends with SIGXCPU.
+    const rlimit seconds{.rlim_cur = 60, .rlim_max = 61};
+    ::setrlimit(RLIMIT_CPU, &seconds);
+    libbpf_set_print(nullptr);
+    work();
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return true;
+  return !WIFSIGNALED(status) || std::ranges::find(crashes, WTERMSIG(status)) == crashes.end();
+}
+
+Error damaged(const std::string& path) {
+  return Error{ErrorKind::corrupt, path + ": damaged: libbpf crashes on its types or relocations"}
+      .hint("compile it again");
+}
+
+} // namespace
+
 Result<BpfObject> BpfObject::open(const std::string& path) {
   if (auto checked = check_file(path); !checked) return fail(std::move(checked).error());
   auto state = std::make_unique<State>();
@@ -123,6 +162,8 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   const LibbpfLog said;
   LIBBPF_OPTS(bpf_object_open_opts, options, .kernel_log_buf = state->log.data(),
               .kernel_log_size = state->log.size());
+  if (!survives([&] { bpf_object__close(bpf_object__open_file(path.c_str(), &options)); }))
+    return fail(damaged(path));
   state->object.reset(bpf_object__open_file(path.c_str(), &options));
   if (!state->object) return fail(open_error(path, errno, said.cause()));
   bpf_program* program = nullptr;
@@ -149,6 +190,8 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
         std::ranges::find(loading.only, described.name) == loading.only.end())
       bpf_program__set_autoload(program, false);
   }
+  if (!survives([&] { static_cast<void>(bpf_object__load(state_->object.get())); }))
+    return fail(damaged(state_->path));
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
