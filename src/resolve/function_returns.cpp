@@ -63,6 +63,8 @@ private:
           refuse(ErrorKind::corrupt,
                  fmt::format("its {:#x} bytes at {:#x} are not all in an executable segment",
                              part.size, part.address.value)));
+    if (!state_.may_decode(part.size))
+      return fail(refuse(ErrorKind::corrupt, "the functions of the file overlap too often"));
     const auto exits = function_exits(set_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
     for (const std::uint64_t offset : exits->undecodable)
@@ -159,7 +161,7 @@ private:
 
   // Whether code without a name jumps into the midst of this function: no other function does.
   bool comes_back(const elf::AddressRange& piece) const {
-    const auto code = code_of(piece);
+    const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
     const auto exits = code ? function_exits(set_, *code, piece.address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
              return jump.target && *jump.target != point_.address && is_own(*jump.target);

@@ -26,6 +26,15 @@ struct FunctionReader::State {
     return *marks;
   }
 
+  // Whether so many more bytes of code may be decoded. The functions of a file that is not made to
+  // cost much lie side by side: all of them together, and their parts a few times more, are no
+  // longer than it.
+  bool may_decode(std::uint64_t bytes) {
+    constexpr std::uint64_t times = 8;
+    decoded += bytes;
+    return decoded / times <= image.bytes().size();
+  }
+
   std::shared_ptr<const ProbedBinary> binary; // its file has the image's bytes
   elf::Image image;
   DebugSource debug;
@@ -40,6 +49,7 @@ struct FunctionReader::State {
   std::optional<bool> has_cgo = {};   // C code linked to Go's
   std::optional<bool> may_throw = {}; // C++'s or Rust's unwinding
   std::optional<StringLayout> strings = {};
+  std::uint64_t decoded = 0; // bytes
 };
 
 } // namespace uprobectl

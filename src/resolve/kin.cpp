@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_set>
 
 namespace uprobectl {
 
@@ -43,8 +44,9 @@ void warn_of_folding(const Kin& kin, ProbePoint& point) {
   const elf::Symbol own{.name = *point.symbol, .size = point.size.value_or(0)};
   const VirtualAddress start{point.address.value - point.symbol_offset};
   std::vector<std::string> others;
-  for (const elf::Symbol& symbol : kin.same_place)
-    if (symbol.address == start && are_different_functions(own, symbol))
+  for (const elf::Symbol& symbol :
+       std::ranges::equal_range(kin.same_place, start, {}, &elf::Symbol::address))
+    if (are_different_functions(own, symbol))
       others.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
   if (others.empty()) return;
   others.push_back(point.demangled.value_or(*point.symbol));
@@ -57,9 +59,10 @@ void warn_of_folding(const Kin& kin, ProbePoint& point) {
 } // namespace
 
 void warn_of_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> points) {
+  std::unordered_set<std::string> warned; // once for each name
   for (ProbePoint& point : points) {
     if (!point.symbol) continue;
-    warn_of_clones(kin, with_clones, point);
+    if (warned.insert(*point.symbol).second) warn_of_clones(kin, with_clones, point);
     warn_of_folding(kin, point);
   }
 }

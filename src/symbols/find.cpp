@@ -1,6 +1,8 @@
 #include "symbols/code.hpp"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -66,13 +68,13 @@ std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wante
 }
 
 void add_unknown(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& more) {
-  for (const elf::Symbol& symbol : more) {
-    const bool known = std::ranges::any_of(symbols, [&](const elf::Symbol& other) {
-      return other.defined == symbol.defined && other.address == symbol.address &&
-             other.type == symbol.type;
-    });
-    if (!known) symbols.push_back(symbol);
-  }
+  const auto place = [](const elf::Symbol& symbol) {
+    return std::tuple(symbol.address.value, symbol.defined, symbol.type);
+  };
+  std::set<std::tuple<std::uint64_t, bool, elf::SymbolType>> known;
+  for (const elf::Symbol& symbol : symbols) known.insert(place(symbol));
+  for (const elf::Symbol& symbol : more)
+    if (known.insert(place(symbol)).second) symbols.push_back(symbol);
 }
 
 } // namespace

@@ -3,26 +3,33 @@
 #include "symbols/demangle.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace uprobectl {
 
 namespace {
 
-bool known(const std::vector<elf::Symbol>& symbols, const elf::Symbol& symbol) {
-  return std::ranges::any_of(symbols, [&](const elf::Symbol& other) {
-    return other.name == symbol.name && other.address == symbol.address;
-  });
+// By address, then by name. Of symbols that agree in both the first is kept.
+void sort_without_repeats(std::vector<elf::Symbol>& symbols) {
+  const auto place = [](const elf::Symbol& symbol) {
+    return std::pair(symbol.address.value, symbol.name);
+  };
+  std::vector<std::size_t> order(symbols.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(place(symbols[i]), i); });
+  std::vector<elf::Symbol> kept;
+  for (const std::size_t i : order)
+    if (kept.empty() || place(kept.back()) != place(symbols[i])) kept.push_back(symbols[i]);
+  symbols = std::move(kept);
 }
 
-void add(std::vector<elf::Symbol>& symbols, const elf::Symbol& symbol) {
-  if (!known(symbols, symbol)) symbols.push_back(symbol);
-}
-
-void sort(std::vector<elf::Symbol>& symbols) {
-  std::ranges::sort(symbols, [](const elf::Symbol& a, const elf::Symbol& b) {
-    return a.address != b.address ? a.address < b.address : a.name < b.name;
-  });
-}
+// Those of one address.
+struct Functions {
+  std::string_view name; // of the last
+  bool differ = false;   // they have several names
+};
 
 template <typename Visit>
 void for_each_symbol(const elf::Image& image, Visit visit) {
@@ -45,20 +52,27 @@ bool is_cold_part(std::string_view raw) {
 }
 
 Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
+  std::unordered_set<std::string_view> names;
+  std::unordered_map<std::uint64_t, Functions> places;
+  for (const elf::Symbol& function : functions) {
+    names.insert(function.name);
+    Functions& there = places[function.address.value];
+    there.differ = there.differ || (!there.name.empty() && there.name != function.name);
+    there.name = function.name;
+  }
   Kin kin;
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
-    for (const elf::Symbol& function : functions) {
-      const bool same = symbol.address == function.address && symbol.name != function.name;
-      const bool longer =
-          symbol.name.size() > function.name.size() && symbol.name.starts_with(function.name);
-      if ((!same && !longer) || !is_code(symbol, image)) continue;
-      if (same) add(kin.same_place, symbol);
-      const auto clone = longer ? clone_name(symbol.name) : std::nullopt;
-      if (clone && clone->base == function.name) add(kin.clones, symbol);
-    }
+    const auto there = places.find(symbol.address.value);
+    const bool same =
+        there != places.end() && (there->second.differ || there->second.name != symbol.name);
+    const auto clone = clone_name(symbol.name);
+    const bool is_clone_of_one = clone && names.contains(clone->base);
+    if ((!same && !is_clone_of_one) || !is_code(symbol, image)) return;
+    if (same) kin.same_place.push_back(symbol);
+    if (is_clone_of_one) kin.clones.push_back(symbol);
   });
-  sort(kin.same_place);
-  sort(kin.clones);
+  sort_without_repeats(kin.same_place);
+  sort_without_repeats(kin.clones);
   return kin;
 }
 
@@ -67,9 +81,9 @@ std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::strin
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
     const auto clone = clone_name(symbol.name);
     if (!clone || !is_code(symbol, image)) return;
-    if (clone->base == name || is_written_name(clone->base, name)) add(clones, symbol);
+    if (clone->base == name || is_written_name(clone->base, name)) clones.push_back(symbol);
   });
-  sort(clones);
+  sort_without_repeats(clones);
   return clones;
 }
 

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Files whose tables are made to cost much take no more time or memory than ordinary ones of their size.
+Usage: costly_files.py UPROBECTL [FIXTURES]; prints TAP.
+
+Each is compared with a file that has as many symbols, of different names and at different places.
+"""
+
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tap import Tap
+
+TEXT = 0x1000
+CODE = (b"\x90" * 15 + b"\xc3") * 8192  # 128 KiB: nops, and a return in each 16 bytes
+SYMBOLS = 60_000
+# An answer that takes time squared takes minutes here.
+TIMES = 12
+SECONDS = 5
+MEMORY = 1 << 30
+
+
+def elf(rows):
+    """An x86-64 library with the code and a .symtab of (name, address, size)."""
+    strings = bytearray(b"\0")
+    known = {}
+    symbols = bytearray(24)
+    for name, address, size in rows:
+        if name not in known:
+            known[name] = len(strings)
+            strings += name.encode() + b"\0"
+        symbols += struct.pack("<IBBHQQ", known[name], 0x12, 0, 1, address, size)
+    names = b"\0.text\0.symtab\0.strtab\0.shstrtab\0"
+    places = {}
+    body = bytearray(TEXT)
+    for section, data in ((1, CODE), (7, symbols), (15, strings), (23, names)):
+        body += bytes(-len(body) % 16)
+        places[section] = (len(body), len(data))
+        body += data
+    body += bytes(-len(body) % 8)
+    headers = len(body)
+    body += bytes(64)
+    for section, kind, flags, address, link, info, entry in (
+            (1, 1, 6, TEXT, 0, 0, 0), (7, 2, 0, 0, 3, 1, 24), (15, 3, 0, 0, 0, 0, 0), (23, 3, 0, 0, 0, 0, 0)):
+        body += struct.pack("<IIQQQQIIQQ", section, kind, flags, address, *places[section], link, info, 8, entry)
+    struct.pack_into("<16sHHIQQQIHHHHHH", body, 0, b"\x7fELF\2\1\1".ljust(16, b"\0"), 3, 62, 1, 0, 64, headers,
+                     0, 64, 56, 1, 64, 5, 4)
+    struct.pack_into("<IIQQQQQQ", body, 64, 1, 5, 0, 0, 0, TEXT + len(CODE), TEXT + len(CODE), 4096)
+    return bytes(body)
+
+
+def spread(number):
+    return TEXT + 16 * (number % 8000)
+
+
+ORDINARY = [(f"function_{i}", spread(i), 16) for i in range(SYMBOLS)]
+COSTLY = {
+    "all symbols at one address": [(f"function_{i}", TEXT, 16) for i in range(SYMBOLS)],
+    "one name at many addresses": [("function_0", spread(i), 16) for i in range(SYMBOLS)],
+    "clones of one function": [(f"function_0.isra.{i}", spread(i), 16) for i in range(SYMBOLS)],
+    "a function and its clones": [("function_0", TEXT, 16),
+                                  *((f"function_0.isra.{i}", spread(i), 16) for i in range(SYMBOLS))],
+}
+QUESTIONS = {
+    "resolve a name": ["resolve", "FILE", "function_0"],
+    "resolve --all": ["resolve", "--all", "FILE", "function_0"],
+    "resolve a pattern": ["resolve", "FILE", "*"],
+    "resolve --emit": ["resolve", "--emit", "perf", "FILE", "*"],
+    "list-symbols": ["list-symbols", "FILE"],
+}
+
+
+def ask(uprobectl, words, file):
+    """Seconds of processor time, and the exit status or what it was killed by."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run([uprobectl, *(file if word == "FILE" else word for word in words)],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                           preexec_fn=limit, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds, ended.returncode, ended.stderr.decode(errors="replace")
+
+
+def check_times(tap, uprobectl, folder):
+    ordinary = folder / "ordinary"
+    ordinary.write_bytes(elf(ORDINARY))
+    for question, words in QUESTIONS.items():
+        usual, _, _ = ask(uprobectl, words, ordinary)
+        for name, rows in COSTLY.items():
+            file = folder / name.replace(" ", "-")
+            if not file.exists():
+                file.write_bytes(elf(rows))
+            seconds, status, said = ask(uprobectl, words, file)
+            found = []
+            if status not in (0, 1) or "internal error" in said or "memory" in said:
+                found.append(f"status {status}: {said[:300]}")
+            if seconds > SECONDS + TIMES * usual:
+                found.append(f"{seconds:.1f} s; an ordinary file takes {usual:.1f} s")
+            tap.check(f"{name}: {question}", found)
+
+
+def check_overlap(tap, uprobectl, folder):
+    """14,000 functions of 128 KiB each, which lie over each other: 1.8 GB of code in half a megabyte."""
+    file = folder / "overlap"
+    file.write_bytes(elf([(f"function_{i}", spread(i), len(CODE) - 16 * (i % 8000)) for i in range(14_000)]))
+    found = []
+    for words in (["attach", "--dry-run", "--return-at", "ret", "--return", "FILE", "*"],
+                  ["attach", "--dry-run", "--latency", "FILE", "*"]):
+        seconds, status, said = ask(uprobectl, words, file)
+        if status not in (0, 1) or "memory" in said:
+            found.append(f"{words}: status {status}: {said[:300]}")
+        if seconds > 60:
+            found.append(f"{words}: {seconds:.1f} s")
+    tap.check("functions that lie over each other: their returns", found)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        check_times(tap, sys.argv[1], Path(folder))
+        check_overlap(tap, sys.argv[1], Path(folder))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
