@@ -12,6 +12,7 @@
 #include "uprobectl/stacks.hpp"
 
 #include <chrono>
+#include <deque>
 #include <functional>
 
 namespace uprobectl {
@@ -35,10 +36,18 @@ public:
 
   // For a run that must not stall with its reader: append() no longer writes by itself, and these
   // two do. flush_some() writes what is taken without waiting; flush_within() waits for a slow
-  // reader, but no longer than this without any progress, and is false if it gave up.
+  // reader, but no longer than this without any progress, and is false if it gave up;
+  // `is_cancelled` is asked every few tens of milliseconds and makes it give up at once.
   void write_only_when_asked() { writes_itself_ = false; }
   void flush_some();
-  bool flush_within(std::chrono::milliseconds patience);
+  bool flush_within(std::chrono::milliseconds patience,
+                    const std::function<bool()>& is_cancelled = {});
+
+  // The text of an event ends here. unwritten_events() counts those that were not written whole:
+  // they wait, or were dropped with the text when the reader had gone, was given up, or writing
+  // failed.
+  void end_event();
+  std::uint64_t unwritten_events() const { return dropped_events_ + event_ends_.size(); }
 
   std::size_t pending() const { return pending_.size(); } // bytes not written yet
   bool closed() const { return closed_; }                 // the reader is gone
@@ -48,10 +57,14 @@ public:
 
 private:
   void write_once(std::size_t most);
+  void drop_pending();
 
   int fd_;
   std::string pending_;
-  std::size_t written_ = 0; // of pending_
+  std::size_t written_ = 0;              // of pending_
+  std::uint64_t before_pending_ = 0;     // bytes of the output that were in front of pending_
+  std::deque<std::uint64_t> event_ends_; // positions in the output, of events yet to be written
+  std::uint64_t dropped_events_ = 0;
   bool writes_itself_ = true;
   bool closed_ = false;
   std::optional<Error> error_;
@@ -169,6 +182,10 @@ struct SummaryRecord {
   // How the command has ended that was started for the run: its exit status, or the signal.
   std::optional<std::uint64_t> command_exit = {};
   std::optional<std::uint64_t> command_signal = {};
+  // Where calls are paired: those of which only one end was seen, which are among the lost, and
+  // those that had not returned at the end.
+  std::optional<std::uint64_t> unpaired = {};
+  std::optional<std::uint64_t> open = {};
 };
 // What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
 // ids or arguments, as the change asks for.

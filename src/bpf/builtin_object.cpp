@@ -19,8 +19,6 @@ Bytes image_for(const BuiltinProgram::Settings& settings) {
   return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
-// Calls that have not returned yet: so many, or as many as this much memory holds.
-constexpr std::uint32_t most_calls = 16384;
 constexpr std::uint32_t most_call_bytes = 64U << 20;
 constexpr std::uint32_t most_process_counts = 65536; // those by stack, too
 constexpr std::uint32_t most_stacks = 16384;
@@ -52,7 +50,8 @@ public:
     }
     bpf_map__set_value_size(find("calls"), variant_.kept_size);
     bpf_map__set_value_size(find("blank"), variant_.kept_size);
-    // A perf buffer takes records only from memory that is somebody's own.
+    // A perf buffer takes records only from memory that is somebody's own. Of calls that have not
+    // returned there are so many, or as many as this much memory holds.
     if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
       resize("calls", std::min(most_calls, most_call_bytes / variant_.kept_size));
   }

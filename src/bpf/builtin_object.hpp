@@ -10,6 +10,9 @@
 
 namespace uprobectl {
 
+// Calls of one run that have not returned yet: twelve MiB without stacks.
+constexpr std::uint32_t most_calls = 65536;
+
 class BuiltinObject {
 public:
   // Opened and set up; `first` is the loaded one whose maps it shares, or null.

@@ -7,6 +7,18 @@
 
 namespace uprobectl {
 
+namespace {
+
+// call_key of programs/maps.h.
+struct CallKey {
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t goroutine = 0;
+  std::uint32_t process = 0;
+  std::uint32_t probe = 0;
+};
+
+} // namespace
+
 struct BuiltinProgram::State {
   Settings settings;
   std::vector<BuiltinObject> objects; // by variant
@@ -82,6 +94,8 @@ struct BuiltinProgram::State {
       return fail(system_error(-error, "cannot restrict probes to the control group"));
     return {};
   }
+
+  std::vector<CallKey> calls() const;
 
   // The values of all CPUs.
   template <typename Value>
@@ -171,10 +185,37 @@ bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {
   return state_->reader->drain(visit);
 }
 
-std::uint64_t BuiltinProgram::lost() const {
+std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
   std::uint64_t sum = 0;
-  for (const auto value : state_->on_all_cpus<std::uint64_t>("lost", 0)) sum += value;
+  for (const auto value : state_->on_all_cpus<std::uint64_t>("lost", reason)) sum += value;
   return sum;
+}
+
+std::vector<CallKey> BuiltinProgram::State::calls() const {
+  const int map = objects.front().map("calls");
+  std::vector<CallKey> keys;
+  CallKey key;
+  for (const CallKey* previous = nullptr; bpf_map_get_next_key(map, previous, &key) == 0;
+       previous = &keys.back()) {
+    if (keys.size() >= most_calls) break; // one that went meanwhile makes the kernel begin anew
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+std::uint64_t BuiltinProgram::open_calls() const { return state_->calls().size(); }
+
+std::uint64_t
+BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended) {
+  const int map = state_->objects.front().map("calls");
+  std::map<std::uint32_t, bool> ended;
+  std::uint64_t forgotten = 0;
+  for (const CallKey& key : state_->calls()) {
+    const auto [known, is_new] = ended.try_emplace(key.process);
+    if (is_new) known->second = has_ended(key.process);
+    if (known->second && bpf_map_delete_elem(map, &key) == 0) ++forgotten;
+  }
+  return forgotten;
 }
 
 std::vector<ProbeCounts> BuiltinProgram::counts() const {

@@ -71,12 +71,33 @@ std::optional<return_instance_layout> read_return_instances(const btf* kernel_ty
                                 .next = *next};
 }
 
+std::optional<nesting_layout> read_nesting(const btf* kernel_types) {
+  const auto utask = member_offset(kernel_types, "task_struct", "utask");
+  const auto depth = member_offset(kernel_types, "uprobe_task", "depth");
+  if (!utask || !depth) return std::nullopt;
+  return nesting_layout{.utask = *utask, .depth = *depth};
+}
+
+namespace {
+
+// Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
+OwnedTypes kernel_types() {
+  const LibbpfLog unheard;
+  return OwnedTypes(btf__parse("/sys/kernel/btf/vmlinux", nullptr));
+}
+
+} // namespace
+
 std::optional<return_instance_layout> find_return_instances() {
   if (!programs_may_read_kernel()) return std::nullopt;
-  const LibbpfLog unheard;
-  // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
-  const OwnedTypes types(btf__parse("/sys/kernel/btf/vmlinux", nullptr));
+  const OwnedTypes types = kernel_types();
   return types ? read_return_instances(types.get()) : std::nullopt;
+}
+
+std::optional<nesting_layout> find_nesting() {
+  if (!programs_may_read_kernel()) return std::nullopt;
+  const OwnedTypes types = kernel_types();
+  return types ? read_nesting(types.get()) : std::nullopt;
 }
 
 } // namespace uprobectl

@@ -185,9 +185,15 @@ public:
     return point.size.value_or(0) > 0 || point.kind == SymbolKind::plt || point.java;
   }
 
+  // Code of Go's older calling convention, in assembly, does not keep the goroutine in a register.
+  bool is_by_goroutine(const ProbePoint& point, const CodeFacts& facts) const {
+    return inspection_.pair_calls && facts.kind == CodeKind::go &&
+           !point.symbol.value_or("").ends_with(".abi0");
+  }
+
   Result<builtin_settings> settings(const RecordFormat& format, const CodeFacts& facts,
-                                    bool at_start, bool is_entry, const StaticPlace& place,
-                                    const JavaMethod* method) const {
+                                    bool at_start, bool is_entry, bool by_goroutine,
+                                    const StaticPlace& place, const JavaMethod* method) const {
     const auto convention = calling_convention(facts.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
@@ -197,6 +203,8 @@ public:
     add_stack(facts, settings);
     const bool asks_for_stacks = inspection_.count_stacks || inspection_.stack != StackWalk::none;
     if (asks_for_stacks && is_entry) settings.flags |= AT_START;
+    if (by_goroutine) settings.flags |= BY_GOROUTINE;
+    if (inspection_.by_trampoline) settings.nesting = inspection_.nesting;
     settings.user = inspection_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
     settings.pointer_size = convention->pointer_size;
@@ -221,6 +229,7 @@ private:
     // Unwound stacks are counted by who unwinds them.
     if (inspection_.send_events || inspection_.stack != StackWalk::none) flags |= SEND_RECORDS;
     if (inspection_.pair_calls) flags |= PAIR_CALLS;
+    if (inspection_.by_trampoline) flags |= BY_TRAMPOLINE;
     if (inspection_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (inspection_.count_stacks) flags |= COUNT_STACKS;
     if (inspection_.measure_latency) flags |= MEASURE_LATENCY;
@@ -304,22 +313,24 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
   const Planner planner(inspection, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   InspectionPlan plan;
-  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, std::string>,
-           std::uint32_t>
+  std::map<
+      std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, std::string>,
+      std::uint32_t>
       known;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t list = planner.list_for(points[i]);
     const bool at_start = points[i].symbol_offset == 0;
     const bool is_entry = planner.is_entry(points[i]);
+    const bool by_goroutine = planner.is_by_goroutine(points[i], facts[i]);
     const StaticPlace place{.probe = points[i].static_probe.get(), .address = points[i].address};
-    const auto [variant, is_new] =
-        known.emplace(std::tuple(list, facts[i].kind, facts[i].strings, at_start, is_entry,
-                                 reading_key(place) + signature_key(points[i].java.get())),
-                      static_cast<std::uint32_t>(plan.variants_.size()));
+    const auto [variant, is_new] = known.emplace(
+        std::tuple(list, facts[i].kind, facts[i].strings, at_start, is_entry, by_goroutine,
+                   reading_key(place) + signature_key(points[i].java.get())),
+        static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
       auto format = planner.format(list, facts[i], points[i], at_start);
-      auto settings = format ? planner.settings(*format, facts[i], at_start, is_entry, place,
-                                                points[i].java.get())
+      auto settings = format ? planner.settings(*format, facts[i], at_start, is_entry, by_goroutine,
+                                                place, points[i].java.get())
                              : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();

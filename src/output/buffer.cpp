@@ -14,6 +14,9 @@ constexpr std::size_t flush_size = 64 * 1024;
 // A pipe that poll calls writable takes this much without blocking (PIPE_BUF, pipe(7)).
 constexpr std::size_t sure_to_be_taken = 4096;
 
+// How often flush_within() asks whether to give up.
+constexpr std::chrono::milliseconds cancel_check_interval{50};
+
 enum class Room { none, some, closed };
 
 // closed: the descriptor itself is, POLLNVAL. A reader's end shows as EPIPE when writing.
@@ -32,7 +35,7 @@ void OutputBuffer::append(std::string_view text) {
 
 void OutputBuffer::commit() {
   if (closed_ || error_)
-    pending_.clear();
+    drop_pending();
   else if (writes_itself_ && pending() >= flush_size)
     flush();
 }
@@ -54,16 +57,30 @@ void OutputBuffer::write_once(std::size_t most) {
   } else if (errno != EINTR) {
     error_ = system_error(errno, "cannot write the output");
   }
-  if (written_ == pending_.size() || closed_ || error_) {
-    pending_.clear();
-    written_ = 0;
-  }
+  while (!event_ends_.empty() && event_ends_.front() <= before_pending_ + written_)
+    event_ends_.pop_front();
+  if (written_ == pending_.size() || closed_ || error_) drop_pending();
+}
+
+// Events that end in it are dropped with it.
+void OutputBuffer::drop_pending() {
+  before_pending_ += pending_.size();
+  pending_.clear();
+  written_ = 0;
+  dropped_events_ += event_ends_.size();
+  event_ends_.clear();
+}
+
+void OutputBuffer::end_event() {
+  if (closed_ || error_)
+    ++dropped_events_;
+  else if (pending() > 0) // else append() has written it
+    event_ends_.push_back(before_pending_ + pending());
 }
 
 void OutputBuffer::abandon() {
   closed_ = true;
-  pending_.clear();
-  written_ = 0;
+  drop_pending();
 }
 
 void OutputBuffer::flush() {
@@ -79,14 +96,24 @@ void OutputBuffer::flush_some() {
   }
   if (written_ > pending_.size() / 2) {
     pending_.erase(0, written_);
+    before_pending_ += written_;
     written_ = 0;
   }
 }
 
-bool OutputBuffer::flush_within(std::chrono::milliseconds patience) {
+bool OutputBuffer::flush_within(std::chrono::milliseconds patience,
+                                const std::function<bool()>& is_cancelled) {
+  std::chrono::milliseconds waited{0};
   while (pending() > 0) {
-    const Room found = room(fd_, static_cast<int>(patience.count()));
-    if (found == Room::none) return false;
+    if (is_cancelled && is_cancelled()) return false;
+    const auto slice = is_cancelled ? std::min(patience - waited, cancel_check_interval) : patience;
+    const Room found = room(fd_, static_cast<int>(slice.count()));
+    if (found == Room::none) {
+      waited += slice;
+      if (waited >= patience) return false;
+      continue;
+    }
+    waited = {};
     if (found == Room::closed)
       abandon();
     else

@@ -195,6 +195,7 @@ public:
   void event(const Event& event) override {
     if (event.kind == EventKind::record) {
       user_record(event);
+      out_.end_event();
       return;
     }
     const ProbePoint& point = *event.point;
@@ -230,6 +231,7 @@ public:
     record.field("record", nullptr);
     record.field("raw", nullptr);
     finish(record);
+    out_.end_event();
   }
 
   void count(const CountRecord& count) override {
@@ -328,6 +330,8 @@ public:
     record.field("stacks_failed", summary.stacks_failed);
     record.field("command_exit", summary.command_exit);
     record.field("command_signal", summary.command_signal);
+    record.field("unpaired", summary.unpaired);
+    record.field("open", summary.open);
     finish(record);
   }
 

@@ -173,6 +173,7 @@ public:
     line_.clear();
     if (event.kind == EventKind::record) {
       user_record(event);
+      out_.end_event();
       return;
     }
     clock_.append_time(line_, event.time_ns);
@@ -197,6 +198,7 @@ public:
     line_ += '\n';
     add_stack(event.stack);
     out_.append(line_);
+    out_.end_event();
   }
 
   void map_entry(const MapEntryRecord& entry) override {

@@ -224,15 +224,7 @@ private:
     // should take the longer life of some for more calls.
     const bool stopped = payload_.stop().has_value();
     take_away(placed, reporter_);
-    std::uint64_t left = 0;
-    if (!pump.finish()) {
-      left = payload_.left();
-      reporter_.warning(fmt::format("the reader of the output has stalled: {} bytes{} and what the "
-                                    "ring buffer still held are not written",
-                                    out_.pending(),
-                                    left > 0 ? ", " + counted(left, "event", "events") : ""));
-      out_.abandon();
-    }
+    pump.finish(signals, reporter_);
     std::optional<HeldCommand::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
@@ -241,7 +233,7 @@ private:
     payload_.tell_sums(end, sink_);
     payload_.show_maps(sink_, reporter_);
     const auto hits = payload_.hits(resolved_.sites, points.size());
-    report(processes, hits, pump, {end - start_, stopped, left, command_end});
+    report(processes, hits, pump, {end - start_, stopped, command_end});
     if (const StackTotals* const stacks = payload_.stacks())
       report_stacks(*stacks, request_, reporter_);
     report_without_stack(payload_.without_stack(), reporter_);
@@ -255,7 +247,6 @@ private:
   struct Stop {
     std::chrono::nanoseconds duration;
     bool cleanly = false;
-    std::uint64_t left = 0; // events that nobody could take any more
     std::optional<ChildEnd> command_end;
   };
   void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
@@ -276,13 +267,13 @@ private:
                 .left_out = payload_.explain_left_out(resolved_.points.size()),
                 .only_counted = !request_.program && !request_.inspection.send_events,
                 .pumped = pump.state(),
-                .left = stop.left,
                 .corrupt = payload_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
                 .command_end = stop.command_end,
                 .follows_children = !processes.leaves_children_out(),
                 .debug_places = request_.target_options.debug_places,
+                .open_calls = payload_.open_calls(),
                 .stacks = payload_.stacks(),
                 .copies_stacks = request_.inspection.stack != StackWalk::frame_pointers},
                sink_, reporter_);

@@ -9,6 +9,8 @@
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <set>
 
 namespace uprobectl {
@@ -55,6 +57,7 @@ public:
     features_ = features;
     if (request_.inspection.stack == StackWalk::frame_data)
       return_instances_ = find_return_instances();
+    if (by_trampoline()) nesting_ = find_nesting();
     return {};
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
@@ -74,6 +77,8 @@ public:
     inspection.filters = filter_.filters;
     inspection.user = filter_.user;
     inspection.return_instances = return_instances_.value_or(return_instance_layout{});
+    inspection.by_trampoline = by_trampoline();
+    inspection.nesting = nesting_.value_or(nesting_layout{});
     auto plan = InspectionPlan::make(inspection, points, facts);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
@@ -145,13 +150,42 @@ public:
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->look();
+    if (request_.inspection.pair_calls) make_room_for_calls();
     if (read_ahead_)
       return read_ahead_->take(
           [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
-  std::uint64_t corrupt() const override { return corrupt_; }
-  std::uint64_t lost() const override { return program_->lost(); }
+  std::uint64_t corrupt() const override { return 0; }
+  std::vector<Loss> losses() const override {
+    std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
+                                {loss_reasons::corrupt, corrupt_}};
+    if (request_.inspection.count_by_process || request_.inspection.count_stacks)
+      losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
+    if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
+    if (!request_.inspection.pair_calls && buffer_ == RecordBuffer::ring) return losses;
+    // Of calls that were passed over at their entry nobody misses the return. Not all of them have
+    // returned: some returns of others may stay untold.
+    const std::uint64_t entry_unseen = program_->lost(LOST_ENTRY);
+    const std::uint64_t passed_over = program_->lost(PASSED_OVER_CALLS);
+    losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
+    losses.push_back({loss_reasons::left, program_->lost(LOST_LEFT)});
+    losses.push_back(
+        {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
+    return losses;
+  }
+  std::uint64_t discard() override {
+    std::uint64_t events = 0;
+    const auto count = [&](Bytes record) {
+      if (!process_with_new_stack(record)) ++events;
+      return true;
+    };
+    while (read_ahead_
+               ? read_ahead_->take([&](std::size_t /*tag*/, Bytes record) { return count(record); })
+               : program_->drain(count)) {
+    }
+    return events;
+  }
 
   std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> /*sites*/,
                                                  std::size_t /*points*/) const override {
@@ -171,12 +205,35 @@ public:
     if (sums_) sums_->tell(now, sink);
     if (unwound_) unwound_->tell(now, sink);
   }
-  std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
+  std::optional<std::uint64_t> open_calls() const override {
+    if (!request_.inspection.pair_calls) return std::nullopt;
+    return program_->open_calls() + forgotten_calls_;
+  }
   std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
   void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
+  bool by_trampoline() const {
+    const Inspection& inspection = request_.inspection;
+    return request_.return_at == ReturnAt::trampoline &&
+           (inspection.on_return || inspection.pair_calls);
+  }
+
+  // A process that ended leaves its open calls behind. Looking takes a system call for each open
+  // call of all, so it is done for at most a hundredth of the time.
+  void make_room_for_calls() {
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    if (now < next_look_for_ended_ || !in_initial_pid_namespace()) return;
+    forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
+      return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    });
+    const auto end = Clock::now();
+    next_look_for_ended_ =
+        end + std::max<Clock::duration>(std::chrono::seconds(1), 100 * (end - now));
+  }
+
   bool take(Bytes record, const Visit& visit) {
     if (const auto pid = process_with_new_stack(record)) {
       if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
@@ -262,6 +319,10 @@ private:
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   OwnPids own_pids_;
+  std::optional<nesting_layout>
+      nesting_;                       // of the kernel's return probes, where these are asked for
+  std::uint64_t forgotten_calls_ = 0; // open calls of processes that have ended
+  std::chrono::steady_clock::time_point next_look_for_ended_;
   std::uint64_t corrupt_ = 0;
   std::optional<HitStacks> stacks_;       // where they are asked for
   std::optional<UnwoundCounts> unwound_;  // of them

@@ -58,6 +58,28 @@ struct Resolved {
   std::vector<Failure> failures;
 };
 
+// Events of a run that are not shown, by reason.
+struct Loss {
+  std::string_view reason; // a literal, as `lost` records have it
+  std::uint64_t count = 0;
+};
+namespace loss_reasons {
+constexpr std::string_view buffer_full = "ring buffer full";
+constexpr std::string_view corrupt = "record could not be decoded";
+constexpr std::string_view beyond_max_events = "beyond --max-events";
+constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
+constexpr std::string_view output_closed = "the reader of the output has gone";
+constexpr std::string_view output_failed = "the output could not be written";
+constexpr std::string_view table_full = "more processes or stacks than can be counted";
+constexpr std::string_view nested =
+    "nested deeper than the 64 calls whose returns the kernel probes";
+constexpr std::string_view calls_full = "more calls were under way than can be remembered";
+constexpr std::string_view left = "left without a return";
+constexpr std::string_view entry_unseen = "returned from a call whose entry was not seen";
+constexpr std::string_view interrupted = "interrupted again while the rest was written";
+constexpr std::string_view unpaired[] = {nested, calls_full, left, entry_unseen};
+} // namespace loss_reasons
+
 class Payload {
 public:
   using Visit = std::function<bool(const Event&)>;
@@ -95,10 +117,12 @@ public:
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
   // What has been sent, in order, until visit returns false. True if some may be left.
   virtual bool drain(const Visit& visit) = 0;
-  virtual std::uint64_t corrupt() const = 0; // records that could not be decoded
-  virtual std::uint64_t lost() const = 0;    // records that found a buffer full
-  // Records that are out of the kernel's buffers and have not been drained.
-  virtual std::uint64_t left() { return 0; }
+  virtual std::uint64_t corrupt() const = 0; // records of an odd size, which are shown raw
+  // Events that were sent and do not come out of drain(), since the start. A reason stays in the
+  // list once it is there.
+  virtual std::vector<Loss> losses() const = 0;
+  // Takes all that has been sent, shows nothing of it and returns how many events it was.
+  virtual std::uint64_t discard() = 0;
 
   // By point, exact; nothing where it is not known.
   virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
@@ -111,6 +135,9 @@ public:
   virtual void tell_sums(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
   // What became of the stacks that were asked for; null where there are none.
   virtual const StackTotals* stacks() { return nullptr; }
+  // Calls that were entered and had not returned at the end of the run, or of their process;
+  // nothing where calls are not paired.
+  virtual std::optional<std::uint64_t> open_calls() const { return std::nullopt; }
   // Hits that tell_sums() has told as counted by stack, without one: the kernel could not keep it.
   virtual std::uint64_t without_stack() const { return 0; }
   // The maps that were asked for, at the end.

@@ -16,10 +16,16 @@ constexpr std::chrono::milliseconds longest_wait{40};
 // and what it cannot take is counted as lost.
 constexpr std::size_t most_pending_output = 4U << 20;
 
-// How long a reader may take for its next bite after the end.
-constexpr std::chrono::seconds patience_with_reader{5};
+// When the end takes longer than this, a person is told what is waited for.
+constexpr std::chrono::seconds silent_wait{2};
 
 } // namespace
+
+std::uint64_t PumpState::lost() const {
+  std::uint64_t sum = 0;
+  for (const Loss& loss : losses) sum += loss.count;
+  return sum;
+}
 
 bool Pump::takes_more() const {
   return !full() && !out_.closed() && !out_.error() && out_.pending() <= most_pending_output;
@@ -35,10 +41,18 @@ bool Pump::drain_once() {
 }
 
 void Pump::tell_lost() {
-  const std::uint64_t lost = payload_.lost();
-  if (lost == state_.lost) return;
-  sink_.lost({.count = lost - state_.lost, .reason = "ring buffer full"});
-  state_.lost = lost;
+  for (const Loss& loss : payload_.losses()) tell_loss(loss);
+}
+
+// The count is since the start.
+void Pump::tell_loss(const Loss& loss) {
+  auto known = std::ranges::find(state_.losses, loss.reason, &Loss::reason);
+  const std::uint64_t before = known == state_.losses.end() ? 0 : known->count;
+  if (loss.count <= before) return;
+  if (known == state_.losses.end())
+    known = state_.losses.insert(known, {.reason = loss.reason, .count = 0});
+  sink_.lost({.count = loss.count - before, .reason = loss.reason});
+  known->count = loss.count;
 }
 
 void Pump::wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
@@ -87,11 +101,44 @@ AttachOutcome::Ending Pump::run(std::optional<Time> deadline, SignalWatch& signa
   }
 }
 
-bool Pump::finish() {
-  while (drain_once() && out_.flush_within(patience_with_reader)) {
+// Returns why the rest cannot be written; empty if all is.
+std::string_view Pump::write_rest(SignalWatch& signals, const Reporter& reporter,
+                                  std::chrono::milliseconds patience) {
+  const std::uint64_t signals_before = signals.count();
+  const auto begin = Clock::now();
+  bool told = false;
+  const auto is_cancelled = [&] {
+    if (!told && Clock::now() - begin > silent_wait) {
+      told = true;
+      reporter.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
+    }
+    return signals.count() > signals_before;
+  };
+  for (;;) {
+    // A drain that did not take place says nothing about what waits.
+    const bool was_blocked = out_.pending() > most_pending_output;
+    const bool more = drain_once();
+    if (!out_.flush_within(patience, is_cancelled))
+      return signals.count() > signals_before ? loss_reasons::interrupted
+                                              : loss_reasons::output_blocked;
+    if (out_.closed()) return loss_reasons::output_closed;
+    if (out_.error()) return loss_reasons::output_failed;
+    if (full()) return loss_reasons::beyond_max_events;
+    if (!more && !was_blocked) return {};
   }
+}
+
+void Pump::finish(SignalWatch& signals, const Reporter& reporter,
+                  std::chrono::milliseconds patience) {
+  const std::string_view reason = write_rest(signals, reporter, patience);
+  const std::uint64_t unread = reason.empty() ? 0 : payload_.discard();
+  const std::uint64_t unwritten = out_.unwritten_events();
+  if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();
+  state_.events -= std::min(state_.events, unwritten);
   tell_lost();
-  return out_.flush_within(patience_with_reader);
+  tell_loss({.reason = reason, .count = unread + unwritten});
+  // A `lost` record is small, the reader has taken all before it.
+  out_.flush_within(patience);
 }
 
 } // namespace uprobectl

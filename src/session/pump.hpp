@@ -7,8 +7,9 @@ namespace uprobectl {
 
 // What goes through the pump, and how far it has come.
 struct PumpState {
-  std::uint64_t events = 0;
-  std::uint64_t lost = 0; // told to the sink so far
+  std::uint64_t events = 0;      // handed to the sink; after finish() those that were written
+  std::vector<Loss> losses = {}; // told to the sink so far
+  std::uint64_t lost() const;    // the sum of them
 };
 
 class Pump {
@@ -24,9 +25,11 @@ public:
   AttachOutcome::Ending run(std::optional<Time> deadline, SignalWatch& signals,
                             ProcessChoice& processes, const std::function<void(Time)>& meanwhile);
 
-  // What is still in the buffers, once no probe can add to it. False if the reader of the output
-  // has stalled and not all could be written.
-  bool finish();
+  // Writes what is still in the buffers, once no probe can add to it, and counts what cannot be
+  // written, so that events and losses together are what was sent. A reader that takes nothing for
+  // `patience` is given up, as it is when another signal arrives.
+  void finish(SignalWatch& signals, const Reporter& reporter,
+              std::chrono::milliseconds patience = std::chrono::seconds(5));
 
   const PumpState& state() const { return state_; }
 
@@ -35,6 +38,9 @@ private:
   bool takes_more() const;
   bool drain_once(); // true if more may be waiting
   void tell_lost();
+  void tell_loss(const Loss& loss);
+  std::string_view write_rest(SignalWatch& signals, const Reporter& reporter,
+                              std::chrono::milliseconds patience);
   void wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
             const ProcessChoice& processes);
 

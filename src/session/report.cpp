@@ -56,15 +56,71 @@ std::vector<MappingSurvey> surveys_of(const RunEnd& end) {
   return survey_points(end.points, end.pids);
 }
 
+// Which a person has asked not to see.
+std::uint64_t beyond_max_events(const PumpState& pumped) {
+  const auto beyond =
+      std::ranges::find(pumped.losses, loss_reasons::beyond_max_events, &Loss::reason);
+  return beyond == pumped.losses.end() ? 0 : beyond->count;
+}
+
+bool is_unpaired(std::string_view reason) {
+  return std::ranges::find(loss_reasons::unpaired, reason) != std::end(loss_reasons::unpaired);
+}
+
+std::uint64_t unpaired_calls(const PumpState& pumped) {
+  std::uint64_t sum = 0;
+  for (const auto& [reason, count] : pumped.losses)
+    if (is_unpaired(reason)) sum += count;
+  return sum;
+}
+
+std::string explain_unpaired(std::string_view reason) {
+  if (reason == loss_reasons::nested) return fmt::format("{} (--return-at ret sees them)", reason);
+  if (reason == loss_reasons::left)
+    return fmt::format("{} (by an exception, longjmp or the end of the thread)", reason);
+  if (reason == loss_reasons::entry_unseen)
+    return fmt::format("{} (it began before the run, or in the process that forked)", reason);
+  return std::string(reason);
+}
+
+void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
+  for (const auto& [reason, count] : end.pumped.losses) {
+    if (reason == loss_reasons::beyond_max_events) continue;
+    if (is_unpaired(reason)) {
+      reporter.warning(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
+                                   explain_unpaired(reason)));
+      continue;
+    }
+    std::string text = fmt::format("{} lost: ", counted(count, "event", "events"));
+    if (reason != loss_reasons::buffer_full)
+      text += reason;
+    else if (end.stacks != nullptr && end.copies_stacks)
+      text += "the ring buffer was full, a smaller --stack-size leaves room for more";
+    else
+      text += "the ring buffer was full";
+    reporter.warning(text);
+  }
+}
+
+// ", 2 calls not returned"
+std::string calls_under_way(const RunEnd& end) {
+  if (end.open_calls.value_or(0) == 0) return {};
+  return fmt::format(", {} not returned", counted(*end.open_calls, "call", "calls"));
+}
+
 // "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s"
 std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
-    return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
-                       summary.lost);
+    return fmt::format("{} in {}, {} lost{}", counted(summary.events, "event", "events"), time,
+                       summary.lost - beyond_max_events(end.pumped),
+                       beyond_max_events(end.pumped) > 0
+                           ? fmt::format(", {} beyond --max-events", beyond_max_events(end.pumped))
+                           : "") +
+           calls_under_way(end);
   std::uint64_t hits = 0;
   for (const auto& each : end.hits) hits += each.value_or(0);
-  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
+  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time) + calls_under_way(end);
 }
 
 // Those that were never hit. Many that share a reason, as the matches of a pattern do, share a
@@ -133,7 +189,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   const std::vector<std::size_t> groups = probe_groups(end.points);
   const std::vector<std::optional<std::uint64_t>> hits = hits_by_probe(groups, end.hits);
   SummaryRecord summary{.events = end.pumped.events,
-                        .lost = end.pumped.lost,
+                        .lost = end.pumped.lost(),
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
                         .probes_hit = 0,
                         .probes_silent = 0,
@@ -147,6 +203,10 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
   else if (end.command_end)
     summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
+  // The kernel's return probes may miss returns that nobody pairs, too.
+  if (const std::uint64_t unpaired = unpaired_calls(end.pumped); end.open_calls || unpaired > 0)
+    summary.unpaired = unpaired;
+  summary.open = end.open_calls;
   SilentProbes silent;
   std::size_t probes = 0;
   std::size_t shown_nothing = 0;
@@ -182,12 +242,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   if (end.corrupt > 0)
     reporter.warning(
         fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
-  if (summary.lost > 0)
-    reporter.warning(fmt::format(
-        "{} lost: the ring buffer was full{}", counted(summary.lost, "event", "events"),
-        end.stacks != nullptr && end.copies_stacks ? ", a smaller --stack-size leaves room for more"
-                                                   : ""));
-  summary.lost += end.left;
+  warn_of_losses(end, reporter);
   sink.summary(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
   reporter.status(fmt::format("{}, {} of {} probes hit{}", what_came(end, summary),

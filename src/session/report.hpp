@@ -29,13 +29,13 @@ struct RunEnd {
   std::vector<std::string> left_out = {}; // by point, or empty: Payload::explain_left_out()
   bool only_counted = false;              // no events were asked for
   PumpState pumped;
-  std::uint64_t left = 0;    // events that were read and then could not be written
-  std::uint64_t corrupt = 0; // records that could not be decoded
+  std::uint64_t corrupt = 0; // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
   bool follows_children = false;                  // no descendant of the pids is left out
   std::span<const std::string> debug_places = {}; // --debug-dir
+  std::optional<std::uint64_t> open_calls = {};   // where calls are paired
   const StackTotals* stacks = nullptr;            // where they were asked for
   bool copies_stacks = false;                     // to unwind them, as against addresses alone
 };

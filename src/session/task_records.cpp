@@ -7,6 +7,10 @@
 
 namespace uprobectl {
 
+namespace {
+constexpr std::size_t most_drains = 1024; // of 65,536 records: other runs may never stop sending
+}
+
 TaskRecords::TaskRecords(Sink& sink, const Reporter& reporter, std::optional<std::string> statsd)
     : sink_(sink), reporter_(reporter) {
   if (statsd) statsd_.emplace(std::move(*statsd));
@@ -126,9 +130,14 @@ bool TaskRecords::drain() {
   return more;
 }
 
+void TaskRecords::drain_all() {
+  for (std::size_t round = 0; round < most_drains && drain(); ++round) {
+  }
+}
+
 std::uint64_t TaskRecords::lost() const {
   std::uint64_t sum = 0;
-  for (const Stream& stream : streams_) sum += stream.records->lost();
+  for (const Stream& stream : streams_) sum += stream.records->lost() + stream.damaged;
   return sum;
 }
 

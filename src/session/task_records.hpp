@@ -25,6 +25,7 @@ public:
   void add_to(std::vector<pollfd>& polled) const;
   // True if more may wait.
   bool drain();
+  void drain_all(); // what is sent meanwhile aside
 
   std::uint64_t events() const { return events_; }
   std::uint64_t lost() const;

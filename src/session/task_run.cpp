@@ -44,9 +44,9 @@ public:
       return fail(ErrorKind::interrupted, "interrupted before a process was there to probe");
     if (!anything_attached() && out_.closed()) return TaskOutcome{failed()};
     end_all();
-    records_.drain();
-    tell_lost();
     finish_output();
+    tell_lost();
+    out_.flush_within(patience_at_end);
     tell_end(Clock::now() - start);
     return TaskOutcome{failed()};
   }
@@ -172,7 +172,9 @@ private:
     }
     records_.drain();
     task.end(programs_, shared_programs(), [&] { records_.drain(); });
-    records_.drain();
+    // Its buffers get no more, so the output grows by no more than they hold; left there, they
+    // would pass for records of other tasks.
+    records_.drain_all();
     records_.end(task.number());
   }
 
@@ -225,10 +227,19 @@ private:
   }
 
   void finish_output() {
-    if (out_.flush_within(patience_at_end)) return;
-    reporter_.warning(fmt::format("the reader of the output has stalled: {} bytes are not written",
-                                  out_.pending()));
-    out_.abandon();
+    const std::uint64_t signals_before = signals_.count();
+    const auto is_cancelled = [&] { return signals_.count() > signals_before; };
+    std::string_view reason;
+    if (!out_.flush_within(patience_at_end, is_cancelled))
+      reason = is_cancelled() ? loss_reasons::interrupted : loss_reasons::output_blocked;
+    else if (out_.closed())
+      reason = loss_reasons::output_closed;
+    else if (out_.error())
+      reason = loss_reasons::output_failed;
+    unwritten_ = out_.unwritten_events();
+    if (unwritten_ == 0) return;
+    reporter_.warning(fmt::format("{} lost: {}", counted(unwritten_, "record", "records"), reason));
+    if (!out_.closed() && !out_.error()) out_.abandon();
   }
 
   void tell_end(Clock::duration duration) {
@@ -245,16 +256,17 @@ private:
       silent += task.silent();
     }
     sink_.summary(
-        {.events = records_.events(),
-         .lost = told_lost_,
+        {.events = records_.events() - unwritten_,
+         .lost = told_lost_ + unwritten_,
          .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
          .probes_hit = hit,
          .probes_silent = silent,
          .detached_cleanly = true});
     reporter_.status(fmt::format(
-        "{} in {}, {} hit, {} silent{}", counted(records_.events(), "record", "records"),
+        "{} in {}, {} lost, {} hit, {} silent{}",
+        counted(records_.events() - unwritten_, "record", "records"),
         format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
-        counted(hit, "probe", "probes"), silent,
+        told_lost_ + unwritten_, counted(hit, "probe", "probes"), silent,
         unknown > 0 ? fmt::format(", of {} it is not known (probes share a program)", unknown)
                     : ""));
   }
@@ -273,6 +285,7 @@ private:
   bool maps_failed_ = false;
   bool skipped_ = false; // a process, for a signal
   std::uint64_t told_lost_ = 0;
+  std::uint64_t unwritten_ = 0; // records that the output did not take
 };
 
 } // namespace

@@ -15,6 +15,7 @@ namespace uprobectl {
 
 namespace {
 
+constexpr std::size_t most_discarding_drains = 1024; // of 65,536 records
 constexpr std::size_t most_entries_shown = 1U << 16; // of one map
 
 DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
@@ -91,14 +92,25 @@ public:
     return read_ahead_ ? read_ahead_->take(one) : streams_->drain(one);
   }
   // What cannot be decoded is shown raw, but for what the kernel has added.
-  std::uint64_t corrupt() const override {
-    return corrupt_ + (decoder_ ? decoder_->wrong_sized() : 0);
+  std::uint64_t corrupt() const override { return decoder_ ? decoder_->wrong_sized() : 0; }
+  std::vector<Loss> losses() const override {
+    return {{loss_reasons::buffer_full, streams_->lost() + told_lost() - told_lost_before_},
+            {loss_reasons::corrupt, corrupt_}};
   }
-  std::uint64_t lost() const override { return streams_->lost() + told_lost() - told_lost_before_; }
+  std::uint64_t discard() override {
+    std::uint64_t events = 0;
+    const auto count = [&](std::size_t /*map*/, Bytes /*sent*/) {
+      ++events;
+      return true;
+    };
+    // A pinned program may be attached by others, too, and never stop sending.
+    for (std::size_t rounds = 0; rounds < most_discarding_drains; ++rounds)
+      if (!(read_ahead_ ? read_ahead_->take(count) : streams_->drain(count))) break;
+    return events;
+  }
 
   std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
                                                  std::size_t points) const override;
-  std::uint64_t left() override { return read_ahead_ ? read_ahead_->left() : 0; }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   void show_maps(Sink& sink, const Reporter& reporter) const override;
 

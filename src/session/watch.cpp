@@ -56,12 +56,17 @@ SignalWatch::~SignalWatch() {
 void SignalWatch::read_all() {
   signalfd_siginfo info;
   while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
-    (info.ssi_signo == SIGCONT ? continued_ : arrived_) = true;
+    if (info.ssi_signo == SIGCONT)
+      continued_ = true;
+    else
+      ++count_;
 }
 
-bool SignalWatch::arrived() {
+bool SignalWatch::arrived() { return count() > 0; }
+
+std::uint64_t SignalWatch::count() {
   read_all();
-  return arrived_;
+  return count_;
 }
 
 bool SignalWatch::continued() {

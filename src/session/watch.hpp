@@ -20,8 +20,9 @@ public:
   SignalWatch& operator=(const SignalWatch&) = delete;
   ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
 
-  bool arrived();   // true once an ending signal has come, from then on
-  bool continued(); // whether SIGCONT has come since the last call
+  bool arrived();        // true once an ending signal has come, from then on
+  std::uint64_t count(); // of ending signals so far
+  bool continued();      // whether SIGCONT has come since the last call
   int fd() const { return fd_.get(); }
 
 private:
@@ -30,7 +31,7 @@ private:
 
   UniqueFd fd_;
   sigset_t previous_;
-  bool arrived_ = false;
+  std::uint64_t count_ = 0;
   bool continued_ = false;
 };
 

@@ -16,6 +16,12 @@ latency_scenarios() {
     scenario "$at: what longjmp left is not the entry of a call that --if leaves out" forgets_jumps "$at"
     scenario "$at: the child of a fork returns without an entry" pairs_forks "$at"
   done
+  scenario 'ret: of calls nested 1001 deep each is a pair' pairs_deep dive ret 1001
+  scenario 'trampoline: calls nested deeper than 64 are told' tells_nested
+  scenario 'the longest of 20001 calls under way is not forgotten' pairs_deep plunge ret 20001
+  scenario 'calls that find no room are told' tells_calls_without_room
+  scenario 'calls on stacks that a program switches are right pairs' pairs_fibres
+  scenario 'calls of Go functions are pairs though their stacks move' pairs_goroutines
   scenario 'a histogram of all calls of threads at full rate' measures_threads
   scenario 'a function that rests 200 ms takes so long' measures_rests
   scenario '--min-latency leaves the fast calls out' leaves_fast_out
@@ -39,11 +45,72 @@ start_frames() { # HOW
 }
 
 # The calls were right, and so was what was seen of them.
-end_frames() {
+end_frames() { # [LOST]
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'wrong results' 'mistakes 0' "$(grep '^mistakes' target)"
-  expect_equal 'lost in the summary' 0 "$(records summary | field lost)"
+  expect_equal 'lost in the summary' "${1:-0}" "$(records summary | field lost)"
+  expect_equal 'lost by reason' "${1:-0}" "$(lost_for)"
+}
+
+# How many the `lost` records say, all of them or those for a reason.
+lost_for() { # [REASON]
+  records lost | grep -F -- "${1:-reason}" | field count | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+start_pairing() { # HOW RETURN-AT FUNCTION
+  start_frames "$1"
+  start_attach -j -d 120 -p "$started_pid" --latency --return-at "$2" "$FIXTURES/frames" "$3"
+}
+
+pairs_deep() { # HOW RETURN-AT CALLS
+  start_pairing "$1" "$2" descend
+  end_frames
+  expect_closing_records "$3"
+  expect_equal 'calls under way' 0 "$(records summary | field open)"
+}
+
+# Linux include/linux/uprobes.h, MAX_URETPROBE_DEPTH.
+tells_nested() {
+  [ -e /sys/kernel/btf/vmlinux ] || skip 'this kernel does not describe its types'
+  start_pairing dive trampoline descend
+  end_frames 937
+  expect_equal 'hits' 1001 "$(records probe | field hits)"
+  expect_equal 'pairs' 64 "$(count_records event)"
+  expect_equal 'nested too deep' 937 "$(lost_for 'nested deeper than the 64')"
+  expect_equal 'unpaired' 937 "$(records summary | field unpaired)"
+  file_says err '937 calls not paired: nested deeper' || fail "no warning: $(cat err)"
+}
+
+tells_calls_without_room() {
+  start_pairing abyss ret descend
+  end_frames 4465
+  expect_equal 'hits' 70001 "$(records probe | field hits)"
+  expect_equal 'pairs' 65536 "$(count_records event)"
+  # Their returns come without an entry, but are no further calls.
+  expect_equal 'without room' 4465 "$(lost_for 'more calls were under way')"
+}
+
+# Eight that call, rest within the call while the others do, and return in another order.
+pairs_fibres() {
+  start_frames fibres
+  start_attach -j -d 120 -p "$started_pid" --latency --return-at ret "$FIXTURES/frames" rest \
+    --args fibre:s64,ret:s64
+  end_frames
+  expect_closing_records 40
+  expect_equal 'results that are not ten times the argument' 0 "$(records event |
+    sed 's/.*"value": *\([0-9]*\).*"return_value": *\([0-9]*\).*/\1 \2/' |
+    awk '$2 != 10 * $1' | wc -l | tr -d ' ')"
+  expect_equal 'calls that another came back from' 0 "$(value_and_latency | awk '$2 < 2000000' | wc -l | tr -d ' ')"
+}
+
+pairs_goroutines() {
+  [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
+  "$UPROBECTL" attach --count --latency -d 200 "$FIXTURES/goroutines" main.add main.grow \
+    -- "$FIXTURES/goroutines" "${GO_SECONDS:-4}" >out 2>err || fail 'attach ends with an error'
+  expect_equal 'pairs' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow \1 main.add/p' out)" \
+    "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"
+  ! file_says err 'not paired' || fail "$(cat err)"
 }
 
 # "VALUE LATENCY" of each event, VALUE the last of its arguments.
@@ -96,7 +163,9 @@ pairs_jumps() { # RETURN-AT
   start_frames leap
   start_attach -j -d 120 -p "$started_pid" --latency --return-at "$1" "$FIXTURES/frames" leap \
     --args away:s64@arg1,depth:s64@arg0
-  end_frames
+  end_frames 14
+  expect_equal 'left' 14 "$(lost_for 'left without a return')"
+  expect_equal 'calls under way' 1 "$(records summary | field open)"
   expect_equal 'hits' 25 "$(records probe | field hits)"
   expect_equal 'pairs' 10 "$(count_records event)"
   expect_equal 'pairs of calls that were left' 0 "$(values_of leap | grep -c '^1 ')"
@@ -109,7 +178,7 @@ pairs_jumps() { # RETURN-AT
 forgets_jumps() { # RETURN-AT
   start_frames leap
   start_attach -j -d 120 -p "$started_pid" --latency --return-at "$1" "$FIXTURES/frames" leap --if arg1==1
-  end_frames
+  end_frames 14
   expect_equal 'hits' 15 "$(records probe | field hits)"
   expect_equal 'pairs' 0 "$(count_records event)"
 }
@@ -118,7 +187,8 @@ forgets_jumps() { # RETURN-AT
 pairs_forks() { # RETURN-AT
   start_frames split
   start_attach -j -d 120 --latency --return-at "$1" "$FIXTURES/frames" split --args ret:s32
-  end_frames
+  end_frames 5
+  expect_equal 'returns without an entry' 5 "$(lost_for 'whose entry was not seen')"
   expect_equal 'hits' 5 "$(records probe | field hits)"
   expect_equal 'pairs' 5 "$(count_records event "pid=$started_pid")"
   expect_equal 'events' 5 "$(count_records event)"

@@ -14,7 +14,7 @@ struct ProbeCounts {
   std::uint64_t entries = 0;
   std::uint64_t returns = 0;   // where calls are paired: those whose entry was seen
   std::uint64_t left_out = 0;  // hits that a condition or the least latency left out
-  std::uint64_t unpaired = 0;  // returns whose entry was not seen, or was forgotten
+  std::uint64_t unpaired = 0;  // returns whose entry was not seen
   std::uint64_t of_others = 0; // hits in processes that a filter passed over
 };
 
@@ -72,6 +72,7 @@ struct ProbeExit {
 // Of this kernel; nothing where it does not describe its types or lets no program read its memory.
 // Takes some 10 ms.
 std::optional<return_instance_layout> find_return_instances();
+std::optional<nesting_layout> find_nesting();
 
 // Closing it frees all it has in the kernel.
 class BuiltinProgram {
@@ -121,8 +122,12 @@ public:
   // meanwhile. True if some may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
 
-  std::uint64_t lost() const;              // records that found the buffer full, since load
-  std::vector<ProbeCounts> counts() const; // by number
+  std::uint64_t lost(lost_reason reason) const; // since load
+  // Calls that were entered and have not returned.
+  std::uint64_t open_calls() const;
+  // Makes room: forgets the open calls of processes that have ended. Returns how many these were.
+  std::uint64_t forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended);
+  std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS
   Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…

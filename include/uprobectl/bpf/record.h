@@ -119,12 +119,14 @@ enum builtin_flag {
   FILTER_BY_PROCESS = 32, /* only members of the map of processes */
   FILTER_BY_USER = 64,
   FILTER_BY_CGROUP = 128,
-  COUNT_STACKS = 512, /* keep stack_counts */
-  AT_START = 1024,    /* the probe is where its function begins, so that the caller is known */
-  ONLY_PROBE = 256,   /* there is no other, so it need not be told from others */
-  COPY_STACK = 2048,  /* the record has bytes of the user stack, with the registers */
-  EXIT_RULES = 8192,  /* some exits have a rule */
-  WALK_STACK = 4096   /* the record has the addresses that frame pointers lead to */
+  COUNT_STACKS = 512,      /* keep stack_counts */
+  AT_START = 1024,         /* the probe is where its function begins, so that the caller is known */
+  ONLY_PROBE = 256,        /* there is no other, so it need not be told from others */
+  COPY_STACK = 2048,       /* the record has bytes of the user stack, with the registers */
+  EXIT_RULES = 8192,       /* some exits have a rule */
+  WALK_STACK = 4096,       /* the record has the addresses that frame pointers lead to */
+  BY_TRAMPOLINE = 1 << 16, /* returns are told by the kernel's return probes */
+  BY_GOROUTINE = 1 << 17   /* calls are known by goroutine: the runtime moves their stacks */
 };
 
 /* Where the kernel keeps the return addresses of a thread that its return probes have replaced:
@@ -136,6 +138,12 @@ struct return_instance_layout {
   record_u32 stack;            /* in return_instance, as those below */
   record_u32 orig_ret_vaddr;
   record_u32 next;
+};
+
+/* Where the kernel counts the return probes that wait in a thread: offsets in bytes. */
+struct nesting_layout {
+  record_u32 utask; /* in task_struct; 0: nothing of this is known */
+  record_u32 depth; /* in uprobe_task: 32 bits */
 };
 
 /* Frozen when the program is loaded: what it does not ask for the verifier takes out of it. */
@@ -153,6 +161,7 @@ struct builtin_settings {
   record_u32 kept_size;  /* bytes of a record that is under construction in a map */
   record_u32 returns_at; /* where in the record its replaced_returns are; 0: there are none */
   struct return_instance_layout returns; /* known where returns_at is not 0 */
+  struct nesting_layout nesting;         /* asked for with BY_TRAMPOLINE */
   struct reading measured;
   struct condition conditions[MOST_CONDITIONS];
   struct reading readings[MOST_READINGS];
@@ -244,6 +253,20 @@ struct stack_head {
 #define MOST_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
 #define RECORD_VALUES 6 /* integer arguments that are recorded where no readings are asked for */
+
+/* Hits that no record tells of, and calls without one of their two ends, over all probes. */
+enum lost_reason {
+  LOST_BUFFER_FULL = 0,
+  LOST_TABLE_FULL = 1, /* no room for another process or stack to count */
+  LOST_NESTED = 2,     /* calls too deep for the kernel's return probes */
+  LOST_CALLS_FULL = 3, /* calls that found `calls` full */
+  LOST_LEFT = 4,       /* calls that were left without a return, as the next one from there tells */
+  LOST_ENTRY = 5,      /* returns whose entry was not seen */
+  /* No loss: calls whose entries were left out, by a condition or as LOST_CALLS_FULL. Their returns
+   * are LOST_ENTRY. */
+  PASSED_OVER_CALLS = 6,
+  LOST_REASONS = 7
+};
 
 /* Counters of each probe, in this order. */
 enum probe_counter {

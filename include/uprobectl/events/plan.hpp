@@ -38,6 +38,8 @@ struct Inspection {
   std::uint32_t stack_bytes = usual_stack_bytes; // LEAST_STACK_BYTES to MOST_STACK_BYTES
   // With frame_data: what return probes have replaced is in the record where this is known.
   return_instance_layout return_instances = {};
+  bool by_trampoline = false;  // returns are told by the kernel's return probes ...
+  nesting_layout nesting = {}; // ... which this thread has so many of, where that is known
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;

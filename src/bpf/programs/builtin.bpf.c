@@ -77,7 +77,7 @@ static __always_inline void submit(struct probe_record* record) {
 static __always_inline void send_with_stack(struct registers* regs, struct probe_record* kept) {
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
-    count_lost();
+    count_lost(LOST_BUFFER_FULL);
     return;
   }
   bpf_probe_read_kernel(record, settings.kept_size, kept);
@@ -91,7 +91,7 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
 #ifdef WITHOUT_RING
   // The reader's watermark wakes it, as seldom as below.
   if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
-    count_lost();
+    count_lost(LOST_BUFFER_FULL);
 #else
   if (settings.flags & COPY_STACK) {
     send_with_stack(regs, record);
@@ -100,7 +100,7 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
   if (bpf_ringbuf_output(&records, record, settings.kept_size,
                          waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
-    count_lost();
+    count_lost(LOST_BUFFER_FULL);
 #endif
 }
 
@@ -110,15 +110,16 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
   __u64 now = bpf_ktime_get_ns();
 #ifdef WITHOUT_RING
   struct call_key key = this_call(regs, number, 0);
-  struct probe_record* record = keep_call(&key);
+  int is_known;
+  struct probe_record* record = open_call(&key, &is_known);
   if (!record) {
-    count_lost();
+    count_lost(LOST_CALLS_FULL);
     return;
   }
 #else
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
-    count_lost();
+    count_lost(LOST_BUFFER_FULL);
     return;
   }
 #endif
@@ -130,7 +131,7 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
   walk_stack(record, regs);
 #ifdef WITHOUT_RING
   send_copy(regs, record);
-  record->time_ns = 0;
+  close_call(&key);
 #else
   copy_stack(record, regs);
   submit(record);
@@ -140,11 +141,18 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
 // Remembers what its return will need.
 static __always_inline void begin_call(struct registers* regs, __u64 number) {
   struct call_key key = this_call(regs, number, 0);
-  struct probe_record* record = keep_call(&key);
+  int is_known;
+  struct probe_record* record = open_call(&key, &is_known);
   if (!record) {
-    count(number, COUNTED_UNPAIRED);
+    count_lost(LOST_CALLS_FULL);
+    count_lost(PASSED_OVER_CALLS);
     return;
   }
+  // Go begins a function anew after it has made room on the stack: that is one call.
+  if (is_known && key.goroutine)
+    count_back(number, COUNTED_ENTRIES);
+  else if (is_known)
+    count_lost(LOST_LEFT);
   if (settings.flags & SEND_RECORDS) {
     fill_in_values(record, regs, AT_ENTRY);
     fill_in_registers(record, regs);
@@ -154,25 +162,18 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
   record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
 }
 
-// What is remembered of an earlier call from here, which was left without a return, is not this
-// one's.
-static __always_inline void forget_call(struct registers* regs, __u64 number) {
+// A condition passes over a call. What is remembered of an earlier call from here, which was left
+// without a return, is not this one's.
+static __always_inline void pass_over_call(struct registers* regs, __u64 number) {
   struct call_key key = this_call(regs, number, 0);
-  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
-  if (record) record->time_ns = 0;
+  if (close_call(&key)) count_lost(LOST_LEFT);
+  count_lost(PASSED_OVER_CALLS);
 }
 
-static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken,
-                                     __u32 left_by) {
-  __u64 now = bpf_ktime_get_ns();
-  struct call_key key = this_call(regs, number, taken);
-  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
-  if (!record || record->time_ns == 0) {
-    count(number, COUNTED_UNPAIRED);
-    return;
-  }
+// Shows a call that is over; the slot is still its own.
+static __always_inline void show_call(struct registers* regs, __u64 number, __u64 taken,
+                                      __u32 left_by, struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
-  record->time_ns = 0;
   if (latency < settings.min_latency_ns || !conditions_hold(regs, AT_RETURN, left_by)) {
     count(number, COUNTED_OUT);
     return;
@@ -189,7 +190,20 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   record->latency_ns = latency;
   put_back_caller(record, regs, taken);
   send_copy(regs, record);
-  record->time_ns = 0;
+}
+
+static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken,
+                                     __u32 left_by) {
+  __u64 now = bpf_ktime_get_ns();
+  struct call_key key = this_call(regs, number, taken);
+  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
+  if (!record) {
+    count(number, COUNTED_UNPAIRED);
+    count_lost(LOST_ENTRY);
+    return;
+  }
+  show_call(regs, number, taken, left_by, record, now);
+  close_call(&key);
 }
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
@@ -199,10 +213,14 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   }
   if (!conditions_hold(regs, AT_ENTRY, LEFT_UNKNOWN)) {
     count(number, COUNTED_OUT);
-    if (settings.flags & PAIR_CALLS) forget_call(regs, number);
+    if (settings.flags & PAIR_CALLS) pass_over_call(regs, number);
     return 0;
   }
   count(number, COUNTED_ENTRIES);
+  if (is_nested_too_deep()) {
+    count_lost(LOST_NESTED);
+    if (settings.flags & PAIR_CALLS) return 0;
+  }
   if (settings.flags & PAIR_CALLS) {
     begin_call(regs, number);
     return 0;

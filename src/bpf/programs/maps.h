@@ -31,10 +31,10 @@ struct {
   __type(value, struct probe_counts);
 } counters SEC(".maps");
 
-/* Records that found the buffer full. */
+/* By enum lost_reason. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
+  __uint(max_entries, LOST_REASONS);
   __type(key, __u32);
   __type(value, __u64);
 } lost SEC(".maps");
@@ -72,19 +72,22 @@ struct {
 } cgroups SEC(".maps");
 
 /* Which call it is: two that are under way in a process never have the same stack pointer at the
- * entry of the same function, whatever threads, recursion, exceptions and moved stacks there are.
- */
+ * entry of the same function, whatever threads, recursion, exceptions and switched stacks there
+ * are. Go moves a stack to another address while calls are under way; what stays is the goroutine
+ * and the distance from the upper end of its stack. */
 struct call_key {
-  __u64 stack_pointer;
+  __u64 stack_pointer; /* or the distance */
+  __u64 goroutine;     /* the runtime's g; 0: not known by it */
   __u32 process;
   __u32 probe;
 };
 
-/* The calls that have not returned yet, each a record under construction; time_ns is 0 where none
- * is. Slots are kept for the next call from the same place, which saves two updates a call, and
- * calls that never return are forgotten in time. */
+/* The calls that have not returned yet, each a record under construction. Nothing is forgotten to
+ * make room: a call that finds the map full is counted. A call that was left without a return stays
+ * until the next one from the same place, or until its process has ended. Preallocated: before
+ * Linux 6.1 tracing programs must not allocate memory. */
 struct {
-  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
   __uint(key_size, sizeof(struct call_key));
   __uint(value_size, sizeof(struct probe_record));
@@ -138,10 +141,28 @@ static __always_inline void count(__u64 number, __u32 counter) {
   if (sums) __sync_fetch_and_add(&sums->counters[counter], 1);
 }
 
-static __always_inline void count_lost(void) {
-  __u32 index = 0;
+static __always_inline void count_back(__u64 number, __u32 counter) {
+  __u32 index = (__u32)number;
+  struct probe_counts* sums = bpf_map_lookup_elem(&counters, &index);
+  if (sums) __sync_fetch_and_add(&sums->counters[counter], -1ULL);
+}
+
+static __always_inline void count_lost(__u32 reason) {
+  __u32 index = reason;
   __u64* sum = bpf_map_lookup_elem(&lost, &index);
   if (sum) __sync_fetch_and_add(sum, 1);
+}
+
+/* Go's runtime/runtime2.go: a g begins with its stack's bounds, lo and hi. Assembly code may have
+ * something else in the register; then the stack pointer has to do. */
+static __always_inline void find_goroutine(struct registers* regs, struct call_key* key) {
+  if (!(settings.flags & BY_GOROUTINE)) return;
+  __u64 goroutine = GOROUTINE(regs);
+  __u64 bounds[2] = {};
+  if (bpf_probe_read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
+  if (key->stack_pointer < bounds[0] || key->stack_pointer > bounds[1]) return;
+  key->stack_pointer = bounds[1] - key->stack_pointer;
+  key->goroutine = goroutine;
 }
 
 static __always_inline struct call_key this_call(struct registers* regs, __u64 number,
@@ -149,15 +170,35 @@ static __always_inline struct call_key this_call(struct registers* regs, __u64 n
   struct call_key key = {.stack_pointer = STACK_POINTER(regs) - taken,
                          .process = bpf_get_current_pid_tgid() >> 32,
                          .probe = (__u32)number};
+  find_goroutine(regs, &key);
   return key;
 }
 
-/* A slot that nobody else writes to; null where there is none to be had. */
-static __always_inline struct probe_record* keep_call(struct call_key* key) {
-  struct probe_record* record = bpf_map_lookup_elem(&calls, key);
-  if (record) return record;
+/* A slot that nobody else writes to; null where there is none to be had. `is_known`: an earlier
+ * call has left it. */
+static __always_inline struct probe_record* open_call(struct call_key* key, int* is_known) {
   __u32 first = 0;
   void* empty = bpf_map_lookup_elem(&blank, &first);
-  if (!empty || bpf_map_update_elem(&calls, key, empty, BPF_ANY) != 0) return 0;
+  if (!empty) return 0;
+  long error = bpf_map_update_elem(&calls, key, empty, BPF_NOEXIST);
+  *is_known = error == -17; /* EEXIST */
+  if (error && !*is_known) return 0;
   return bpf_map_lookup_elem(&calls, key);
+}
+
+static __always_inline int close_call(struct call_key* key) {
+  return bpf_map_delete_elem(&calls, key) == 0;
+}
+
+/* Linux kernel/events/uprobes.c, prepare_uretprobe(): a thread has so many return probes under way,
+ * and the return of a further call is not told. */
+static __always_inline int is_nested_too_deep(void) {
+  if (!(settings.flags & BY_TRAMPOLINE) || settings.nesting.utask == 0) return 0;
+  void* at = (void*)bpf_get_current_task() + settings.nesting.utask;
+  void* utask = 0;
+  if (bpf_probe_read_kernel(&utask, sizeof(utask), at) != 0 || !utask) return 0;
+  __u32 depth = 0;
+  at = utask + settings.nesting.depth;
+  if (bpf_probe_read_kernel(&depth, sizeof(depth), at) != 0) return 0;
+  return depth >= MOST_REPLACED_RETURNS;
 }

@@ -14,7 +14,7 @@ static __always_inline int add_one(void* counts, const void* key) {
     bpf_map_update_elem(counts, key, &fresh, BPF_NOEXIST);
     known = bpf_map_lookup_elem(counts, key);
     if (!known) { /* too many of them */
-      count_lost();
+      count_lost(LOST_TABLE_FULL);
       return 0;
     }
     is_new = 1;

@@ -27,6 +27,8 @@ struct registers {
 /* A return has taken the return address from the stack. */
 #define TAKEN_BY_RETURN(pointer_size) (pointer_size)
 #define RETURN_ADDRESS_ON_STACK 1
+/* Go's src/cmd/compile/abi-internal.md: the current goroutine. */
+#define GOROUTINE(regs) ((regs)->r14)
 #define REGISTERS 21
 #elif defined(TARGET_AARCH64)
 /* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h. */
@@ -45,6 +47,7 @@ struct registers {
 #define STACK_POINTER(regs) ((regs)->sp)
 #define TAKEN_BY_RETURN(pointer_size) 0
 #define LINK_REGISTER(regs) ((regs)->x[30])
+#define GOROUTINE(regs) ((regs)->x[28])
 #define REGISTERS 34
 #else
 #error "no register layout for this architecture"

@@ -1,0 +1,204 @@
+#include "session/pump.hpp"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fcntl.h>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Has so many records waiting, as a ring buffer that no probe adds to any more.
+class FakePayload final : public Payload {
+public:
+  explicit FakePayload(std::uint64_t waiting) : waiting_(waiting) {
+    auto record = std::make_shared<UserRecord>();
+    record->map = "events";
+    record->raw.resize(200);
+    event_.kind = EventKind::record;
+    event_.record = std::move(record);
+  }
+
+  bool drain(const Visit& visit) override {
+    while (waiting_ > 0) {
+      --waiting_;
+      if (!visit(event_)) return true;
+    }
+    return false;
+  }
+  std::vector<Loss> losses() const override { return {{loss_reasons::buffer_full, full_}}; }
+  std::uint64_t discard() override { return std::exchange(waiting_, 0); }
+  void lose(std::uint64_t count) { full_ += count; }
+
+  std::string name() const override { return "fake"; }
+  std::vector<PayloadQuestion> questions() const override { return {}; }
+  std::size_t others() const override { return 0; }
+  Result<void> prepare(const KernelFeatures& /*features*/) override { return {}; }
+  std::optional<ProgramKind> kind() const override { return {}; }
+  Result<void> load(Mechanism /*mechanism*/, std::span<const ProbePoint> /*points*/) override {
+    return {};
+  }
+  LoadedProgram program(const PlannedSite& /*site*/) const override { return {}; }
+  std::uint64_t cookie(const PlannedSite& /*site*/) const override { return 0; }
+  Result<void> start(const HitProcesses& /*who*/) override { return {}; }
+  Result<void> stop() override { return {}; }
+  void add_to(std::vector<pollfd>& /*polled*/) const override {}
+  std::uint64_t corrupt() const override { return 0; }
+  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> /*sites*/,
+                                                 std::size_t /*points*/) const override {
+    return {};
+  }
+  void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
+
+private:
+  std::uint64_t waiting_;
+  std::uint64_t full_ = 0;
+  Event event_;
+};
+
+enum class Reader { reads, reads_slowly, stalls, goes_away };
+
+// What a run has received at its reader, and what it says of the rest.
+struct Ended {
+  std::uint64_t received = 0; // whole `event` lines
+  std::uint64_t events = 0;
+  std::uint64_t lost = 0;
+  std::vector<std::string_view> reasons;
+};
+
+std::uint64_t whole_events(const std::string& text) {
+  std::uint64_t count = 0;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    if (text.compare(at, 15, R"({"type":"event")") == 0 && text[end - 1] == '}') ++count;
+  return count;
+}
+
+void read_from(int fd, Reader how, std::string& text) {
+  std::string piece(1 << 18, '\0');
+  if (how == Reader::reads_slowly) std::this_thread::sleep_for(100ms);
+  for (;;) {
+    const ssize_t size = ::read(fd, piece.data(), piece.size());
+    if (size <= 0) return;
+    text.append(piece, 0, static_cast<std::size_t>(size));
+    if (how == Reader::reads_slowly) std::this_thread::sleep_for(1ms);
+    if (how == Reader::goes_away) return;
+  }
+}
+
+Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_events = {},
+             bool interrupted = false) {
+  std::signal(SIGPIPE, SIG_IGN); // as main does
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  UniqueFd read_end{ends[0]};
+  UniqueFd write_end{ends[1]};
+  FakePayload payload(sent);
+  AttachRequest request;
+  request.max_events = max_events;
+  Ended ended;
+  std::string text;
+  {
+    OutputBuffer out(write_end.get());
+    out.write_only_when_asked();
+    const auto sink = make_json_sink(out);
+    Pump pump(payload, out, *sink, request);
+    std::thread other([&] {
+      if (interrupted) {
+        std::this_thread::sleep_for(100ms);
+        ::kill(::getpid(), SIGTERM); // blocked in all threads
+      } else if (how != Reader::stalls) {
+        read_from(read_end.get(), how, text);
+        if (how == Reader::goes_away) read_end.reset();
+      }
+    });
+    pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet), interrupted ? 30s : 300ms);
+    ended.events = pump.state().events;
+    ended.lost = pump.state().lost();
+    for (const Loss& loss : pump.state().losses) ended.reasons.push_back(loss.reason);
+    write_end.reset();
+    other.join();
+  }
+  if (how == Reader::stalls && read_end) read_from(read_end.get(), Reader::reads, text);
+  ended.received = whole_events(text);
+  return ended;
+}
+
+// More text than waits for its reader at once.
+constexpr std::uint64_t many = 30'000;
+
+} // namespace
+
+TEST_CASE("a slow reader receives all that waited when the run ended") {
+  const Ended ended = end_of(many, Reader::reads_slowly);
+  CHECK(ended.received == many);
+  CHECK(ended.events == many);
+  CHECK(ended.lost == 0);
+}
+
+TEST_CASE("events and lost events are together what was sent, whatever ends the run") {
+  SECTION("a reader that stalls") {
+    const Ended ended = end_of(many, Reader::stalls);
+    CHECK(ended.received == ended.events);
+    CHECK(ended.events > 0); // what a pipe takes
+    CHECK(ended.events + ended.lost == many);
+    CHECK(ended.reasons == std::vector{loss_reasons::output_blocked});
+  }
+  SECTION("another signal while a reader stalls") {
+    const Ended ended = end_of(many, Reader::stalls, {}, true);
+    CHECK(ended.received == ended.events);
+    CHECK(ended.events + ended.lost == many);
+    CHECK(ended.reasons == std::vector{loss_reasons::interrupted});
+  }
+  SECTION("a reader that goes away") {
+    const Ended ended = end_of(many, Reader::goes_away);
+    CHECK(ended.received <= ended.events); // some were in the pipe
+    CHECK(ended.events + ended.lost == many);
+    CHECK(ended.reasons == std::vector{loss_reasons::output_closed});
+  }
+  SECTION("as many events as were asked for") {
+    const Ended ended = end_of(many, Reader::reads, 100);
+    CHECK(ended.received == 100);
+    CHECK(ended.events == 100);
+    CHECK(ended.lost == many - 100);
+    CHECK(ended.reasons == std::vector{loss_reasons::beyond_max_events});
+  }
+}
+
+TEST_CASE("what a full disk does not take is lost") {
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
+  FakePayload payload(1000);
+  const AttachRequest request;
+  OutputBuffer out(full.get());
+  out.write_only_when_asked();
+  const auto sink = make_json_sink(out);
+  Pump pump(payload, out, *sink, request);
+  pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet));
+  CHECK(pump.state().events == 0);
+  CHECK(pump.state().lost() == 1000);
+}
+
+TEST_CASE("losses are told once, by reason") {
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  FakePayload payload(3);
+  payload.lose(4);
+  AttachRequest request;
+  request.max_events = 1;
+  OutputBuffer out(null.get());
+  const auto sink = make_json_sink(out);
+  Pump pump(payload, out, *sink, request);
+  pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet));
+  REQUIRE(pump.state().losses.size() == 2);
+  CHECK(pump.state().losses[0].reason == loss_reasons::buffer_full);
+  CHECK(pump.state().losses[0].count == 4);
+  CHECK(pump.state().losses[1].count == 2);
+}
