@@ -11,6 +11,19 @@ namespace {
 // switch stacks.
 constexpr int most_without_progress = 16;
 
+// Go's runtime/stubs.go, proc.go: what a goroutine returns to when its function ends, and where the
+// runtime's own threads begin. Nobody has called these, and the linker writes no unwind information
+// for the first.
+bool begins_stack_of_go(Module& module, VirtualAddress address) {
+  const auto name = module.name(address);
+  if (!name->symbol) return false;
+  constexpr std::string_view beginnings[] = {"runtime.goexit", "runtime.mstart", "runtime.rt0_go"};
+  std::string_view symbol = *name->symbol;
+  constexpr std::string_view of_older_convention = ".abi0";
+  if (symbol.ends_with(of_older_convention)) symbol.remove_suffix(of_older_convention.size());
+  return std::ranges::find(beginnings, symbol) != std::end(beginnings);
+}
+
 class Unwinding {
 public:
   Unwinding(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
@@ -143,7 +156,8 @@ private:
   bool without_data(const Place& place, NoCaller& why) {
     NoCaller ignored;
     if (!interrupted_ && place.module != nullptr &&
-        place.module->begins_program_at(place.address)) {
+        (place.module->begins_program_at(place.address) ||
+         begins_stack_of_go(*place.module, place.address))) {
       done_ = true;
       return finish(End::outermost);
     }

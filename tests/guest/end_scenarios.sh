@@ -11,6 +11,8 @@ end_scenarios() {
   scenario 'SIGKILL leaves nothing in the kernel' leaves_nothing_when_killed
   scenario 'what others do with BPF meanwhile is not taken for what a run has left' ignores_others
   scenario 'what a run has left is seen while others use BPF' sees_what_is_left
+  scenario 'a reader that pauses receives all events' feeds_slow_reader
+  scenario 'events that nobody reads are told as lost' tells_unread
   scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
   scenario "the target's exit ends the run with 0" ends_with_target
   scenario 'a command is probed from its start, and its end is the end' follows_command
@@ -157,6 +159,8 @@ ends_after_events() {
   attach_ends_with 0
   expect_equal 'events' 5 "$(count_records event)"
   expect_equal 'events in the summary' 5 "$(records summary | field events)"
+  expect_equal 'shown and lost' "$(records probe | field hits)" $((5 + $(records summary | field lost)))
+  file_says err '5 events in .*, 0 lost' || fail "told as lost: $(cat err)"
 }
 
 ends_after_duration() {
@@ -196,6 +200,35 @@ leaves_nothing_when_killed() {
   wait_until 30 test -s status
   wait_until 20 code_is target "$started_pid" "$code" || fail 'a breakpoint is left in the target'
   let_it_call target "$started_pid"
+}
+
+# More than what waits for a reader, less than what the kernel's buffer holds.
+events_of_slow_reader=30000
+
+feeds_slow_reader() {
+  # The command's own output follows the events, as it ends before them.
+  "$UPROBECTL" attach -j "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls "$events_of_slow_reader" 2>err |
+    { sleep 2 && cat >out; }
+  expect_equal 'hits' "$events_of_slow_reader" "$(records probe | field hits)"
+  lost=$(records summary | field lost)
+  expect_equal 'received and lost' "$events_of_slow_reader" $(($(count_records event) + lost))
+  # An emulated machine may hit faster than a buffer is emptied, but then that is the reason.
+  [ "$lost" -eq 0 ] || expect_equal 'reasons' 'ring buffer full' "$(records lost | field reason | sort -u)"
+}
+
+tells_unread() {
+  mkfifo unread
+  (
+    exec 3<unread
+    wait_until 200 file_says err 'lost:'
+    cat <&3 >out
+  ) &
+  "$UPROBECTL" attach -j -o unread "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls "$events_of_slow_reader" \
+    >printed 2>err || fail 'attach ends with an error'
+  wait
+  expect_match 'warning' 'events lost: output is blocked: nothing reads it' "$(cat err)"
+  lost=$(sed -n 's/.* events in [^,]*, \([0-9]*\) lost.*/\1/p' err)
+  expect_equal 'received and lost' "$events_of_slow_reader" $(($(grep -c '"type":"event".*}$' out) + lost))
 }
 
 ends_on_closed_pipe() {

@@ -13,6 +13,7 @@ stack_scenarios() {
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
   scenario 'a mapped file that its program truncates costs its frames, not the run' loses_truncated
+  scenario 'a stack of Go ends where its goroutine begins, and no warning says otherwise' unwinds_goroutines
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than what is copied is cut off, counted, and the option named' cuts_long_stacks
@@ -365,4 +366,14 @@ tells_opens_and_connects() {
   expect_match 'connects' 'call="connect" comm="depths" target="127.000.000.001" port=9' "$(cat out)"
   expect_match 'stacks' 'depth_opens<main' "$(chains <out)"
   expect_match 'stacks' 'depth_connects<main' "$(chains <out)"
+}
+
+unwinds_goroutines() {
+  [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
+  "$UPROBECTL" attach -j -n 20 -d 100 --stack "$FIXTURES/goroutines" main.add -- "$FIXTURES/goroutines" 1 \
+    >out 2>err || fail 'attach ends with an error'
+  expect_equal 'stacks' 20 "$(count_records event)"
+  expect_equal 'how they end' 'outermost' "$(records event | field stack_end | sort -u)"
+  expect_equal 'not unwound' 0 "$(records summary | field stacks_failed)"
+  ! file_says err warning || fail "$(cat err)"
 }
