@@ -16,9 +16,9 @@ latency_scenarios() {
     scenario "$at: what longjmp left is not the entry of a call that --if leaves out" forgets_jumps "$at"
     scenario "$at: the child of a fork returns without an entry" pairs_forks "$at"
   done
-  scenario 'ret: of calls nested 1001 deep each is a pair' pairs_deep dive ret 1001
+  scenario 'of calls nested 1001 deep each is a pair' pairs_deep dive auto 1001
   scenario 'trampoline: calls nested deeper than 64 are told' tells_nested
-  scenario 'the longest of 20001 calls under way is not forgotten' pairs_deep plunge ret 20001
+  scenario 'the longest of 20001 calls under way is not forgotten' pairs_deep plunge auto 20001
   scenario 'calls that find no room are told' tells_calls_without_room
   scenario 'calls on stacks that a program switches are right pairs' pairs_fibres
   scenario 'calls of Go functions are pairs though their stacks move' pairs_goroutines
@@ -83,7 +83,7 @@ tells_nested() {
 }
 
 tells_calls_without_room() {
-  start_pairing abyss ret descend
+  start_pairing abyss auto descend
   end_frames 4465
   expect_equal 'hits' 70001 "$(records probe | field hits)"
   expect_equal 'pairs' 65536 "$(count_records event)"
@@ -94,7 +94,7 @@ tells_calls_without_room() {
 # Eight that call, rest within the call while the others do, and return in another order.
 pairs_fibres() {
   start_frames fibres
-  start_attach -j -d 120 -p "$started_pid" --latency --return-at ret "$FIXTURES/frames" rest \
+  start_attach -j -d 120 -p "$started_pid" --latency "$FIXTURES/frames" rest \
     --args fibre:s64,ret:s64
   end_frames
   expect_closing_records 40
