@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
-#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -39,9 +38,8 @@ public:
   std::size_t others() const override { return 0; }
   Result<void> prepare(const KernelFeatures& /*features*/) override { return {}; }
   std::optional<ProgramKind> kind() const override { return {}; }
-  Result<void> load(Mechanism /*mechanism*/, std::span<const ProbePoint> /*points*/) override {
-    return {};
-  }
+  bool judges_exits() const override { return true; }
+  Result<void> load(Mechanism /*mechanism*/, const Resolved& /*resolved*/) override { return {}; }
   LoadedProgram program(const PlannedSite& /*site*/) const override { return {}; }
   std::uint64_t cookie(const PlannedSite& /*site*/) const override { return 0; }
   Result<void> start(const HitProcesses& /*who*/) override { return {}; }
