@@ -223,15 +223,14 @@ private:
   // A process that ended leaves its open calls behind. Looking takes a system call for each open
   // call of all, so it is done for at most a hundredth of the time.
   void make_room_for_calls() {
-    using Clock = std::chrono::steady_clock;
-    const auto now = Clock::now();
+    const auto now = std::chrono::steady_clock::now();
     if (now < next_look_for_ended_ || !in_initial_pid_namespace()) return;
     forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
       return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     });
-    const auto end = Clock::now();
+    const auto end = std::chrono::steady_clock::now();
     next_look_for_ended_ =
-        end + std::max<Clock::duration>(std::chrono::seconds(1), 100 * (end - now));
+        end + std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 100 * (end - now));
   }
 
   bool take(Bytes record, const Visit& visit) {
