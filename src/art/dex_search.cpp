@@ -115,22 +115,21 @@ DexSource* DexFinder::open(const std::string& path, Tried& tried) {
 
 // Where the jar or APK may be: beside the OAT file; where it lies if the OAT file is in its
 // oat/ISA folder; under the root; where the OAT file says, which on the device itself is right.
-std::vector<std::string> DexFinder::archives_for(std::string_view location, Tried& tried) const {
+std::vector<DexFinder::Place> DexFinder::archives_for(std::string_view location) const {
   const std::string_view path = split_location(location).archive;
   const std::string name(path.substr(path.rfind('/') + 1));
-  std::vector<std::string> places;
+  std::vector<Place> places;
   if (!oat_path_.empty())
     for (const std::string_view up : {"/", "/../../", "/../"})
-      places.push_back(folder_of(oat_path_).append(up) + name);
+      places.push_back({.path = folder_of(oat_path_).append(up) + name});
   if (!path.starts_with('/')) return places;
   if (where_.root) {
     auto place = path_in_root(*where_.root, std::string(path));
-    if (place)
-      places.push_back(std::move(*place));
-    else // a link that leads nowhere in the image may lead to a file of this machine
-      tried.push_back(*where_.root + std::string(path));
+    // A link that leads nowhere in the image may lead to a file of this machine.
+    places.push_back({.path = place ? std::move(*place) : *where_.root + std::string(path),
+                      .is_missing = !place});
   }
-  places.push_back(std::string(process_root(oat_path_)) + std::string(path));
+  places.push_back({.path = std::string(process_root(oat_path_)) + std::string(path)});
   return places;
 }
 
@@ -157,8 +156,12 @@ Found DexFinder::find(const OatRecord& record, Tried& tried) {
         dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
     return in_file((has_suffix ? oat_path_.substr(0, dot) : oat_path_) + ".vdex", record, tried);
   }
-  for (const std::string& place : archives_for(record.location, tried))
-    if (auto found = in_file(place, record, tried)) return found;
+  for (const Place& place : archives_for(record.location)) {
+    if (place.is_missing)
+      tried.push_back(place.path);
+    else if (auto found = in_file(place.path, record, tried))
+      return found;
+  }
   return std::nullopt;
 }
 

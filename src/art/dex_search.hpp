@@ -25,8 +25,11 @@ public:
   std::optional<FoundDex> find(const OatRecord& record, std::vector<std::string>& tried);
 
 private:
-  std::vector<std::string> archives_for(std::string_view location,
-                                        std::vector<std::string>& tried) const;
+  struct Place {
+    std::string path;
+    bool is_missing = false; // only told as one that was tried
+  };
+  std::vector<Place> archives_for(std::string_view location) const;
   DexSource* open(const std::string& path, std::vector<std::string>& tried);
   std::optional<FoundDex> in_file(const std::string& path, const OatRecord& record,
                                   std::vector<std::string>& tried);
