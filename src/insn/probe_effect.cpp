@@ -11,16 +11,10 @@ namespace uprobectl {
 
 namespace {
 
-using Kind = ProbeEffect::Kind;
-
-constexpr ProbeEffect refused(std::string_view reason) {
-  return {.kind = Kind::refused, .reason = reason};
-}
-constexpr ProbeEffect wrong(std::string_view reason) {
-  return {.kind = Kind::wrong, .reason = reason};
-}
-constexpr ProbeEffect stepped() { return {}; }
-constexpr ProbeEffect emulated() { return {.emulated = true}; }
+using effect::emulated;
+using effect::refused;
+using effect::stepped;
+using effect::wrong;
 
 // The opcodes of one byte that the kernel refuses (good_insns_64 and good_insns_32): a bit for each
 // low half of the byte, by its high half.

@@ -5,6 +5,19 @@
 
 namespace uprobectl {
 
+namespace effect {
+
+constexpr ProbeEffect refused(std::string_view reason) {
+  return {.kind = ProbeEffect::Kind::refused, .reason = reason};
+}
+constexpr ProbeEffect wrong(std::string_view reason) {
+  return {.kind = ProbeEffect::Kind::wrong, .reason = reason};
+}
+constexpr ProbeEffect stepped() { return {}; }
+constexpr ProbeEffect emulated() { return {.emulated = true}; }
+
+} // namespace effect
+
 // The offset is within the code.
 ProbeEffect x86_probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
                              CodeExtent extent);

@@ -8,18 +8,12 @@ namespace uprobectl {
 
 namespace {
 
-using Kind = ProbeEffect::Kind;
-
 constexpr std::uint64_t word_size = 4; // bytes
 
-constexpr ProbeEffect refused(std::string_view reason) {
-  return {.kind = Kind::refused, .reason = reason};
-}
-constexpr ProbeEffect wrong(std::string_view reason) {
-  return {.kind = Kind::wrong, .reason = reason};
-}
-constexpr ProbeEffect stepped() { return {}; }
-constexpr ProbeEffect emulated() { return {.emulated = true}; }
+using effect::emulated;
+using effect::refused;
+using effect::stepped;
+using effect::wrong;
 
 struct Encoding {
   std::uint32_t mask;
@@ -123,7 +117,7 @@ ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset) {
   const auto word = read_at<std::uint32_t>(code, offset);
   if (!word || offset % word_size != 0) return {};
   const ProbeEffect effect = effect_on_word(*word);
-  if (effect.kind == Kind::right && is_inside_exclusive(code, offset))
+  if (effect.kind == ProbeEffect::Kind::right && is_inside_exclusive(code, offset))
     return wrong("between an exclusive load and its store a probe makes the store fail, for ever");
   return effect;
 }
