@@ -180,7 +180,9 @@ static __always_inline struct probe_record* open_call(struct call_key* key, int*
   __u32 first = 0;
   void* empty = bpf_map_lookup_elem(&blank, &first);
   if (!empty) return 0;
-  long error = bpf_map_update_elem(&calls, key, empty, BPF_NOEXIST);
+  /* Of 32 bits: before Linux 6.4 (d7ba4cc900bf) the upper ones are not those of a negative number.
+   */
+  int error = (int)bpf_map_update_elem(&calls, key, empty, BPF_NOEXIST);
   *is_known = error == -17; /* EEXIST */
   if (error && !*is_known) return 0;
   return bpf_map_lookup_elem(&calls, key);
