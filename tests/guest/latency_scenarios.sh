@@ -108,7 +108,7 @@ pairs_goroutines() {
   [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
   "$UPROBECTL" attach --count --latency -d 200 "$FIXTURES/goroutines" main.add main.grow \
     -- "$FIXTURES/goroutines" "${GO_SECONDS:-4}" >out 2>err || fail 'attach ends with an error'
-  expect_equal 'pairs' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow \1 main.add/p' out)" \
+  expect_equal 'pairs' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow \1 main.add/p' err)" \
     "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"
   ! file_says err 'not paired' || fail "$(cat err)"
 }
