@@ -12,7 +12,12 @@ namespace uprobectl {
 // The rules of a run, each once: functions that are left alike share one.
 class ExitRules {
 public:
-  ExitRules() { number(exit_rule{.test = EXIT_ALWAYS, .left_by = LEFT_BY_RETURN}); }
+  ExitRules() {
+    exit_rule returns{};
+    returns.test = EXIT_ALWAYS;
+    returns.left_by = LEFT_BY_RETURN;
+    number(returns);
+  }
 
   static constexpr std::uint32_t of_returns = 0;
   // Nothing if the rule does not fit: the function's code is in too many pieces.

@@ -46,6 +46,8 @@ X86_SCENES = [
     ("register", ["keeps_in_register", "calls", "main"]),
 ]
 # Where libgcc sees no further than the first two.
+# Files of the corpus' stacks that are missing or no ELF image: addresses in them are not known.
+UNREADABLE = {"load_bias_ro_rx_x86_64": ["perfetto_unittests"], "eh_frame_hdr_begin_x86_64": ["libc.so"]}
 BLIND = [("debug-frame", ["leaf", "debug_frame_only", "has_debug_frame", "calls", "main"])]
 X86_BLIND = [
     ("frame-pointer", ["leaf", "no_cfi_frame", "calls", "main"]),
@@ -312,14 +314,15 @@ def corpus(tap, uprobectl):
         frames, _ = unwind(uprobectl, folder)
         problems = []
         told = [row.match(line).groups() for line in (folder / "output.txt").read_text().splitlines()]
-        if folder.name == "load_bias_ro_rx_x86_64":  # its main program is not there
-            told = told[:7] + [(told[7][0], None)]
-            frames = frames[:8]
+        if folder.name == "load_bias_ro_rx_x86_64":  # nothing unwinds through the missing program
+            told, frames = told[:8], frames[:8]
         for index, (address, name) in enumerate(told):
             frame = frames[index] if index < len(frames) else {}
             symbol = frame.get("demangled") or frame.get("symbol")
             if symbol and int(frame["symbol_offset"], 16):
                 symbol += f"+{int(frame['symbol_offset'], 16)}"
+            if frame.get("file") in UNREADABLE.get(folder.name, ()):  # its addresses are not known
+                address, name = "-1", None
             if (int(frame.get("module_address") or "-1", 16), symbol) != (int(address, 16), name):
                 problems.append(f"{index}: {frame}, not {address} {name}")
         if len(frames) != len(told):

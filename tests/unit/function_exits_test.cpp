@@ -184,7 +184,8 @@ std::string condition(InstructionSet set, const std::vector<std::byte>& bytes) {
 // "again 0x2", where control comes back to the function's first byte.
 std::string again(InstructionSet set, const std::vector<std::byte>& bytes) {
   std::string text;
-  for (const FunctionExits::Jump& jump : function_exits(set, bytes, {0x1000})->jumps_again)
+  const auto exits = function_exits(set, bytes, {0x1000});
+  for (const FunctionExits::Jump& jump : exits->jumps_again)
     text += fmt::format("{:#x}{} ", jump.offset,
                         jump.condition.test == JumpCondition::Test::always ? "" : " conditional");
   return text;

@@ -137,7 +137,8 @@ TEST_CASE("an indirect jump stays in a function whose frame is still there") {
     FunctionReader reader = library.reader();
     reader.use_frames([=](const elf::Image&, VirtualAddress) { return has_frame; });
     std::string text;
-    for (const auto& call : reader.returns(library.point(function))->tail_calls)
+    const auto returns = reader.returns(library.point(function));
+    for (const auto& call : returns->tail_calls)
       if (call.source) text += fmt::format("{:#x} ", call.offset.value);
     return text;
   };
