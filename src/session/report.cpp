@@ -124,13 +124,14 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
 }
 
 // Those that were never hit. Many that share a reason, as the matches of a pattern do, share a
-// line.
+// line: at how many places each is inlined does not matter then.
 class SilentProbes {
 public:
-  void add(const ProbePoint& point, const std::string& reason) {
+  // own_reason: with what is true of this one alone; the reason itself if that is nothing.
+  void add(const ProbePoint& point, const std::string& reason, const std::string& own_reason) {
     auto known = std::ranges::find(groups_, reason, &Group::reason);
     if (known == groups_.end()) known = groups_.insert(known, {.reason = reason, .points = {}});
-    known->points.push_back(&point);
+    known->points.push_back({&point, own_reason});
   }
 
   void tell(const Reporter& reporter) const {
@@ -142,9 +143,10 @@ public:
         tell_together(group, reporter);
         continue;
       }
-      for (const ProbePoint* const point : group.points)
+      for (const Silent& silent : group.points)
         if (++lines <= most_silent_lines)
-          reporter.warning(fmt::format("{}: never hit: {}", display_name(*point), group.reason));
+          reporter.warning(
+              fmt::format("{}: never hit: {}", display_name(*silent.point), silent.reason));
         else
           ++untold;
     }
@@ -155,17 +157,30 @@ public:
 
 private:
   static constexpr std::size_t most_alone = 3;
+  struct Silent {
+    const ProbePoint* point;
+    std::string reason;
+  };
   struct Group {
     std::string reason;
-    std::vector<const ProbePoint*> points;
+    std::vector<Silent> points;
   };
 
   static void tell_together(const Group& group, const Reporter& reporter) {
     std::string names;
-    for (std::size_t i = 0; i < most_alone; ++i) names += display_name(*group.points[i]) + ", ";
-    reporter.warning(fmt::format("{}and {}: never hit: {}", names,
-                                 counted(group.points.size() - most_alone, "other", "others"),
-                                 group.reason));
+    for (std::size_t i = 0; i < most_alone; ++i)
+      names += display_name(*group.points[i].point) + ", ";
+    const auto inlined = std::ranges::count_if(
+        group.points, [&](const Silent& silent) { return silent.reason != group.reason; });
+    reporter.warning(fmt::format(
+        "{}and {}: never hit: {}{}", names,
+        counted(group.points.size() - most_alone, "other", "others"), group.reason,
+        inlined > 0 ? fmt::format("; {} of them inlined elsewhere, which no probe sees", inlined)
+                    : ""));
+    for (const Silent& silent : group.points)
+      if (silent.reason != group.reason)
+        reporter.detail(
+            fmt::format("{}: never hit: {}", display_name(*silent.point), silent.reason));
   }
 
   std::vector<Group> groups_;
@@ -233,7 +248,12 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                                             : explain_silence(surveys[i], end.pids, facts[i]);
       if (first) {
         ++summary.probes_silent;
-        silent.add(end.points[i], *record.reason);
+        SilenceFacts shared = facts[i];
+        shared.inlined.reset();
+        const bool is_explained = left_out.empty() && end.nobody.empty();
+        silent.add(end.points[i],
+                   is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason,
+                   *record.reason);
       }
     }
     sink.probe(record);

@@ -13,6 +13,9 @@ namespace uprobectl {
 
 namespace {
 
+// Warnings that differ in the function's name only; more of them share a line.
+constexpr std::size_t most_of_a_kind = 3;
+
 // Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
 Error not_in_a_file(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
@@ -162,8 +165,8 @@ private:
       add_failure(
           question, function,
           Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
+    warn_of(points);
     for (ProbePoint& point : points) {
-      warn(point.warnings);
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
                                      point.static_probe ? *point.symbol : std::string()),
@@ -182,6 +185,30 @@ private:
   void add_site(const PlannedSite& site) {
     if (planned_.emplace(site.point, site.program, site.on_return).second)
       resolved_.sites.push_back(site);
+  }
+
+  // What is true of several members of a pattern is said once, with their number.
+  void warn_of(std::span<const ProbePoint> points) {
+    std::map<std::string, std::vector<std::string>> by_kind; // without the name it begins with
+    std::vector<std::string> kinds;
+    for (const ProbePoint& point : points)
+      for (const std::string& warning : point.warnings) {
+        const std::string name = point.symbol ? fmt::format("'{}' ", *point.symbol) : "";
+        std::string kind = warning.starts_with(name) ? warning.substr(name.size()) : warning;
+        std::vector<std::string>& same = by_kind[kind];
+        if (same.empty()) kinds.push_back(std::move(kind));
+        same.push_back(warning);
+      }
+    for (const std::string& kind : kinds) {
+      std::vector<std::string>& same = by_kind[kind];
+      std::ranges::sort(same);
+      same.erase(std::ranges::unique(same).begin(), same.end());
+      if (same.size() > most_of_a_kind) {
+        for (const std::string& warning : same) reporter_.detail(warning);
+        same = {fmt::format("{} (and {} more like it)", same.front(), same.size() - 1)};
+      }
+      warn(same);
+    }
   }
 
   // Said once, however many places it is true of.

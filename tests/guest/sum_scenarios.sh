@@ -4,6 +4,7 @@
 # fixtures/workload/ does.
 
 sum_scenarios() {
+  scenario 'all of libc is counted, with one line for each kind of trouble' counts_all_of_libc
   for mechanism in multi perf perf-ioctl tracefs; do
     scenario "$mechanism: --count is exact for a hundred threads at full rate" counts_threads "$mechanism"
   done
@@ -25,6 +26,18 @@ sum_scenarios() {
   scenario '--stack fp inside a function takes nothing on its stack for a caller' counts_ways_to_inside
   scenario '--per-process has the names of processes, not of threads or parents' names_processes
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
+}
+
+counts_all_of_libc() {
+  sleep 60 &
+  echo $! >>"$scratch/pids"
+  grep -q 'libc\.so\.6' "/proc/$!/maps" || skip 'sleep is a static program here'
+  "$UPROBECTL" attach -p "$!" -d 100ms --count libc.so.6 '*' >out 2>err
+  expect_equal 'exit status' 0 "$?"
+  expect_match 'what was probed' 'probing [1-9][0-9]{3} functions in 1 process' "$(cat err)"
+  expect_match 'what cannot be probed' 'functions are left out of .\*.: ' "$(cat err)"
+  expect_match 'names of a kind' 'is an IFUNC: .* \(and [0-9]+ more like it\)' "$(cat err)"
+  [ "$(wc -l <err)" -le 15 ] || fail "$(wc -l <err) lines of messages"
 }
 
 # fixtures/workload/ways.c: the program is gone when its stacks are named.
