@@ -38,7 +38,12 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   Bytes bytes;
   if (status.st_size > 0) {
     const auto size = static_cast<std::size_t>(status.st_size);
-    void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd.get(), 0);
+    // The kernel places the breakpoints of others in private mappings too, even if nothing can be
+    // executed there, but never in shared ones (kernel/events/uprobes.c, valid_vma). File systems
+    // with direct I/O only, as FUSE may have, refuse shared ones.
+    void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd.get(), 0);
+    if (start == MAP_FAILED)
+      start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd.get(), 0);
     if (start == MAP_FAILED) return fail(system_error(errno, path));
     bytes = {static_cast<const std::byte*>(start), size};
   }

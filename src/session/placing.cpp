@@ -1,7 +1,6 @@
 #include "session/placing.hpp"
 
 #include "session/probe_groups.hpp"
-#include "session/probeable_sites.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -104,25 +103,15 @@ private:
   const Reporter& reporter_;
 };
 
-bool is_pattern_refusal(const Refusal& refusal, const Resolved& resolved) {
-  return is_of_pattern(resolved.points[resolved.sites[refusal.site].point]);
-}
-
 // A refused site takes its point along, with its other sites; and a static probe's point all of its
 // places.
 void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
                   const Reporter& reporter) {
   const std::vector<std::size_t> groups = probe_groups(resolved.points);
   std::set<std::size_t> told;
-  std::vector<const Error*> of_patterns;
   for (const Refusal& refusal : refused) {
     const std::size_t index = resolved.sites[refusal.site].point;
     if (!told.insert(groups[index]).second) continue;
-    if (is_pattern_refusal(refusal, resolved)) {
-      of_patterns.push_back(&refusal.error);
-      reporter.detail("left out: " + refusal.error.message);
-      continue;
-    }
     const ProbePoint& point = resolved.points[index];
     const std::string& target = point.binary->target;
     reporter.error(refusal.error);
@@ -130,12 +119,6 @@ void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& si
     resolved.failures.push_back(
         {.target = target, .function = point.request, .error = refusal.error});
   }
-  if (of_patterns.size() == 1)
-    reporter.warning("left out: " + of_patterns.front()->message);
-  else if (!of_patterns.empty())
-    reporter.warning(fmt::format("{} functions are left out, the kernel takes no probe there; the "
-                                 "first: {}",
-                                 of_patterns.size(), of_patterns.front()->message));
   std::set<std::size_t> dropped;
   for (std::size_t i = 0; i < groups.size(); ++i)
     if (told.contains(groups[i])) dropped.insert(i);
@@ -177,9 +160,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
     std::vector<Refusal> refused;
     placer.find_refused(sites, 0, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
-    const auto named = std::ranges::find_if(
-        refused, [&](const Refusal& refusal) { return !is_pattern_refusal(refusal, resolved); });
-    if (!request.keep_going && named != refused.end()) return fail(std::move(named->error));
+    if (!request.keep_going) return fail(std::move(refused.front().error));
     drop_refused(refused, resolved, sink, reporter);
     if (resolved.points.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");

@@ -85,7 +85,10 @@ std::string explain_unpaired(std::string_view reason) {
 
 void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
   for (const auto& [reason, count] : end.pumped.losses) {
-    if (reason == loss_reasons::beyond_max_events) continue;
+    if (reason == loss_reasons::beyond_max_events) { // asked for
+      reporter.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
+      continue;
+    }
     if (is_unpaired(reason)) {
       reporter.warning(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
                                    explain_unpaired(reason)));
@@ -112,15 +115,11 @@ std::string calls_under_way(const RunEnd& end) {
 std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
-    return fmt::format("{} in {}, {} lost{}", counted(summary.events, "event", "events"), time,
-                       summary.lost - beyond_max_events(end.pumped),
-                       beyond_max_events(end.pumped) > 0
-                           ? fmt::format(", {} beyond --max-events", beyond_max_events(end.pumped))
-                           : "") +
-           calls_under_way(end);
+    return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
+                       summary.lost - beyond_max_events(end.pumped));
   std::uint64_t hits = 0;
   for (const auto& each : end.hits) hits += each.value_or(0);
-  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time) + calls_under_way(end);
+  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
 // Those that were never hit. Many that share a reason, as the matches of a pattern do, share a
@@ -265,9 +264,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   warn_of_losses(end, reporter);
   sink.summary(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  reporter.status(fmt::format("{}, {} of {} probes hit{}", what_came(end, summary),
-                              summary.probes_hit, probes,
-                              unknown > 0 ? fmt::format(", of {} it is not known", unknown) : ""));
+  reporter.status(fmt::format(
+      "{}, {} of {} probes hit{}{}", what_came(end, summary), summary.probes_hit, probes,
+      unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "", calls_under_way(end)));
 }
 
 } // namespace uprobectl

@@ -6,6 +6,7 @@ exit_scenarios() {
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
   done
+  scenario 'the breakpoints of another run are not taken for code' reads_code_under_probes
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
   scenario 'a condition on the return value holds for no tail call' judges_tail_calls
@@ -20,6 +21,16 @@ exit_scenarios() {
 ways_out_of() { # FUNCTION
   records event "symbol=$1" | sed 's/.*"kind": *"\([a-z]*\)".*"left_by": *"\{0,1\}\([a-z_]*\)"\{0,1\},.*/\1 \2/' |
     sort | uniq -c | sed 's/^ *//' | tr '\n' ',' | sed 's/,$//'
+}
+
+# The kernel shows its breakpoints in private mappings of a probed file, ours among them.
+reads_code_under_probes() {
+  start_workload target --calls 3
+  start_attach -d 60 --entry --return "$FIXTURES/workload" work_six
+  "$UPROBECTL" attach --dry-run -j --entry --return "$FIXTURES/workload" work_six >second 2>said
+  expect_equal 'exit status beside another run' 0 "$?"
+  expect_equal 'messages beside another run' '' "$(cat said)"
+  stop_attach
 }
 
 run_exits() { # WAY OPTION…

@@ -178,7 +178,7 @@ probes_archive_method() {
 probes_calling_function() {
   needs "$1"
   start_apk_host greet_total 20
-  start_attach -j -d 120 --entry -r -p "$started_pid" --mechanism "$1" \
+  start_attach -j -d 120 --entry -r --return-at trampoline -p "$started_pid" --mechanism "$1" \
     "$FIXTURES/greet.apk!/$library/libgreet.so" greet_total
   let_it_call target "$started_pid"
   stop_attach
@@ -244,7 +244,7 @@ restores_code() {
 lists_probes() { # MECHANISM
   needs "$1"
   start_workload target --calls 1
-  start_attach -d 120 --mechanism "$1" --entry --return "$FIXTURES/workload" work_six
+  start_attach -d 120 --mechanism "$1" --entry --return --return-at trampoline "$FIXTURES/workload" work_six
   "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
   holder="uprobectl[[]$(cat attach.pid)[]]"
   # Whether there is a link does not show where a perf event is looked at.
