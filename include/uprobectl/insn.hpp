@@ -17,6 +17,9 @@ namespace uprobectl {
 
 enum class InstructionSet { x86_64, i386, arm64, arm, thumb };
 
+// Bytes that hold any instruction (x86: at most 15, Intel SDM volume 2, 2.3.11).
+inline constexpr std::uint64_t instruction_window = 16;
+
 struct Instruction {
   std::uint64_t offset = 0; // from the start of the bytes that were decoded
   std::uint32_t size = 0;   // bytes

@@ -81,7 +81,7 @@ std::optional<nesting_layout> read_nesting(const btf* kernel_types) {
 namespace {
 
 // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
-OwnedTypes kernel_types() {
+OwnedTypes running_kernel_types() {
   const LibbpfLog unheard;
   return OwnedTypes(btf__parse("/sys/kernel/btf/vmlinux", nullptr));
 }
@@ -90,13 +90,13 @@ OwnedTypes kernel_types() {
 
 std::optional<return_instance_layout> find_return_instances() {
   if (!programs_may_read_kernel()) return std::nullopt;
-  const OwnedTypes types = kernel_types();
+  const OwnedTypes types = running_kernel_types();
   return types ? read_return_instances(types.get()) : std::nullopt;
 }
 
 std::optional<nesting_layout> find_nesting() {
   if (!programs_may_read_kernel()) return std::nullopt;
-  const OwnedTypes types = kernel_types();
+  const OwnedTypes types = running_kernel_types();
   return types ? read_nesting(types.get()) : std::nullopt;
 }
 

@@ -9,9 +9,6 @@ namespace uprobectl {
 
 namespace {
 
-// More than any instruction has (x86: 15).
-constexpr std::uint64_t instruction_window = 16;
-
 // Bounds the work that a symbol table can ask for: no function known is half as long, and to decode
 // this much takes a fifth of a second.
 constexpr std::uint64_t most_decoded = std::uint64_t{4} << 20U;

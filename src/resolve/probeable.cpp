@@ -11,9 +11,6 @@ namespace uprobectl {
 
 namespace {
 
-// More than any instruction has (x86: 15).
-constexpr std::uint64_t instruction_window = 16;
-
 // Bounds what a symbol table can ask to be read; no function known is half as long.
 constexpr std::uint64_t most_code = std::uint64_t{4} << 20U;
 

@@ -1,5 +1,6 @@
 #include "session/probeable_sites.hpp"
 
+#include "resolve/instruction_set.hpp"
 #include "session/counted.hpp"
 #include "session/probe_groups.hpp"
 #include "uprobectl/symbols.hpp"
@@ -12,25 +13,9 @@ namespace uprobectl {
 
 namespace {
 
-// More than any instruction has (x86: 15).
-constexpr std::uint64_t instruction_window = 16;
-
-std::optional<InstructionSet> instruction_set_of(const elf::Machine& machine) {
-  switch (machine.id) {
-  case 3: // EM_386
-    return InstructionSet::i386;
-  case 62: // EM_X86_64
-    return InstructionSet::x86_64;
-  case 183: // EM_AARCH64
-    return InstructionSet::arm64;
-  default:
-    return std::nullopt;
-  }
-}
-
 // The instruction by which the function of the point is left.
 ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
-  const auto set = instruction_set_of(point.binary->machine);
+  const auto set = instruction_set(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
   if (!set || place.value >= file.size()) return {};
   const Bytes rest = file.subspan(place.value);
