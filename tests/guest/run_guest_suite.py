@@ -30,7 +30,7 @@ FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", 
 # Made only where their compiler is.
 OPTIONAL_FIXTURES = ("goroutines", "flow-go", "flow-rust", "probes-32")
 # Seconds for one suite: an idle machine needs a quarter of it.
-SUITE_TIMEOUT = 1100
+SUITE_TIMEOUT = 1500
 
 
 def main() -> int:
