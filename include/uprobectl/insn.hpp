@@ -136,7 +136,7 @@ enum class CodeExtent { function, part };
 
 // The effect of a probe at the offset of some code, best of the whole function: what is around a
 // place can decide (exclusive loads and stores of arm64, nops of x86-64 that become calls). The
-// offset must be where an instruction begins. Right for arm and Thumb, of which nothing is known.
+// offset must be where an instruction begins. Right for arm and Thumb, whose rules are not known.
 //
 // The rules are those of Linux 6.1 to 6.18 (arch/x86/kernel/uprobes.c,
 // arch/arm64/kernel/probes/decode-insn.c); docs/instructions.md has them as a table, which a test
