@@ -111,7 +111,7 @@ loses_truncated() {
   expect_equal 'frames before' 5 "$(grep -c ' shrink_first+' out)"
   expect_equal 'frames behind what is lost' 0 "$(grep -c ' shrink_second+' out)"
   if [ "$(uname -m)" = aarch64 ]; then # frame pointers lead beyond the lost file
-    expect_equal 'stacks that go on behind it' 5 "$(grep -c ' main+0x[0-9a-f]* (shrinks.*) by frame pointer' out)"
+    file_says out ' main+0x[0-9a-f]* (shrinks.*) by frame pointer' || fail 'no stack goes on behind it'
     return
   fi
   expect_match 'the reason' 'copy cannot be read: it changed size while it was being read' "$(cat out err)"
