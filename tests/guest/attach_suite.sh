@@ -34,6 +34,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/latency_scenarios.sh"
 # shellcheck source=tests/guest/exit_scenarios.sh
 . "$folder/exit_scenarios.sh"
+# shellcheck source=tests/guest/instruction_scenarios.sh
+. "$folder/instruction_scenarios.sh"
 # shellcheck source=tests/guest/return_scenarios.sh
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
@@ -102,6 +104,7 @@ if in_scope kernel; then
   done
   mechanism_scenarios
   matrix_scenarios
+  instruction_scenarios
   java_scenarios
 fi
 if in_scope kernel processor; then return_scenarios; fi
