@@ -16,16 +16,6 @@ std::string origin(const elf::Symbol& symbol) {
   return fmt::format(" from {} ({})", symbol.version->library, symbol.version->name);
 }
 
-Error hint_at_library(Error error, const Question& question, const elf::Symbol& symbol) {
-  if (symbol.version && !symbol.version->library.empty())
-    return std::move(error).hint(
-        fmt::format("probe it there: uprobectl resolve {} {}", shell_word(symbol.version->library),
-                    shell_word(demangle(symbol.name).value_or(std::string(symbol.name)))));
-  const auto needed = question.image.needed_libraries();
-  if (needed.empty()) return error;
-  return std::move(error).hint("it may come from: " + joined(needed));
-}
-
 bool has_plt_entry(const elf::Image& image, std::string_view name) {
   return std::ranges::any_of(plt_entries(image),
                              [&](const elf::Symbol& entry) { return entry.name == name; });
@@ -59,6 +49,18 @@ std::optional<elf::Symbol> first_symbol(const Question& question) {
 
 } // namespace
 
+Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
+                      const elf::Symbol& symbol) {
+  const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  if (symbol.version && !symbol.version->library.empty())
+    return std::move(error).hint(fmt::format("probe it there: uprobectl {} {} {}", command,
+                                             shell_word(symbol.version->library),
+                                             shell_word(name)));
+  const auto needed = image.needed_libraries();
+  if (needed.empty()) return error;
+  return std::move(error).hint("it may come from: " + joined(needed));
+}
+
 Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
   if (symbol.defined)
     return {ErrorKind::no_code, fmt::format("{}: '{}' is data, there is no code to probe",
@@ -66,7 +68,7 @@ Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
   Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is elsewhere",
                                                question.subject(), name, origin(symbol))};
-  error = hint_at_library(std::move(error), question, symbol);
+  error = hint_at_library(std::move(error), "resolve", question.image, symbol);
   if (has_plt_entry(question.image, symbol.name))
     return std::move(error).hint(
         fmt::format("or probe the calls that leave from here: {}", shell_word("plt:" + name)));
@@ -90,7 +92,7 @@ Error no_plt_entry(const Question& question) {
     Error error{ErrorKind::not_found,
                 fmt::format("{}: '{}' is imported{}, but has no PLT entry: {}", subject, name,
                             origin(*symbol), why_no_entry(question.image, symbol->name))};
-    return hint_at_library(std::move(error), question, *symbol);
+    return hint_at_library(std::move(error), "resolve", question.image, *symbol);
   }
   Error error{ErrorKind::not_found, fmt::format("{}: no import '{}'", subject, name)};
   std::vector<std::string> names;

@@ -1,3 +1,4 @@
+#include "resolve/explain.hpp"
 #include "resolve/function_state.hpp"
 #include "resolve/instruction_set.hpp"
 #include "uprobectl/insn.hpp"
@@ -19,7 +20,6 @@ using Jump = FunctionExits::Jump;
 std::optional<std::string> unreadable(const ProbePoint& point) {
   if (!point.offset) return "it is compressed in its archive, no byte of the file is its code";
   if (!point.symbol) return "no symbol says where the function begins and ends";
-  if (point.kind == SymbolKind::plt) return "a PLT entry jumps to its function and does not return";
   if (point.symbol_offset != 0) return "it is not the start of the function";
   if (point.size.value_or(0) == 0) return "its symbol has no size, so its end is not known";
   if (*point.size > largest_function)
@@ -32,6 +32,19 @@ Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint&
                    std::string_view reason) {
   return {kind, fmt::format("{}: '{}': its exits cannot all be probed: {}", subject,
                             display_name(point), reason)};
+}
+
+// What is measured up to its jump says nothing about the function.
+Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
+                      const ProbePoint& point) {
+  Error error{ErrorKind::unsupported,
+              fmt::format("{}: '{}' does not return: a PLT entry jumps to the imported function, "
+                          "which returns to the caller",
+                          subject, display_name(point))};
+  for (const elf::Symbol& entry : plt_entries(image))
+    if (entry.address == point.address)
+      return hint_at_library(std::move(error), "attach --return", image, entry);
+  return error;
 }
 
 } // namespace
@@ -240,6 +253,8 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto set = instruction_set(state_->image.machine());
   if (!set || *set == InstructionSet::arm) // which has Thumb's code beside it
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
+  if (point.kind == SymbolKind::plt)
+    return fail(plt_entry_jumps(state_->image, state_->subject(), point));
   if (const auto reason = unreadable(point)) return refuse(*reason);
   return Reading(*state_, *set, point, language_of(point)).read();
 }

@@ -159,8 +159,6 @@ TEST_CASE("only the start of a function whose size is known is read") {
         "unsupported: its symbol has no size, so its end is not known");
   CHECK(library.returns("huge") ==
         "unsupported: its symbol has 0x500000 bytes, no more than 0x400000 are read");
-  CHECK(library.returns("plt:ext") ==
-        "unsupported: a PLT entry jumps to its function and does not return");
 }
 
 TEST_CASE("code of other machines is not read") {
