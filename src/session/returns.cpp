@@ -26,6 +26,27 @@ Error without_exits(Error why) {
             "see docs/mechanisms.md");
 }
 
+bool is_always_taken(const FunctionReturns::TailCall& call) {
+  return call.condition.test == JumpCondition::Test::always && !call.source;
+}
+
+// A program of the user's runs at the jump whether or not it leaves, and cannot tell.
+Error unjudged(const ProbePoint& point, const FunctionReturns::TailCall& call) {
+  return Error{ErrorKind::unsupported,
+               fmt::format("'{}': your program cannot be attached where it returns: the {} jump at "
+                           "vaddr:{:#x} leaves the function only sometimes, and your program would "
+                           "run each time",
+                           display_name(point), call.source ? "indirect" : "conditional",
+                           call.address.value)}
+      .hint("the built-in program can tell: leave out --object and --program");
+}
+
+Error without_exits_for_program(Error why) {
+  return std::move(why).hint(
+      "give it the section uretprobe, or --return-at trampoline: the kernel's return probe can end "
+      "the probed program, see docs/mechanisms.md");
+}
+
 // Of a file that cannot be read: by what ART calls its files.
 bool may_be_java(const ProbePoint& point) {
   const std::string_view name = point.binary->path.file;
@@ -54,11 +75,19 @@ public:
     if (trampoline) return std::nullopt;
     auto exits = reader ? plan(**reader, point) : fail(reader.error());
     if (exits) return std::move(*exits);
-    return fail(is_java ? java_without_exits(std::move(exits).error())
-                        : without_exits(std::move(exits).error()));
+    if (point.kind == SymbolKind::plt)
+      return fail(std::move(exits).error().hint(
+          "or count the calls that leave from here, without --return and --latency"));
+    Error why = std::move(exits).error();
+    if (is_java) return fail(java_without_exits(std::move(why)));
+    return fail(judges_exits_ ? without_exits(std::move(why))
+                              : without_exits_for_program(std::move(why)));
   }
 
   std::vector<exit_rule> take_rules() { return std::move(rules_).take(); }
+
+  // Functions where a program of the user's also runs at tail calls.
+  std::size_t with_tail_calls() const { return with_tail_calls_; }
 
 private:
   Result<std::vector<PlannedExit>> plan(const FunctionReader& reader, const ProbePoint& point) {
@@ -68,13 +97,7 @@ private:
     for (const FileOffset offset : found->returns)
       exits.push_back({.offset = offset, .rule = ExitRules::of_returns});
     for (const FunctionReturns::TailCall& call : found->tail_calls) {
-      const bool always = call.condition.test == JumpCondition::Test::always && !call.source;
-      if (!always && !judges_exits_)
-        return fail(
-            ErrorKind::unsupported,
-            fmt::format("'{}': its exits cannot all be probed: the jump at vaddr:{:#x} leaves it "
-                        "only sometimes, which your program would not know",
-                        display_name(point), call.address.value));
+      if (!judges_exits_ && !is_always_taken(call)) return fail(unjudged(point, call));
       const auto rule = rules_.of(call, *found, point.binary->machine);
       if (!rule)
         return fail(ErrorKind::unsupported,
@@ -82,6 +105,7 @@ private:
                                 display_name(point), found->code.size()));
       exits.push_back({.offset = call.offset, .rule = *rule});
     }
+    if (!judges_exits_ && !found->tail_calls.empty()) ++with_tail_calls_;
     return exits;
   }
 
@@ -89,6 +113,7 @@ private:
   bool judges_exits_;
   CodeReaders& readers_;
   ExitRules rules_;
+  std::size_t with_tail_calls_ = 0;
 };
 
 // Points that are left out, or have no return, and why.
@@ -226,6 +251,11 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
   resolved.sites = std::move(sites);
   resolved.exit_rules = planner.take_rules();
   left_out.finish();
+  if (const auto count = planner.with_tail_calls(); count > 0)
+    reporter.warning(fmt::format("your program also runs where {} {} left by a tail call, before "
+                                 "there is a return value",
+                                 counted(count, "function", "functions"),
+                                 count == 1 ? "is" : "are"));
   if (replaced > 0)
     reporter.detail(fmt::format("the returns of {} are probed at their exits",
                                 counted(replaced, "function", "functions")));

@@ -15,6 +15,7 @@ exit_scenarios() {
   scenario 'pthread_exit runs the clean-up handlers of functions whose latency is measured' spares_thread
   scenario 'the trampoline is said to be dangerous even with -q, and only where it is asked for' warns_of_trampoline
   scenario 'a program of the section uretprobe is asked for, and one of the section uprobe has exits' warns_of_sections
+  scenario 'a program of the user runs at exits that are always taken, and no others' refuses_unjudged
 }
 
 # "KIND LEFT_BY" of the events of a function, counted.
@@ -114,4 +115,16 @@ warns_of_sections() {
   expect_match 'notice' 'warning: return probes of the kernel' "$(cat err)"
   run_exits tails -q --return --object "$FIXTURES/calls.bpf.o" --program-name count_plain "$FIXTURES/exits" exits_other
   ! grep -q 'return probes of the kernel' err || fail "a notice: $(cat err)"
+}
+
+refuses_unjudged() {
+  for pair in pick/conditional through/indirect; do
+    "$UPROBECTL" attach --dry-run --return --object "$FIXTURES/calls.bpf.o" --program-name count_plain \
+      "$FIXTURES/exits" "exits_${pair%/*}" >out 2>err
+    expect_equal "exit status for exits_${pair%/*}" 1 "$?"
+    expect_match "reason for exits_${pair%/*}" "the ${pair#*/} jump at vaddr:0x[0-9a-f]* leaves the function only sometimes" "$(cat err)"
+    expect_match 'hints' 'leave out --object and --program' "$(cat err)"
+  done
+  run_exits tails --return --object "$FIXTURES/calls.bpf.o" --program-name count_plain "$FIXTURES/exits" exits_always exits_other
+  expect_match 'warning' 'also runs where 1 function is left by a tail call' "$(cat err)"
 }
