@@ -28,6 +28,10 @@ usdt_scenarios() {
     for mechanism in perf multi; do
       scenario "usdt $mechanism: a probe of nop, nop5 leaves the stack of a leaf function alone" \
         spares_red_zone "$mechanism"
+      scenario "usdt $mechanism: a probe of nop5 alone in a leaf function is refused" \
+        refuses_red_zone "$mechanism"
+      scenario "usdt $mechanism: a probe of nop5 at an entry is attached" \
+        probes_nop5_at_entry "$mechanism"
     done
     scenario 'usdt: a 32-bit program' sees_places_of_32_bits
   fi
@@ -121,6 +125,32 @@ spares_red_zone() { # MECHANISM
   expect_equal 'where the probe is' "$("$UPROBECTL" usdt list "$FIXTURES/probes" shelf:leaf | cut -f 1)" \
     "$(records probe | field offset)"
   expect_equal 'the same, seen by the probe' '"0x1122334455667788"' "$(values_of shelf:leaf | sort -u)"
+}
+
+refuses_red_zone() { # MECHANISM
+  needs "$1"
+  start_probes --calls 50
+  start_refused usdt -j -d 5 -p "$started_pid" --mechanism "$1" "$FIXTURES/probes" shelf:bare
+  file_says err "'shelf:bare' cannot be probed .*Linux 6.18 makes this nop a call" || fail "$(cat err)"
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" "$FIXTURES/probes" 'shelf:*'
+  file_says err "'shelf:bare' is left out of .*Linux 6.18 makes this nop a call" || fail "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  for name in leaf bare entry; do
+    expect_equal 'what the function kept on its stack' "$name 1122334455667788" "$(grep "^$name" target)"
+  done
+  expect_equal 'probed' 'shelf:entry shelf:leaf' \
+    "$(records probe | field symbol | sort -u | tr '\n' ' ' | sed 's/ $//')"
+}
+
+probes_nop5_at_entry() { # MECHANISM
+  needs "$1"
+  start_probes --calls 50
+  start_usdt -j -d 120 -p "$started_pid" --mechanism "$1" "$FIXTURES/probes" shelf:entry
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'hits' 50 "$(count_records event symbol=shelf:entry)"
+  expect_equal 'what the function returns' 'entry 1122334455667788' "$(grep '^entry' target)"
 }
 
 sees_places_of_32_bits() {
