@@ -56,14 +56,14 @@ private:
   PerfBinding binding() const { return has_links_ ? PerfBinding::link : PerfBinding::ioctl; }
 
   Result<void> place_together(std::span<const std::size_t> sites, pid_t pid) const {
-    if (placement_.interrupted()) return fail(interrupted_error());
     const ProbeSite& first = placement_.sites[sites.front()];
     std::vector<TracefsEvents::Place> places;
     for (const std::size_t i : sites)
       places.push_back({.file = placement_.sites[i].file,
                         .offset = placement_.sites[i].offset,
                         .semaphore = placement_.sites[i].semaphore});
-    const auto id = placed_.events->add(places, first.on_return);
+    const auto id = placed_.events->add(places, first.on_return, placement_.interrupted);
+    if (!id && id.error() == ECANCELED) return fail(interrupted_error());
     if (!id && id.error() == EOPNOTSUPP && sites.size() > 1) {
       for (const std::size_t& i : sites)
         if (auto done = place_together(std::span(&i, 1), pid); !done) return done;

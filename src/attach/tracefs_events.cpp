@@ -76,11 +76,12 @@ std::size_t TracefsEvents::places_of(const std::string& name) const {
   return count;
 }
 
-std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> places,
-                                                     bool on_return) {
+std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> places, bool on_return,
+                                                     const std::function<bool()>& interrupted) {
   const std::string name =
       group_ + "/" + (on_return ? "return_" : "entry_") + std::to_string(next_++);
   for (const Place& place : places) {
+    if (interrupted()) return std::unexpected(ECANCELED);
     std::string text = (on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) + ":" +
                        hex(place.offset.value);
     if (place.semaphore) text += "(" + hex(place.semaphore->value) + ")";

@@ -4,6 +4,7 @@
 
 #include "uprobectl/base.hpp"
 
+#include <functional>
 #include <sys/types.h>
 
 namespace uprobectl {
@@ -26,8 +27,10 @@ public:
     std::optional<FileOffset> semaphore = {};
   };
   // Makes one event of all the places, which are different ones, and tells its id for
-  // perf_event_open(2). An errno; EOPNOTSUPP where the kernel wants an event for each place.
-  std::expected<std::uint64_t, int> add(std::span<const Place> places, bool on_return);
+  // perf_event_open(2). An errno; EOPNOTSUPP where the kernel wants an event for each place, and
+  // ECANCELED after `interrupted`, which is asked before each place.
+  std::expected<std::uint64_t, int> add(std::span<const Place> places, bool on_return,
+                                        const std::function<bool()>& interrupted);
   // The last first. What is still used after some tries is left for the next run.
   void remove();
 

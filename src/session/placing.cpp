@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
 
 namespace uprobectl {
 
@@ -71,13 +72,17 @@ public:
          const Reporter& reporter)
       : request_(request), mechanism_(mechanism), signals_(signals), reporter_(reporter) {}
 
-  Result<Attachment> attach(std::span<const ProbeSite> sites) const {
-    const Progress progress(
-        "placing probes", sites.size() * std::max<std::size_t>(request_.pids.size(), 1), reporter_);
-    std::size_t placed = 0;
-    return Attachment::attach(mechanism_, sites, request_.pids, [&] {
-      progress.tell(placed++);
-      return signals_.arrived();
+  // Says how long it takes, if that is long.
+  Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
+    ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
+    // A link places many at once.
+    const bool one_by_one = perf_events_needed(mechanism_, sites, request_.pids.size()) > 0;
+    return attach(sites, [&](std::size_t placed) {
+      const auto expected =
+          one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
+      if (expected)
+        reporter_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
+                                     std::chrono::ceil<std::chrono::seconds>(*expected).count()));
     });
   }
 
@@ -85,7 +90,7 @@ public:
   // `first` is the number of the first one.
   void find_refused(std::span<const ProbeSite> sites, std::size_t first,
                     std::vector<Refusal>& refused) const {
-    const auto tried = attach(sites);
+    const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
     if (sites.size() == 1 || !is_about_one_place(tried.error())) {
       refused.push_back({.site = first, .error = tried.error()});
@@ -97,6 +102,21 @@ public:
   }
 
 private:
+  std::size_t probes(std::span<const ProbeSite> sites) const {
+    return sites.size() * std::max<std::size_t>(request_.pids.size(), 1);
+  }
+
+  Result<Attachment> attach(std::span<const ProbeSite> sites,
+                            const std::function<void(std::size_t)>& tell) const {
+    const Progress progress("placing probes", probes(sites), reporter_);
+    std::size_t placed = 0;
+    return Attachment::attach(mechanism_, sites, request_.pids, [&] {
+      tell(placed);
+      progress.tell(placed++);
+      return signals_.arrived();
+    });
+  }
+
   const AttachRequest& request_;
   Mechanism mechanism_;
   SignalWatch& signals_;
@@ -134,6 +154,18 @@ void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
 
 } // namespace
 
+std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t done,
+                                                                 Clock::time_point now) {
+  constexpr std::chrono::milliseconds sample{100};
+  constexpr std::chrono::seconds longer_than{2};
+  const auto elapsed = now - start_;
+  if (told_ || done == 0 || elapsed < sample) return std::nullopt;
+  const auto expected = elapsed / done * all_;
+  if (expected <= longer_than) return std::nullopt;
+  told_ = true;
+  return expected;
+}
+
 void take_away(Placed& placed, const Reporter& reporter) {
   if (!placed.attachment) return;
   const Progress progress("taking probes away", placed.attachment->parts(), reporter);
@@ -152,7 +184,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
     warn_of_slow_detach(perf_events_needed(mechanism, sites, request.pids.size()), reporter);
     const Placer placer(request, mechanism, signals, reporter);
-    auto attachment = placer.attach(sites);
+    auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))
       return fail(std::move(attachment).error());

@@ -4,7 +4,25 @@
 #include "session/resolving.hpp"
 #include "session/watch.hpp"
 
+#include <chrono>
+
 namespace uprobectl {
+
+// How long it takes to do many things one by one, as soon as the first ones tell.
+class ExpectedTime {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  ExpectedTime(std::size_t all, Clock::time_point start) : all_(all), start_(start) {}
+
+  // The time for all of them if it is more than 2 s, once; nothing in the first 100 ms.
+  std::optional<Clock::duration> after(std::size_t done, Clock::time_point now);
+
+private:
+  std::size_t all_;
+  Clock::time_point start_;
+  bool told_ = false;
+};
 
 struct Placed {
   std::optional<Attachment> attachment; // nothing where there was no site

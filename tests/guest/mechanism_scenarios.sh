@@ -10,6 +10,7 @@ mechanism_scenarios() {
   done
   scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
   scenario 'auto: many probes are taken away fast' detaches_fast
+  scenario 'the time that placing many probes one by one takes is told before it is over' tells_expected_time
   scenario 'many probes of perf events are warned of' warns_of_slow_detach
   for mechanism in multi perf perf-ioctl; do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
@@ -59,6 +60,17 @@ detaches_fast() {
   took=$(($(seconds_up) - began))
   [ "$took" -le 15 ] || fail "ended after $took s only"
   expect_equal 'events' 400 "$(count_records event)"
+}
+
+# An emulated machine takes seconds for what others do in one.
+tells_expected_time() {
+  began=$(seconds_up)
+  "$UPROBECTL" attach --count -d 1 --mechanism tracefs "$FIXTURES/crowd" 'crowd_[0-3]*' -- "$FIXTURES/crowd" \
+    >out 2>err || fail "attach fails: $(cat err)"
+  took=$(($(seconds_up) - began))
+  said=$(sed '/^probing/q' err | grep -c 'placing 4000 probes one by one takes some [0-9]* s$')
+  [ "$took" -le 8 ] || expect_equal 'expected time before a slow start' 1 "$said"
+  [ "$took" -gt 2 ] || expect_equal 'expected time before a quick start' 0 "$said"
 }
 
 warns_of_slow_detach() {
