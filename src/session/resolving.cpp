@@ -1,5 +1,6 @@
 #include "session/resolving.hpp"
 
+#include "session/counted.hpp"
 #include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/symbols.hpp"
 
@@ -38,6 +39,11 @@ Result<void> check_places(const PayloadQuestion& question, std::span<const Probe
   return {};
 }
 
+// A pattern, or a provider alone.
+bool names_several(const std::string& static_probes) {
+  return is_pattern(static_probes) || !static_probes.contains(':');
+}
+
 class Resolving {
 public:
   Resolving(const AttachRequest& request, const TargetOptions& options, const Reporter& reporter)
@@ -52,8 +58,11 @@ public:
     how_.thorough = question.functions.size() <= few;
     const auto targets = find_targets(question.target, options_);
     if (!targets) return fail(targets.error());
-    if (question.static_probes && targets->several) return ask_several_static(question, *targets);
-    return targets->several ? ask_several(question, *targets) : ask_one(question, *targets);
+    auto asked = !targets->several        ? ask_one(question, *targets)
+                 : question.static_probes ? ask_several_static(question, *targets)
+                                          : ask_several(question, *targets);
+    tell_left_out();
+    return asked;
   }
 
   Resolved take() && { return std::move(resolved_); }
@@ -100,17 +109,37 @@ private:
     return target.resolve(*function, how_);
   }
 
-  static Result<std::vector<ProbePoint>> static_places(const Target& target,
-                                                       const std::string& text) {
+  // Probes whose semaphore the kernel cannot count up are left out with all their places.
+  Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
     auto points = target.static_probes(text);
     if (!points) return points;
+    std::set<std::string> left_out;
     for (const ProbePoint& point : *points)
-      if (point.static_probe->semaphore && !point.semaphore)
-        return fail(ErrorKind::unsupported,
-                    display_name(point) +
-                        ": its semaphore is in no page of the file, so the kernel "
-                        "cannot count it up");
+      if (point.static_probe->semaphore && !point.semaphore) left_out.insert(*point.symbol);
+    if (left_out.empty()) return points;
+    const auto is_left_out = [&](const ProbePoint& point) {
+      return left_out.contains(*point.symbol);
+    };
+    if (std::ranges::all_of(*points, is_left_out))
+      return fail(
+          ErrorKind::unsupported,
+          display_name(points->front()) +
+              ": its semaphore is in no page of the file, so the kernel cannot count it up");
+    std::erase_if(*points, is_left_out);
+    for (const std::string& name : left_out)
+      reporter_.detail(
+          fmt::format("left out: {} of {}", name, to_string(points->front().binary->path)));
+    without_semaphore_ += left_out.size();
     return points;
+  }
+
+  void tell_left_out() {
+    if (const auto count = std::exchange(without_semaphore_, 0); count > 0)
+      reporter_.warning(fmt::format(
+          "{} left out: {} in no page of the file, so the kernel cannot count {} up (-v lists {})",
+          counted(count, "static probe is", "static probes are"),
+          count == 1 ? "its semaphore is" : "their semaphores are", count == 1 ? "it" : "them",
+          count == 1 ? "it" : "them"));
   }
 
   // What one file has no other needs to have.
@@ -125,7 +154,9 @@ private:
           points = fail(std::move(whole).error());
         if (points)
           found[i] = true;
-        else if (points.error().kind == ErrorKind::misaligned)
+        else if (points.error().kind == ErrorKind::misaligned ||
+                 (points.error().kind == ErrorKind::unsupported &&
+                  names_several(question.functions[i])))
           warn({"left out: " + points.error().message});
         else if (points.error().kind != ErrorKind::not_found)
           add_failure(question, question.functions[i], std::move(points).error());
@@ -230,6 +261,7 @@ private:
   const Reporter& reporter_;
   Resolved resolved_;
   std::set<std::string> said_;
+  std::size_t without_semaphore_ = 0; // static probes that are left out
   // By file and offset the number of the point; two static probes may be at one place.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
   std::set<std::tuple<std::size_t, std::size_t, bool>> planned_;
