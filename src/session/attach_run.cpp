@@ -85,6 +85,7 @@ public:
 
 private:
   Result<void> resolve() {
+    const EndsOnSignal ends_on_signal; // a large file takes seconds
     TargetOptions options = request_.target_options;
     if (command_ == nullptr) { // which maps nothing of its own yet
       auto pids = processes_to_look_in(request_, reporter_);

@@ -25,6 +25,15 @@ sigset_t watched_signals() {
   return set;
 }
 
+// Only async-signal-safe calls.
+void end_at_once(int /*signal*/) {
+  constexpr std::string_view message =
+      "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
+  static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
+  constexpr int interrupted = 130;
+  ::_exit(interrupted);
+}
+
 bool is_readable(int fd) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
   return ::poll(&polled, 1, 0) > 0;
@@ -72,6 +81,27 @@ std::uint64_t SignalWatch::count() {
 bool SignalWatch::continued() {
   read_all();
   return std::exchange(continued_, false);
+}
+
+EndsOnSignal::EndsOnSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const sigset_t watched = watched_signals();
+    if (sigismember(&watched, signal) != 1) continue;
+    struct sigaction action{};
+    action.sa_handler = end_at_once;
+    struct sigaction before{};
+    if (::sigaction(signal, &action, &before) != 0) continue;
+    actions_before_.emplace_back(signal, before);
+    sigaddset(&set, signal);
+  }
+  ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_before_);
+}
+
+EndsOnSignal::~EndsOnSignal() {
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
 }
 
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {

@@ -35,6 +35,20 @@ private:
   bool continued_ = false;
 };
 
+// While it lives one of the signals of SignalWatch ends the program at once: exit status 130 and a
+// message. For what may take long and leaves nothing behind.
+class EndsOnSignal {
+public:
+  EndsOnSignal();
+  EndsOnSignal(const EndsOnSignal&) = delete;
+  EndsOnSignal& operator=(const EndsOnSignal&) = delete;
+  ~EndsOnSignal();
+
+private:
+  sigset_t mask_before_{};
+  std::vector<std::pair<int, struct sigaction>> actions_before_;
+};
+
 // Tells when the last of some processes has ended.
 class ProcessWatch {
 public:

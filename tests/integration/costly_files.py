@@ -6,10 +6,12 @@ Each is compared with a file that has as many symbols, of different names and at
 """
 
 import resource
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -123,11 +125,42 @@ def check_overlap(tap, uprobectl, folder):
     tap.check("functions that lie over each other: their returns", found)
 
 
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (number - 1) & 1)
+
+
+def check_signals(tap, uprobectl, folder):
+    """The file of check_overlap() is looked through for seconds."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with subprocess.Popen([uprobectl, "attach", "--dry-run", "--return", folder / "overlap", "*"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            while process.poll() is None and not catches(process.pid, number):
+                time.sleep(0.005)
+            before = time.monotonic()
+            process.send_signal(number)
+            said = process.communicate()[1]
+            seconds = time.monotonic() - before
+        found = []
+        if process.returncode != 130 or "interrupted" not in said:
+            found.append(f"status {process.returncode}: {said[:300]}")
+        if seconds > 1:
+            found.append(f"{seconds:.1f} s")
+        tap.check(f"{number.name} ends the search for functions", found)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_times(tap, sys.argv[1], Path(folder))
         check_overlap(tap, sys.argv[1], Path(folder))
+        check_signals(tap, sys.argv[1], Path(folder))
     tap.done()
 
 
