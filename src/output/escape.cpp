@@ -24,67 +24,34 @@ void append_byte(std::string& out, std::string_view prefix, unsigned char byte) 
   out += hex_digits[byte & 0xf];
 }
 
-bool is_plain(unsigned char byte, bool json) {
-  return byte >= 0x20 && byte < 0x7f && (!json || (byte != '"' && byte != '\\'));
+// Which bytes stand for themselves: printable ASCII but what the format has a meaning for.
+constexpr std::array<bool, 256> plain_bytes(std::string_view special) {
+  std::array<bool, 256> plain = {};
+  for (unsigned byte = 0x20; byte < 0x7f; ++byte)
+    plain[byte] = !special.contains(static_cast<char>(byte));
+  return plain;
 }
+constexpr auto plain_in_text = plain_bytes("");
+constexpr auto plain_in_json = plain_bytes("\"\\");
 
 // Bytes looked at together, in whatever registers the machine has for that: a vector extension of
 // both compilers.
 using Block = unsigned char __attribute__((vector_size(16)));
 
-template <typename T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
-
-// Not 0 at the bytes that are not plain.
-Block special(Block block, bool json) {
-  Block found = (block - 0x20) > 0x7e - 0x20; // wraps around below the space
-  if (json) found |= (block == '"') | (block == '\\');
-  return found;
-}
-Block special_at(const char* from, bool json) { return special(load<Block>(from), json); }
-
-bool is_zero(Block block) {
-  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(block);
+bool all_plain(const char* from, bool json) {
+  Block block;
+  std::memcpy(&block, from, sizeof(block));
+  Block special = (block - 0x20) > 0x7e - 0x20; // wraps around below the space
+  if (json) special |= (block == '"') | (block == '\\');
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(special);
   return (words[0] | words[1]) == 0;
 }
 
-// Whether all of a text of less than 64 bytes is plain. What is left behind whole blocks is looked
-// at in two that overlap.
-bool is_plain(std::string_view text, bool json) {
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  if (text.size() >= sizeof(Block)) {
-    Block found = special_at(end - sizeof(Block), json);
-    if (text.size() > 2 * sizeof(Block)) found |= special_at(begin + sizeof(Block), json);
-    if (text.size() > 3 * sizeof(Block)) found |= special_at(begin + 2 * sizeof(Block), json);
-    return is_zero(found | special_at(begin, json));
-  }
-  std::array<std::uint64_t, 2> words = {};
-  if (text.size() >= 8)
-    words = {load<std::uint64_t>(begin), load<std::uint64_t>(end - 8)};
-  else if (text.size() >= 4)
-    words.fill(load<std::uint32_t>(begin) | std::uint64_t{load<std::uint32_t>(end - 4)} << 32);
-  else
-    return std::ranges::all_of(
-        text, [&](char c) { return is_plain(static_cast<unsigned char>(c), json); });
-  return is_zero(special(std::bit_cast<Block>(words), json));
-}
-
-// Where the run of plain ASCII that begins at the position ends. Nearly all text is one such run.
+// Where the run of plain bytes that begins at the position ends. Nearly all text is one such run.
 std::size_t end_of_run(std::string_view text, std::size_t at, bool json) {
-  constexpr std::size_t stride = 4 * sizeof(Block);
-  for (; text.size() - at >= stride; at += stride) {
-    const char* const from = text.data() + at;
-    const Block found = special_at(from, json) | special_at(from + 16, json) |
-                        special_at(from + 32, json) | special_at(from + 48, json);
-    if (!is_zero(found)) break;
-  }
-  if (text.size() - at < stride && is_plain(text.substr(at), json)) return text.size();
-  while (at < text.size() && is_plain(byte_at(text, at), json)) ++at;
+  while (text.size() - at >= sizeof(Block) && all_plain(text.data() + at, json)) at += sizeof(Block);
+  const auto& plain = json ? plain_in_json : plain_in_text;
+  while (at < text.size() && plain[byte_at(text, at)]) ++at;
   return at;
 }
 

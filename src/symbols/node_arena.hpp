@@ -6,14 +6,11 @@
 // which takes longer than a thousand names.
 #pragma once
 
-#include "symbols/plain_name.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -47,8 +44,6 @@ public:
       if (++forward_references_ > most_forward_references) give_up();
     }
     if (weight.size > largest_size || weight.depth > largest_depth) give_up();
-    if constexpr (std::is_same_v<T, llvm::itanium_demangle::NestedName>)
-      if (auto* plain = make_plain(weight, args...)) return plain;
     return place<T>(weight, std::forward<Args>(args)...);
   }
 
@@ -68,7 +63,6 @@ private:
   struct Weight {
     std::uint64_t size = 16; // what a node prints of its own, roughly, bytes
     std::uint32_t depth = 1;
-    bool is_plain = false; // a PlainName
   };
 
   static constexpr std::uint64_t largest_size = 65536;
@@ -109,32 +103,6 @@ private:
     return new (memory + header_size) T(std::forward<Args>(args)...);
   }
 
-  // The text of a name that is nothing but text.
-  static std::optional<std::string_view> text_of(const llvm::itanium_demangle::Node& node) {
-    using namespace llvm::itanium_demangle;
-    if (node.getKind() == Node::KNameType) return static_cast<const NameType&>(node).getName();
-    if (weight_of(node).is_plain) return static_cast<const PlainName&>(node).text();
-    return std::nullopt;
-  }
-
-  // Null if the two are more than identifiers, or longer than what there is room for.
-  PlainName* make_plain(Weight weight, const llvm::itanium_demangle::Node* scope,
-                        const llvm::itanium_demangle::Node* name) {
-    if (name->getKind() != llvm::itanium_demangle::Node::KNameType) return nullptr;
-    const auto before = text_of(*scope);
-    const auto after = text_of(*name);
-    if (!before || before->size() + after->size() + 2 > text_.size() - text_size_) return nullptr;
-    char* const begin = text_.data() + text_size_;
-    char* end = std::ranges::copy(*before, begin).out;
-    *end++ = ':';
-    *end++ = ':';
-    end = std::ranges::copy(*after, end).out;
-    text_size_ += static_cast<std::size_t>(end - begin);
-    weight.is_plain = true;
-    return place<PlainName>(weight, std::string_view(begin, end),
-                            static_cast<std::uint32_t>(after->size()));
-  }
-
   std::byte* allocate(std::size_t size) {
     size = (size + 15) & ~std::size_t{15};
     if (size > free_size_) add_block(size);
@@ -155,10 +123,6 @@ private:
 
   // The first block is part of the arena: most names need no other.
   alignas(16) std::array<std::byte, 16384> first_block_;
-  // Of PlainNames. Not more, or a long chain of scopes would take megabytes, and not part of what
-  // is counted: a name is given up for what it says, not for how we hold it.
-  std::array<char, 4096> text_;
-  std::size_t text_size_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();
