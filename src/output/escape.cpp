@@ -49,7 +49,8 @@ bool all_plain(const char* from, bool json) {
 
 // Where the run of plain bytes that begins at the position ends. Nearly all text is one such run.
 std::size_t end_of_run(std::string_view text, std::size_t at, bool json) {
-  while (text.size() - at >= sizeof(Block) && all_plain(text.data() + at, json)) at += sizeof(Block);
+  while (text.size() - at >= sizeof(Block) && all_plain(text.data() + at, json))
+    at += sizeof(Block);
   const auto& plain = json ? plain_in_json : plain_in_text;
   while (at < text.size() && plain[byte_at(text, at)]) ++at;
   return at;
