@@ -50,18 +50,25 @@ Result<void> LiveProcesses::State::save_files(const Stack& stack, SavedFolder& f
   return {};
 }
 
+Result<void> LiveProcesses::State::save(const Sample& sample, const Stack& stack,
+                                        LiveProcess& process, SavedFolder& folder) {
+  std::vector<Mapping> mappings = process.mappings();
+  if (auto done = save_files(stack, folder, mappings); !done) return done;
+  const std::string registers = registers_text(sample.registers, sample.at_function_entry);
+  if (auto done = folder.write("regs.txt", as_bytes(registers)); !done) return done;
+  if (auto done = folder.write("stack.data", as_bytes(stack_data(sample, process.space()))); !done)
+    return done;
+  return folder.write("maps.txt", as_bytes(maps_text(mappings)));
+}
+
 Result<void> LiveProcesses::save(const Sample& sample, const std::string& folder) {
   const Stack stack = unwind(sample);
   LiveProcess& process = state_->at(sample.pid, sample.time_ns == 0 ? now_ns() : sample.time_ns);
-  auto saved = SavedFolder::create(folder);
-  if (!saved) return fail(saved.error());
-  std::vector<Mapping> mappings = process.mappings();
-  if (auto done = state_->save_files(stack, *saved, mappings); !done) return done;
-  const std::string registers = registers_text(sample.registers, sample.at_function_entry);
-  if (auto done = saved->write("regs.txt", as_bytes(registers)); !done) return done;
-  if (auto done = saved->write("stack.data", as_bytes(stack_data(sample, process.space()))); !done)
-    return done;
-  return saved->write("maps.txt", as_bytes(maps_text(mappings)));
+  auto created = SavedFolder::create(folder);
+  if (!created) return fail(created.error());
+  auto saved = state_->save(sample, stack, process, *created);
+  if (!saved) created->remove(); // of a full disk: half a stack is of no use
+  return saved;
 }
 
 } // namespace uprobectl::stacks

@@ -26,6 +26,8 @@ struct LiveProcesses::State {
   void sweep_now_and_then();
   bool read_again(LiveProcess& process);
   Stack unwind(const Sample& sample, LiveProcess& process);
+  Result<void> save(const Sample& sample, const Stack& stack, LiveProcess& process,
+                    SavedFolder& folder);
   Result<void> save_files(const Stack& stack, SavedFolder& folder, std::vector<Mapping>& mappings);
   Stack frames(LiveProcess& process, std::span<const std::uint64_t> addresses);
 

@@ -1,9 +1,11 @@
 #include "stacks/saved_writer.hpp"
 
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/path.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -33,10 +35,17 @@ bool has_meaning(std::string_view name) {
          (name.starts_with("stack") && name.ends_with(".data"));
 }
 
-Result<void> write_all(int fd, Bytes content, const std::string& path) {
+Error shrunk(std::string_view path) {
+  return {ErrorKind::io, std::string(path) + ": changed size while it was being read"};
+}
+
+// `source`: where the content is mapped from, empty if it is ours.
+Result<void> write_all(int fd, Bytes content, const std::string& path, std::string_view source) {
   while (!content.empty()) {
     const ssize_t size = ::write(fd, content.data(), content.size());
     if (size < 0 && errno == EINTR) continue;
+    // The kernel raises no SIGBUS for bytes that their file has lost.
+    if (size < 0 && errno == EFAULT && !source.empty()) return fail(shrunk(source));
     if (size < 0) return fail(system_error(errno, path));
     content = content.subspan(static_cast<std::size_t>(size));
   }
@@ -71,12 +80,17 @@ Result<SavedFolder> SavedFolder::create(const std::string& folder) {
   return SavedFolder(folder);
 }
 
-Result<void> SavedFolder::write(std::string_view name, Bytes content) {
+Result<void> SavedFolder::write(std::string_view name, Bytes content, std::string_view source) {
   const std::string path = folder_ + "/" + std::string(name);
   const UniqueFd fd{
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!fd) return fail(system_error(errno, path));
-  return write_all(fd.get(), content, path);
+  return write_all(fd.get(), content, path, source);
+}
+
+void SavedFolder::remove() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::string SavedFolder::free_name(std::string_view path) const {
@@ -96,7 +110,10 @@ SavedFolder::add_file(const MappedObject& object, std::string_view path,
   const std::string copy = folder_ + "/" + name;
   const auto before = object.file ? copies.find(object.file->identity()) : copies.end();
   if (before == copies.end() || ::link(before->second.c_str(), copy.c_str()) != 0) {
-    if (auto written = write(name, object.bytes); !written) return fail(written.error());
+    auto written = write(name, object.bytes, path);
+    if (!written) return fail(std::move(written).error());
+    // What has been read of it is zeros since.
+    if (has_shrunk(object.bytes)) return fail(shrunk(path));
     if (object.file) copies.insert_or_assign(object.file->identity(), copy);
   }
   names_.insert(name);

@@ -17,12 +17,15 @@ public:
   // owner's alone.
   static Result<SavedFolder> create(const std::string& folder);
 
-  Result<void> write(std::string_view name, Bytes content);
+  // `source`: the file that the content is mapped from, whose shrinking is told; empty if none.
+  Result<void> write(std::string_view name, Bytes content, std::string_view source = {});
   // The file under its base name or, if that is taken, another one that begins with a number: the
   // path that maps.txt is to have for it. Nothing if it is too large. copies: where files were
   // written before, by identity; the new one is added.
   Result<std::optional<std::string>> add_file(const MappedObject& object, std::string_view path,
                                               std::map<FileIdentity, std::string>& copies);
+
+  void remove(); // with what has been written; no link in it is followed
 
 private:
   explicit SavedFolder(std::string folder) : folder_(std::move(folder)) {}

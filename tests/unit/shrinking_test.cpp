@@ -1,3 +1,4 @@
+#include "stacks/saved_writer.hpp"
 #include "uprobectl/base/shrinking.hpp"
 
 #include <algorithm>
@@ -95,4 +96,22 @@ TEST_CASE("any other file that shrinks ends the program with a message") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 1);
   CHECK(text == std::string("uprobectl: error: a file changed size while it was being read\n"));
+}
+
+TEST_CASE("a file that shrinks while it is copied for a saved stack is named") {
+  const Truncated source(3);
+  auto opened = MappedFile::open(source.path);
+  REQUIRE(opened);
+  const auto file = std::make_shared<const MappedFile>(std::move(*opened));
+  REQUIRE(::truncate(source.path.c_str(), page) == 0);
+  const std::string folder = source.path + ".kept";
+  auto saved = stacks::SavedFolder::create(folder);
+  REQUIRE(saved);
+  std::map<FileIdentity, std::string> copies;
+  const auto added = saved->add_file({file->bytes(), {}, file}, "/lib/app.so", copies);
+  REQUIRE_FALSE(added);
+  CHECK(added.error().message == "/lib/app.so: changed size while it was being read");
+  CHECK(copies.empty());
+  saved->remove();
+  CHECK_FALSE(std::filesystem::exists(folder));
 }
