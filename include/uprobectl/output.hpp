@@ -14,6 +14,8 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
+#include <set>
 
 namespace uprobectl {
 
@@ -291,11 +293,15 @@ struct EmitMessages {
 // For each match the line that makes the tool probe there; other records are left out.
 std::unique_ptr<Sink> make_emit_sink(OutputBuffer& out, EmitTool tool, EmitMessages messages);
 
-// stderr, for people: "uprobectl: error: …", hints indented below. The one owner of colour.
+// stderr, for people: "uprobectl: error: …", hints indented below. The one owner of colour, and of
+// what is known of warnings that come again. For one thread.
 class Reporter {
 public:
   enum class Level { quiet, normal, verbose };
   Reporter(int fd, bool colour, Level level) : fd_(fd), colour_(colour), level_(level) {}
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+  ~Reporter() { tell_repeated(); }
 
   void error(const Error& error) const;
   void warning(std::string_view text) const; // not when quiet
@@ -306,10 +312,32 @@ public:
   void progress(std::string_view text) const;
   bool is_verbose() const { return level_ == Level::verbose; }
 
+  void warning_once(std::string_view text) const; // however often this text comes
+  // A warning that may come for each event, stack, process or probe. The first of a kind is told,
+  // further ones are counted until tell_repeated(). Verbose tells each.
+  void repeated_warning(std::string_view kind, std::string_view text) const;
+  // Likewise, but nothing is told before tell_repeated(), as all of a kind come together: up to
+  // three have a line each, more share that of the first.
+  void gathered_warning(std::string_view kind, std::string_view text) const;
+  // Those of places, each text once: of a pattern's they differ in the name that they begin with.
+  void gather_warnings(std::span<const ProbePoint> points) const;
+  void tell_repeated() const;
+
 private:
+  struct Repeated {
+    std::vector<std::string> texts; // the first ones: told already, or to be told
+    std::uint64_t count = 0;
+    bool is_told = false;
+  };
+  Repeated& kind_of(std::string_view kind, bool is_told) const;
+
   int fd_;
   bool colour_;
   Level level_;
+  // Warnings do not change what a reporter is, only what it says next.
+  mutable std::set<std::string, std::less<>> once_;
+  mutable std::map<std::string, std::size_t, std::less<>> kinds_; // to their place in repeated_
+  mutable std::vector<Repeated> repeated_;
 };
 
 } // namespace uprobectl

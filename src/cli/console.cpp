@@ -130,20 +130,15 @@ void Console::fail(const Error& error, std::optional<std::string> target,
 }
 
 void Console::warn(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) {
-    if (std::ranges::find(warned_, warning) != warned_.end()) continue;
-    warned_.push_back(warning);
-    reporter_.warning(warning);
-  }
+  for (const std::string& warning : warnings) reporter_.warning_once(warning);
 }
 
 void Console::report(const Target& target) {
   const std::string subject = to_string(target.shown());
   for (const std::string& source : target.debug_notes().used) {
     const std::string text = subject + ": symbols from " + source;
-    if (std::ranges::find(warned_, text) != warned_.end()) continue;
+    if (!reported_.insert(text).second) continue;
     reporter_.detail(text);
-    warned_.push_back(text);
   }
   for (const std::string& warning : target.debug_notes().warnings) warn({subject + ": " + warning});
 }
@@ -151,6 +146,7 @@ void Console::report(const Target& target) {
 ExitCode Console::finish() {
   sink_.reset(); // writes the rows it has held back
   out_.flush();
+  reporter_.tell_repeated();
   if (out_.error()) {
     reporter_.error(*out_.error());
     failed_ = true;

@@ -67,7 +67,7 @@ private:
   OutputBuffer out_;
   std::unique_ptr<Sink> sink_;
   Reporter reporter_;
-  std::vector<std::string> warned_;
+  std::set<std::string> reported_; // sources of symbols
   bool failed_ = false;
 };
 

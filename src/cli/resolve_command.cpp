@@ -62,10 +62,8 @@ public:
 
 private:
   void show(const std::vector<ProbePoint>& points) {
-    for (const ProbePoint& point : points) {
-      console_.warn(point.warnings);
-      console_.sink().match(point);
-    }
+    console_.reporter().gather_warnings(points);
+    for (const ProbePoint& point : points) console_.sink().match(point);
   }
 
   void ask(const Requests::Line& request) {

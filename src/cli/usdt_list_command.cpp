@@ -60,9 +60,9 @@ public:
       if (!lacking_)
         lacking_ = request_.typed ? target.static_probes(*request_.typed).error() : points.error();
     } else {
+      console_.reporter().gather_warnings(*points);
       for (const ProbePoint& point : *points) {
         listed_ = true;
-        console_.warn(point.warnings);
         console_.sink().static_probe({.point = &point, .target = file});
       }
     }

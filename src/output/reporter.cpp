@@ -1,6 +1,7 @@
 #include "output/escape.hpp"
 #include "uprobectl/output.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -42,6 +43,11 @@ void put(int fd, std::string_view text) {
   }
 }
 
+// Of warnings of a kind that come together.
+constexpr std::size_t most_lines_of_kind = 3;
+// Of all that are told together: kinds can be as many as the files of a process.
+constexpr std::size_t most_gathered_lines = 20;
+
 } // namespace
 
 void Reporter::error(const Error& error) const {
@@ -56,6 +62,64 @@ void Reporter::error(const Error& error) const {
 
 void Reporter::warning(std::string_view text) const {
   if (level_ != Level::quiet) notice(text);
+}
+
+void Reporter::warning_once(std::string_view text) const {
+  if (once_.emplace(text).second) warning(text);
+}
+
+Reporter::Repeated& Reporter::kind_of(std::string_view kind, bool is_told) const {
+  const auto known = kinds_.find(kind);
+  if (known != kinds_.end()) return repeated_[known->second];
+  kinds_.emplace(kind, repeated_.size());
+  return repeated_.emplace_back(Repeated{.texts = {}, .count = 0, .is_told = is_told});
+}
+
+void Reporter::repeated_warning(std::string_view kind, std::string_view text) const {
+  if (is_verbose()) return warning(text);
+  Repeated& repeated = kind_of(kind, true);
+  if (++repeated.count > 1) return;
+  repeated.texts.emplace_back(text);
+  warning(text);
+}
+
+void Reporter::gathered_warning(std::string_view kind, std::string_view text) const {
+  if (is_verbose()) return warning(text);
+  Repeated& repeated = kind_of(kind, false);
+  ++repeated.count;
+  if (repeated.texts.size() < most_lines_of_kind) repeated.texts.emplace_back(text);
+}
+
+void Reporter::gather_warnings(std::span<const ProbePoint> points) const {
+  for (const ProbePoint& point : points)
+    for (const std::string_view warning : point.warnings) {
+      if (!once_.emplace(warning).second) continue;
+      const std::string name = point.symbol ? fmt::format("'{}' ", *point.symbol) : "";
+      gathered_warning(warning.starts_with(name) ? warning.substr(name.size()) : warning, warning);
+    }
+}
+
+void Reporter::tell_repeated() const {
+  std::size_t lines = 0;
+  std::uint64_t untold = 0;
+  for (const Repeated& repeated : repeated_) {
+    const std::string& first = repeated.texts.front();
+    const std::uint64_t others = repeated.count - 1;
+    if (repeated.is_told) {
+      if (others > 0) warning(fmt::format("and {} more like it: {}", others, first));
+    } else if (lines >= most_gathered_lines) {
+      untold += repeated.count;
+    } else if (repeated.count > repeated.texts.size()) {
+      warning(fmt::format("{} (and {} more like it)", first, others));
+      ++lines;
+    } else {
+      for (const std::string& text : repeated.texts) warning(text);
+      lines += repeated.texts.size();
+    }
+  }
+  if (untold > 0) warning(fmt::format("and {} more warnings (-v tells each)", untold));
+  kinds_.clear();
+  repeated_.clear();
 }
 
 void Reporter::notice(std::string_view text) const {

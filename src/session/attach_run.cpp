@@ -138,7 +138,8 @@ private:
     if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
     warn_of_replaced(points, reporter_);
     tolerate_all_shrinking();
-    for (const std::string& caution : payload_.cautions()) reporter_.warning(caution);
+    payload_.tell_cautions(reporter_);
+    reporter_.tell_repeated();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (auto started = payload_.start(who_can_be_hit(processes)); !started)

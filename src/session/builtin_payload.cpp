@@ -107,17 +107,12 @@ public:
     return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
   }
 
-  std::vector<std::string> cautions() const override {
-    std::vector<std::string> cautions;
+  void tell_cautions(const Reporter& reporter) const override {
     for (std::size_t i = 0; i < points_.size(); ++i)
-      for (const std::string& problem : plan_.problems_of(i)) {
-        std::string caution = display_name(points_[i]) + ": " + problem;
-        if (std::ranges::find(cautions, caution) == cautions.end())
-          cautions.push_back(std::move(caution));
-      }
-    if (auto caution = caution_of_clones(); !caution.empty())
-      cautions.push_back(std::move(caution));
-    return cautions;
+      for (const std::string& problem : plan_.problems_of(i))
+        reporter.gathered_warning(problem, display_name(points_[i]) + ": " + problem);
+    if (const std::string caution = caution_of_clones(); !caution.empty())
+      reporter.warning(caution);
   }
 
   Result<void> start(const HitProcesses& who) override {

@@ -31,10 +31,11 @@ void warn_if_everybody(std::span<const ProbePoint> points, std::span<const Mappi
     const ProbedBinary& binary = *points[i].binary;
     const std::size_t users = count_users(binary, surveys[i].executable);
     if (users >= many_processes)
-      reporter.warning(fmt::format("{} is mapped by {} processes: every call in any of them stops "
-                                   "at the probes; restrict with -p, --app, --uid or --cgroup",
-                                   file_name_of(binary.path.entry.value_or(binary.real_path)),
-                                   users));
+      reporter.gathered_warning(
+          "mapped by many",
+          fmt::format("{} is mapped by {} processes: every call in any of them stops at the "
+                      "probes; restrict with -p, --app, --uid or --cgroup",
+                      file_name_of(binary.path.entry.value_or(binary.real_path)), users));
   }
 }
 

@@ -30,8 +30,9 @@ Result<void> check_unwritten(std::span<const ProbePoint> points) {
 void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter) {
   for (const MappedFile* file : files_of(points))
     if (file->change() == FileChange::replaced)
-      reporter.warning(file->path() + ": replaced while it was being read; the probes are in the "
-                                      "file it was, which only running processes still map");
+      reporter.gathered_warning(
+          "replaced", file->path() + ": replaced while it was being read; the probes are in the "
+                                     "file it was, which only running processes still map");
 }
 
 } // namespace uprobectl

@@ -210,16 +210,20 @@ void HitStacks::save(const stacks::Sample& sample) {
   }
   if (!saved_.emplace(stack_.end, where).second) return;
   if (::mkdir(request_.kept_stacks->c_str(), 0700) != 0 && errno != EEXIST) {
-    reporter_.warning(system_error(errno, *request_.kept_stacks).message);
+    tell_not_saved(system_error(errno, *request_.kept_stacks));
     return;
   }
   std::string folder;
   do folder = fmt::format("{}/stack-{}", *request_.kept_stacks, next_folder_++);
   while (::access(folder.c_str(), F_OK) == 0);
   if (auto saved = processes_.save(sample, folder); !saved)
-    reporter_.warning("a stack cannot be saved: " + saved.error().message);
+    tell_not_saved(saved.error());
   else
     ++totals_.saved;
+}
+
+void HitStacks::tell_not_saved(const Error& why) const {
+  reporter_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
 } // namespace uprobectl

@@ -66,6 +66,7 @@ private:
   bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
   void save(const stacks::Sample& sample);
+  void tell_not_saved(const Error& why) const;
 
   const AttachRequest& request_;
   StackFiles& files_;

@@ -108,7 +108,7 @@ public:
   virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
 
   // After load(): what a person should know of what the probes will show.
-  virtual std::vector<std::string> cautions() const { return {}; }
+  virtual void tell_cautions(const Reporter& /*reporter*/) const {}
 
   // The last probe is in place.
   virtual Result<void> start(const HitProcesses& who) = 0;

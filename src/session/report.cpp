@@ -18,9 +18,6 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
   return duration_cast<milliseconds>(duration);
 }
 
-// Beyond this many the lines say less than their number.
-constexpr std::size_t most_silent_lines = 20;
-
 // By point; of those that were hit nothing is looked for.
 std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSurvey> surveys) {
   std::vector<SilenceFacts> facts(end.points.size());
@@ -122,69 +119,6 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
-// Those that were never hit. Many that share a reason, as the matches of a pattern do, share a
-// line: at how many places each is inlined does not matter then.
-class SilentProbes {
-public:
-  // own_reason: with what is true of this one alone; the reason itself if that is nothing.
-  void add(const ProbePoint& point, const std::string& reason, const std::string& own_reason) {
-    auto known = std::ranges::find(groups_, reason, &Group::reason);
-    if (known == groups_.end()) known = groups_.insert(known, {.reason = reason, .points = {}});
-    known->points.push_back({&point, own_reason});
-  }
-
-  void tell(const Reporter& reporter) const {
-    std::size_t lines = 0;
-    std::size_t untold = 0;
-    for (const Group& group : groups_) {
-      if (group.points.size() > most_alone && lines < most_silent_lines) {
-        ++lines;
-        tell_together(group, reporter);
-        continue;
-      }
-      for (const Silent& silent : group.points)
-        if (++lines <= most_silent_lines)
-          reporter.warning(
-              fmt::format("{}: never hit: {}", display_name(*silent.point), silent.reason));
-        else
-          ++untold;
-    }
-    if (untold > 0)
-      reporter.warning(
-          fmt::format("and {} that were never hit", counted(untold, "more probe", "more probes")));
-  }
-
-private:
-  static constexpr std::size_t most_alone = 3;
-  struct Silent {
-    const ProbePoint* point;
-    std::string reason;
-  };
-  struct Group {
-    std::string reason;
-    std::vector<Silent> points;
-  };
-
-  static void tell_together(const Group& group, const Reporter& reporter) {
-    std::string names;
-    for (std::size_t i = 0; i < most_alone; ++i)
-      names += display_name(*group.points[i].point) + ", ";
-    const auto inlined = std::ranges::count_if(
-        group.points, [&](const Silent& silent) { return silent.reason != group.reason; });
-    reporter.warning(fmt::format(
-        "{}and {}: never hit: {}{}", names,
-        counted(group.points.size() - most_alone, "other", "others"), group.reason,
-        inlined > 0 ? fmt::format("; {} of them inlined elsewhere, which no probe sees", inlined)
-                    : ""));
-    for (const Silent& silent : group.points)
-      if (silent.reason != group.reason)
-        reporter.detail(
-            fmt::format("{}: never hit: {}", display_name(*silent.point), silent.reason));
-  }
-
-  std::vector<Group> groups_;
-};
-
 } // namespace
 
 void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
@@ -221,9 +155,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   if (const std::uint64_t unpaired = unpaired_calls(end.pumped); end.open_calls || unpaired > 0)
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
-  SilentProbes silent;
   std::size_t probes = 0;
-  std::size_t shown_nothing = 0;
   for (std::size_t i = 0; i < end.points.size(); ++i) {
     ProbeRecord record{.point = &end.points[i],
                        .hits = end.hits[i],
@@ -237,9 +169,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
       if (end.hits[i] == 0) record.reason = "other places of this probe were reached, this was not";
       if (end.hits[i] > 0 && !left_out.empty()) {
         record.reason = left_out;
-        if (++shown_nothing <= most_silent_lines)
-          reporter.warning(
-              fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
+        reporter.gathered_warning(
+            "nothing to show: " + left_out,
+            fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
       }
     } else if (hits[groups[i]] == 0) {
       record.reason = !left_out.empty()     ? left_out
@@ -250,14 +182,16 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
         SilenceFacts shared = facts[i];
         shared.inlined.reset();
         const bool is_explained = left_out.empty() && end.nobody.empty();
-        silent.add(end.points[i],
-                   is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason,
-                   *record.reason);
+        // At how many places each is inlined does not make it another kind.
+        reporter.gathered_warning(
+            "never hit: " +
+                (is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason),
+            fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
       }
     }
     sink.probe(record);
   }
-  silent.tell(reporter);
+  reporter.tell_repeated();
   if (end.corrupt > 0)
     reporter.warning(
         fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));

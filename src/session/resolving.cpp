@@ -14,9 +14,6 @@ namespace uprobectl {
 
 namespace {
 
-// Warnings that differ in the function's name only; more of them share a line.
-constexpr std::size_t most_of_a_kind = 3;
-
 // Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
 Error not_in_a_file(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
@@ -196,7 +193,7 @@ private:
       add_failure(
           question, function,
           Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
-    warn_of(points);
+    reporter_.gather_warnings(points);
     for (ProbePoint& point : points) {
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
@@ -218,34 +215,9 @@ private:
       resolved_.sites.push_back(site);
   }
 
-  // What is true of several members of a pattern is said once, with their number.
-  void warn_of(std::span<const ProbePoint> points) {
-    std::map<std::string, std::vector<std::string>> by_kind; // without the name it begins with
-    std::vector<std::string> kinds;
-    for (const ProbePoint& point : points)
-      for (const std::string& warning : point.warnings) {
-        const std::string name = point.symbol ? fmt::format("'{}' ", *point.symbol) : "";
-        std::string kind = warning.starts_with(name) ? warning.substr(name.size()) : warning;
-        std::vector<std::string>& same = by_kind[kind];
-        if (same.empty()) kinds.push_back(std::move(kind));
-        same.push_back(warning);
-      }
-    for (const std::string& kind : kinds) {
-      std::vector<std::string>& same = by_kind[kind];
-      std::ranges::sort(same);
-      same.erase(std::ranges::unique(same).begin(), same.end());
-      if (same.size() > most_of_a_kind) {
-        for (const std::string& warning : same) reporter_.detail(warning);
-        same = {fmt::format("{} (and {} more like it)", same.front(), same.size() - 1)};
-      }
-      warn(same);
-    }
-  }
-
   // Said once, however many places it is true of.
   void warn(const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings)
-      if (said_.insert(warning).second) reporter_.warning(warning);
+    for (const std::string& warning : warnings) reporter_.warning_once(warning);
   }
 
   bool is_excluded(const ProbePoint& point) const {
@@ -260,7 +232,6 @@ private:
   const std::vector<std::string>& excluded_;
   const Reporter& reporter_;
   Resolved resolved_;
-  std::set<std::string> said_;
   std::size_t without_semaphore_ = 0; // static probes that are left out
   // By file and offset the number of the point; two static probes may be at one place.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
@@ -287,8 +258,11 @@ Result<Resolved> resolve_questions(std::span<const PayloadQuestion> questions,
                                    const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter) {
   Resolving resolving(request, options, reporter);
+  Result<void> asked;
   for (const PayloadQuestion& question : questions)
-    if (auto asked = resolving.resolve(question); !asked) return fail(std::move(asked).error());
+    if (asked = resolving.resolve(question); !asked) break;
+  reporter.tell_repeated();
+  if (!asked) return fail(std::move(asked).error());
   return std::move(resolving).take();
 }
 

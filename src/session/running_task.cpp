@@ -105,9 +105,10 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
     return {i};
   }
   if (const auto other = other_build(probe, pid))
-    reporter_.warning(fmt::format("{}: process {} maps none of file_paths; of the same jar it maps "
-                                  "{}",
-                                  to_string(probe.name), pid, *other));
+    reporter_.repeated_warning(
+        "other build: " + to_string(probe.name),
+        fmt::format("{}: process {} maps none of file_paths; of the same jar it maps {}",
+                    to_string(probe.name), pid, *other));
   return all;
 }
 
@@ -200,7 +201,8 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
   if (hits == 0) {
     reason = explain_point(probe, at, surveys[at]);
     ++silent_;
-    reporter_.warning(fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
+    reporter_.gathered_warning("never hit: " + *reason,
+                               fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
   } else {
     ++(hits ? hit_ : unknown_);
   }
@@ -228,10 +230,12 @@ std::size_t RunningTask::mapped_point(const Probe& probe,
 
 void RunningTask::warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const {
   if (point == 0) return;
-  reporter_.warning(fmt::format(
-      "{}: process {} maps {}, which is probed, and not {}, which comes before it in file_paths",
-      to_string(probe.name), pid, to_string(probe.points[point].binary->path),
-      to_string(probe.points.front().binary->path)));
+  reporter_.repeated_warning(
+      "order: " + to_string(probe.name),
+      fmt::format("{}: process {} maps {}, which is probed, and not {}, which comes before it in "
+                  "file_paths",
+                  to_string(probe.name), pid, to_string(probe.points[point].binary->path),
+                  to_string(probe.points.front().binary->path)));
 }
 
 std::optional<std::string> RunningTask::other_build(const Probe& probe, pid_t pid) {

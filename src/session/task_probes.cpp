@@ -84,7 +84,7 @@ const Result<Target>& TaskProbeFinder::open(const std::string& path) {
   if (known != targets_.end()) return known->second;
   const auto& opened = targets_.emplace(path, Target::open(path, request_.where)).first->second;
   if (opened)
-    for (const std::string& warning : opened->warnings()) reporter_.warning(warning);
+    for (const std::string& warning : opened->warnings()) reporter_.warning_once(warning);
   return opened;
 }
 
@@ -194,7 +194,7 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
       errors.push_back(std::move(point).error());
       continue;
     }
-    for (const std::string& warning : point->warnings) reporter_.warning(warning);
+    for (const std::string& warning : point->warnings) reporter_.warning_once(warning);
     if (point->table == elf::Table::oat && point->symbol) {
       if (auto of_found = judge(*point->symbol, name)) return refuse(std::move(*of_found));
     } else if (refusal) {

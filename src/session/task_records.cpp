@@ -61,9 +61,9 @@ Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::ui
 void TaskRecords::listen(Stream& stream, Listener listener) const {
   const auto differs = std::ranges::find_if(
       stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
-  if (differs != stream.listeners.end() && statsd_ && !stream.warned) {
-    stream.warned = true;
-    reporter_.warning(
+  if (differs != stream.listeners.end() && statsd_) {
+    reporter_.repeated_warning(
+        "differ: " + stream.map.front().pin,
         fmt::format("{}: no atoms are sent for its records while tasks {} and {} both "
                     "run: they log them differently, and a record does not say whose "
                     "it is",

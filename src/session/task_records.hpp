@@ -42,7 +42,6 @@ private:
     std::optional<UserRecordDecoder> decoder;
     std::optional<RecordStreams> records;
     std::vector<Listener> listeners;
-    bool warned = false;     // that its tasks log its records differently
     std::uint64_t stale = 0; // sent while no task of the map ran
     std::uint64_t damaged = 0;
     std::uint64_t unlogged = 0;

@@ -147,6 +147,7 @@ private:
   }
 
   void tell_start() const {
+    reporter_.tell_repeated();
     std::size_t methods = 0;
     std::size_t running = 0;
     std::size_t processes = 0;
@@ -244,6 +245,7 @@ private:
 
   void tell_end(Clock::duration duration) {
     records_.tell_end();
+    reporter_.tell_repeated();
     if (told_lost_ > 0)
       reporter_.warning(
           fmt::format("{} lost: the buffer was full", counted(told_lost_, "record", "records")));

@@ -40,10 +40,9 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
 
 bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {
   if (stacks_.size() < most_stacks && frames_ + stack.frames.size() <= most_frames) return true;
-  if (!std::exchange(told_of_full_, true))
-    reporter_.warning(fmt::format("more different stacks than can be kept: {} are, further ones "
-                                  "are counted together, without frames",
-                                  stacks_.size()));
+  reporter_.warning_once(
+      "more different stacks than can be kept: further ones are counted together, "
+      "without frames");
   return false;
 }
 

@@ -53,7 +53,6 @@ private:
   std::map<Key, Way, Order> ways_;
   std::deque<stacks::Stack> stacks_;
   std::size_t frames_ = 0; // of all of them
-  bool told_of_full_ = false;
   std::uint64_t since_ns_;
 };
 

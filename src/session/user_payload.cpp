@@ -46,7 +46,9 @@ public:
     return static_probes_.load(spec_table_, resolved.points, request_.cookie,
                                hands_over_cookie(mechanism, features_));
   }
-  std::vector<std::string> cautions() const override { return static_probes_.cautions(); }
+  void tell_cautions(const Reporter& reporter) const override {
+    static_probes_.tell_cautions(reporter);
+  }
 
   LoadedProgram program(const PlannedSite& site) const override {
     return programs_.program(site.program);
@@ -145,7 +147,6 @@ private:
   std::vector<std::optional<std::uint64_t>> runs_;
   std::vector<ObjectLink> others_;
   std::uint64_t corrupt_ = 0;
-  bool told_of_narrow_ = false;           // of 32-bit processes
   bool has_stacks_ = false;               // records come with them
   std::optional<HitStacks> stacks_;       // likewise, once it has started
   std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
@@ -224,8 +225,8 @@ bool UserPayload::take(std::size_t map, Bytes sent, const Visit& visit) {
     tell_sender(event, *record->from);
     if (const auto captured = stack_of(*record->from))
       event.stack = stacks_->find(event, *captured);
-    else if (is_narrow(*record->from) && !std::exchange(told_of_narrow_, true))
-      reporter_.warning("stacks of 32-bit processes are not unwound");
+    else if (is_narrow(*record->from))
+      reporter_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
   }
   return visit(event);
 }

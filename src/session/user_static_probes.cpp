@@ -42,9 +42,9 @@ Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint
       for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
-          warn_of(point, n, unreadable(place.probe->arguments[n]));
+          add_caution(point, n, unreadable(place.probe->arguments[n]));
         } else if (!specs_->can_tell(*argument, is_64bit)) {
-          warn_of(point, n, "the usdt.bpf.h of this program cannot say where it is");
+          add_caution(point, n, "the usdt.bpf.h of this program cannot say where it is");
           argument.reset();
         }
       }
@@ -57,11 +57,17 @@ Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint
   return {};
 }
 
-void UserStaticProbes::warn_of(const ProbePoint& point, std::size_t argument,
-                               std::string_view problem) {
-  cautions_.push_back(fmt::format("{}: arg{} cannot be read ({}: {}), bpf_usdt_arg() fails for it",
-                                  display_name(point), argument,
-                                  point.static_probe->arguments[argument].raw, problem));
+void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument,
+                                   std::string_view problem) {
+  cautions_.push_back(
+      {.problem = std::string(problem),
+       .text = fmt::format("{}: arg{} cannot be read ({}: {}), bpf_usdt_arg() fails for it",
+                           display_name(point), argument,
+                           point.static_probe->arguments[argument].raw, problem)});
+}
+
+void UserStaticProbes::tell_cautions(const Reporter& reporter) const {
+  for (const Caution& caution : cautions_) reporter.gathered_warning(caution.problem, caution.text);
 }
 
 std::optional<std::uint64_t> UserStaticProbes::cookie(std::size_t point) const {

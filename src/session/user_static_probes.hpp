@@ -4,7 +4,7 @@
 #pragma once
 
 #include "uprobectl/bpf/usdt_specs.hpp"
-#include "uprobectl/resolve.hpp"
+#include "uprobectl/output.hpp"
 
 namespace uprobectl {
 
@@ -16,15 +16,20 @@ public:
                     std::uint64_t cookie, bool hands_over_cookie);
 
   std::optional<std::uint64_t> cookie(std::size_t point) const; // nothing: it is none of these
-  const std::vector<std::string>& cautions() const { return cautions_; }
+  void tell_cautions(const Reporter& reporter) const;           // which arguments cannot be read
 
 private:
   Result<void> add(std::span<const ProbePoint> points, std::uint64_t cookie);
-  void warn_of(const ProbePoint& point, std::size_t argument, std::string_view problem);
+  void add_caution(const ProbePoint& point, std::size_t argument, std::string_view problem);
+
+  struct Caution {
+    std::string problem;
+    std::string text;
+  };
 
   std::optional<UsdtSpecs> specs_;
   std::vector<std::optional<std::uint64_t>> cookies_; // by point
-  std::vector<std::string> cautions_;
+  std::vector<Caution> cautions_;
 };
 
 } // namespace uprobectl

@@ -113,8 +113,7 @@ private:
                                               const ResolveOptions& how) {
     auto answers = ask_all(targets, {&request, 1}, where, how);
     if (!answers) return fail(std::move(answers).error());
-    for (const std::string& warning : answers->warnings)
-      if (said_.insert(warning).second) reporter_.warning(warning);
+    for (const std::string& warning : answers->warnings) reporter_.warning_once(warning);
     SharedAnswer& answer = answers->functions.front();
     if (answer.points.empty() && !answer.errors.empty())
       return fail(std::move(answer.errors.front()));
@@ -136,8 +135,7 @@ private:
         lacking = std::move(found).error();
     });
     if (!visited) return fail(std::move(visited).error());
-    for (const std::string& warning : visited->warnings)
-      if (said_.insert(warning).second) reporter_.warning(warning);
+    for (const std::string& warning : visited->warnings) reporter_.warning_once(warning);
     if (points.empty() && lacking) return fail(std::move(*lacking));
     return points;
   }
@@ -183,7 +181,6 @@ private:
   // Those that are one file, by place and --extracted.
   std::map<std::pair<std::string, bool>, Result<Target>> opened_;
   std::set<std::string> other_builds_;
-  std::set<std::string> said_; // warnings
   VerifyOutcome outcome_;
 };
 

@@ -41,6 +41,8 @@ stack_scenarios() {
   scenario 'a flame graph of what the kernel counts is one of hits' draws_counted_calls
   scenario '--folded takes the stacks that the name of a map promises' folds_promised_stacks
   scenario '--keep-stacks saves what debug-unwind unwinds' keeps_stacks
+  scenario 'stacks that cannot be saved are warned of once, with their number' counts_unsaved_stacks
+  scenario 'on a full disk no half of a stack is left, and one warning says why' leaves_no_half_stacks
   scenario 'a perf event array of a program has stacks with --stack' adds_stacks events plain --stack
   scenario 'a perf event array whose name promises stacks has them' adds_stacks events_with_stack with_stack
   scenario 'a program with a ring buffer is told where stacks come from' refuses_ring
@@ -343,6 +345,26 @@ keeps_stacks() {
   expect_equal 'frames' "$(chain_of_long_stack)" \
     "$(cut -f 3 unwound | sed -n 's/^\(depth_[a-z]*\|main\).*/\1/p' | tr '\n' '<' | sed 's/<$//')"
   expect_match 'status' '1 stack saved below kept' "$(cat err)"
+}
+
+# Cut off in four functions.
+counts_unsaved_stacks() {
+  attach_depths recursive 2 20 'depth_*' --stack --stack-size 256 --keep-stacks missing/kept
+  expect_equal 'warnings' 2 "$(grep -c 'missing/kept: no such file or directory' err)"
+  expect_match 'number' 'and [1-9] more like it: a stack cannot be saved: missing/kept' "$(cat err)"
+  attach_depths recursive 2 20 'depth_*' --stack --stack-size 256 --keep-stacks missing/kept -v
+  [ "$(grep -c 'missing/kept: no such file or directory' err)" -gt 2 ] || fail "-v does not tell each: $(cat err)"
+}
+
+leaves_no_half_stacks() {
+  unshare --mount true 2>/dev/null || skip 'no unshare'
+  mkdir full
+  unshare --mount sh -c 'mount -t tmpfs -o size=16k none full && "$@"; code=$?; ls full/kept >left; exit $code' sh \
+    "$UPROBECTL" attach -d 120 --stack --stack-size 256 --keep-stacks full/kept "$FIXTURES/depths" 'depth_*' \
+    -- "$FIXTURES/depths" recursive 2 20 >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'left' '' "$(cat left)"
+  expect_equal 'warnings' 2 "$(grep -c 'no space left on device' err)"
+  expect_match 'number' 'and [1-9] more like it: a stack cannot be saved: full/kept/stack-1/' "$(cat err)"
 }
 
 adds_stacks() { # MAP PROGRAM OPTION…

@@ -186,6 +186,98 @@ TEST_CASE("an error is followed by its hints; control characters do not get thro
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
+TEST_CASE("a warning that comes again is told once, and at the end how often it came") {
+  const auto all = [](Reporter::Level level) {
+    return written([&](int fd) {
+      const Reporter reporter(fd, false, level);
+      for (const char* const stack : {"one", "two", "three"})
+        reporter.repeated_warning("not saved", std::string(stack) + " is not saved");
+      reporter.repeated_warning("narrow", "stacks of 32-bit processes are not unwound");
+      reporter.status("running");
+      reporter.tell_repeated();
+      reporter.repeated_warning("not saved", "four is not saved");
+    });
+  };
+  CHECK(all(Reporter::Level::normal) ==
+        "uprobectl: warning: one is not saved\n"
+        "uprobectl: warning: stacks of 32-bit processes are not unwound\n"
+        "running\n"
+        "uprobectl: warning: and 2 more like it: one is not saved\n"
+        "uprobectl: warning: four is not saved\n");
+  CHECK(all(Reporter::Level::verbose) ==
+        "uprobectl: warning: one is not saved\n"
+        "uprobectl: warning: two is not saved\n"
+        "uprobectl: warning: three is not saved\n"
+        "uprobectl: warning: stacks of 32-bit processes are not unwound\n"
+        "running\n"
+        "uprobectl: warning: four is not saved\n");
+  CHECK(all(Reporter::Level::quiet).empty());
+}
+
+TEST_CASE("what was counted is told when the reporter goes, if nothing has asked before") {
+  CHECK(written([](int fd) {
+          const Reporter reporter(fd, false, Reporter::Level::normal);
+          for (int i = 0; i < 3; ++i) reporter.repeated_warning("k", "w");
+        }) == "uprobectl: warning: w\nuprobectl: warning: and 2 more like it: w\n");
+}
+
+TEST_CASE("warnings that come together have a line each up to three, beyond they share one") {
+  const auto all = [](Reporter::Level level, int most) {
+    return written([&](int fd) {
+      const Reporter reporter(fd, false, level);
+      for (int i = 1; i <= most; ++i)
+        reporter.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
+      reporter.gathered_warning("other", "other");
+      reporter.status("told later");
+    });
+  };
+  CHECK(all(Reporter::Level::normal, 3) == "told later\n"
+                                           "uprobectl: warning: f1: never hit\n"
+                                           "uprobectl: warning: f2: never hit\n"
+                                           "uprobectl: warning: f3: never hit\n"
+                                           "uprobectl: warning: other\n");
+  CHECK(all(Reporter::Level::normal, 4) ==
+        "told later\n"
+        "uprobectl: warning: f1: never hit (and 3 more like it)\n"
+        "uprobectl: warning: other\n");
+  CHECK(all(Reporter::Level::verbose, 4) == "uprobectl: warning: f1: never hit\n"
+                                            "uprobectl: warning: f2: never hit\n"
+                                            "uprobectl: warning: f3: never hit\n"
+                                            "uprobectl: warning: f4: never hit\n"
+                                            "uprobectl: warning: other\n"
+                                            "told later\n");
+}
+
+TEST_CASE("beyond twenty lines only the number of warnings is told") {
+  const std::string text = written([](int fd) {
+    const Reporter reporter(fd, false, Reporter::Level::normal);
+    for (int kind = 1; kind <= 25; ++kind) {
+      const std::string name = "kind " + std::to_string(kind);
+      reporter.gathered_warning(name, name);
+    }
+  });
+  CHECK(std::ranges::count(text, '\n') == 21);
+  CHECK_THAT(text, Catch::EndsWith("uprobectl: warning: kind 20\n"
+                                   "uprobectl: warning: and 5 more warnings (-v tells each)\n"));
+}
+
+TEST_CASE("warnings of places that differ in the name alone are of a kind, each text counts once") {
+  const auto place = [](const std::string& name) {
+    ProbePoint point;
+    point.symbol = name;
+    point.warnings = {"'" + name + "' is an IFUNC: its resolver is probed"};
+    return point;
+  };
+  const ProbePoint points[] = {place("memcpy"), place("memcpy"), place("strlen"), place("strchr"),
+                               place("time")};
+  CHECK(written([&](int fd) {
+          const Reporter reporter(fd, false, Reporter::Level::normal);
+          reporter.gather_warnings(points);
+          reporter.gather_warnings(points);
+        }) == "uprobectl: warning: 'memcpy' is an IFUNC: its resolver is probed (and 3 more like "
+              "it)\n");
+}
+
 TEST_CASE("quiet leaves errors only, details need verbose") {
   const auto all = [](Reporter::Level level) {
     return written([&](int fd) {
