@@ -1,73 +1,16 @@
 #include "uprobectl/elf/inlined.hpp"
 
+#include "elf/compressed_section.hpp"
 #include "elf/debug_search.hpp"
 #include "elf/inlined_places.hpp"
-#include "elf/sections.hpp"
-
-#include <fmt/format.h>
-#include <map>
-#include <zlib.h>
 
 namespace uprobectl::elf {
 
 namespace {
 
-// Sections as they are to be read; owns those that had to be inflated.
-class DebugSections {
-public:
-  explicit DebugSections(const Layout& layout) : layout_(layout) {}
-
-  // Empty where there is no such section.
-  Result<Bytes> section(std::string_view name) {
-    const auto found = find_section(layout_, name);
-    if (!found) return Bytes{};
-    if ((found->header.flags & raw::SHF_COMPRESSED) == 0) {
-      if (found->bytes.size() > most_debug_info) return too_large(name, found->bytes.size());
-      return found->bytes;
-    }
-    return inflate(name, found->bytes);
-  }
-
-private:
-  static std::unexpected<Error> too_large(std::string_view name, std::uint64_t size) {
-    return fail(ErrorKind::unsupported,
-                fmt::format("{} has {} bytes, more than the {} that are read", name, size,
-                            most_debug_info));
-  }
-
-  // gABI chapter 4, "Section Compression": a header with type, size and alignment, each of a word
-  // but for the type and what fills it up.
-  Result<Bytes> inflate(std::string_view name, Bytes bytes) {
-    const ByteOrder order = layout_.machine.order;
-    const bool wide = layout_.machine.is_64bit;
-    const auto type = read_at<std::uint32_t>(bytes, 0, order);
-    std::optional<std::uint64_t> size = read_at<std::uint32_t>(bytes, 4, order);
-    if (wide) size = read_at<std::uint64_t>(bytes, 8, order);
-    const std::size_t header = wide ? 24 : 12;
-    if (!type || !size || bytes.size() < header)
-      return fail(ErrorKind::corrupt, fmt::format("{} ends within its header", name));
-    if (*type != raw::ELFCOMPRESS_ZLIB)
-      return fail(ErrorKind::unsupported, fmt::format("{} is not compressed with zlib", name));
-    if (*size > most_debug_info) return too_large(name, *size);
-    std::vector<std::byte>& content = inflated_[std::string(name)];
-    content.resize(*size);
-    uLongf got = content.size();
-    bytes = bytes.subspan(header);
-    // zlib's types are older than const and std::byte.
-    if (::uncompress(reinterpret_cast<Bytef*>(content.data()), &got,
-                     reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()) != Z_OK ||
-        got != content.size())
-      return fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name));
-    return Bytes(content);
-  }
-
-  const Layout& layout_;
-  std::map<std::string, std::vector<std::byte>> inflated_;
-};
-
 Result<std::vector<std::optional<std::uint64_t>>>
 count_in(const Layout& layout, std::span<const std::string_view> names) {
-  DebugSections sections(layout);
+  std::vector<SectionContent> contents; // own what was inflated
   DwarfSections dwarf{.order = layout.machine.order};
   const std::pair<std::string_view, Bytes*> all[] = {{".debug_info", &dwarf.info},
                                                      {".debug_abbrev", &dwarf.abbrev},
@@ -75,9 +18,11 @@ count_in(const Layout& layout, std::span<const std::string_view> names) {
                                                      {".debug_line_str", &dwarf.line_str},
                                                      {".debug_str_offsets", &dwarf.str_offsets}};
   for (const auto& [name, bytes] : all) {
-    auto section = sections.section(name);
-    if (!section) return fail(std::move(section).error());
-    *bytes = *section;
+    auto content = section_content(layout, name, most_debug_info);
+    if (!content) return fail(std::move(content).error());
+    if (!*content) continue;
+    *bytes = (*content)->bytes;
+    contents.push_back(std::move(**content));
   }
   if (dwarf.info.empty()) return fail(ErrorKind::not_found, "there is no .debug_info");
   return count_inlined_places(dwarf, names);

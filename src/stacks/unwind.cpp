@@ -137,6 +137,10 @@ private:
         if (interrupted_ && step.returns_by)
           return take(by_return(*step.returns_by), FoundBy::return_instruction, why) ||
                  (!done_ && finish(why.end, why.address));
+        // Rows of x86-64 know a caller of these, too. Go's are in no .eh_frame.
+        if (step.kind == Step::Kind::row && step.section->kind == FrameSection::Kind::debug_frame &&
+            begins_goroutine(place))
+          return finish(End::outermost);
         if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
         if (step.kind == Step::Kind::row && take_row(step, why)) return true;
       }
@@ -148,6 +152,11 @@ private:
     return without_data(place, why) || (!done_ && finish(why.end, why.address));
   }
 
+  bool begins_goroutine(const Place& place) const {
+    return !interrupted_ && place.module != nullptr &&
+           begins_stack_of_go(*place.module, place.address);
+  }
+
   bool without_file(const Place& place, NoCaller& why) {
     return without_data(place, why) || (!done_ && finish(End::no_unwind_data));
   }
@@ -156,8 +165,7 @@ private:
   bool without_data(const Place& place, NoCaller& why) {
     NoCaller ignored;
     if (!interrupted_ && place.module != nullptr &&
-        (place.module->begins_program_at(place.address) ||
-         begins_stack_of_go(*place.module, place.address))) {
+        (place.module->begins_program_at(place.address) || begins_goroutine(place))) {
       done_ = true;
       return finish(End::outermost);
     }

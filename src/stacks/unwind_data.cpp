@@ -1,11 +1,14 @@
 #include "stacks/unwind_data.hpp"
 
-#include "elf/sections.hpp"
+#include "elf/compressed_section.hpp"
 #include "elf/xz.hpp"
 
 namespace uprobectl::stacks {
 
 namespace {
+
+// Those of large Go programs have some 10 MB.
+constexpr std::uint64_t most_debug_frame = std::uint64_t{128} << 20;
 
 // The segment's bytes as a section that begins where the segment does, and where the frames lie in
 // it. Entries refer to each other by distance, so the section need not be exact.
@@ -45,10 +48,16 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
 
 UnwindData::UnwindData(const elf::Image& image, Isa isa) : image_(image), isa_(isa) {}
 
-void UnwindData::add_debug_frame(Bytes section, std::shared_ptr<const void> owner) {
+// `owner`: of the file's bytes, where they were decompressed. One that cannot be read is as good as
+// none: other sources may still tell.
+void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<const void> owner) {
+  const auto section = elf::section_content(layout, ".debug_frame", most_debug_frame);
+  if (!section || !*section) return;
+  const Bytes bytes = (*section)->bytes;
+  if ((*section)->owner) owner = (*section)->owner;
   sources_.push_back(
-      {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, section, {}},
-                                     Extent{0, section.size()}, true),
+      {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},
+                                     Extent{0, bytes.size()}, true),
        std::move(owner)});
 }
 
@@ -56,17 +65,13 @@ void UnwindData::add_debug_frame(Bytes section, std::shared_ptr<const void> owne
 bool UnwindData::add_next_source() {
   const auto layout = elf::read_layout(image_.bytes());
   if (!layout) return false;
-  const auto usable = [](const std::optional<elf::FoundSection>& section) {
-    return section && (section->header.flags & elf::raw::SHF_COMPRESSED) == 0;
-  };
   switch (looked_for_++) {
   case 0:
     for (FrameFinder& finder : eh_frames_of(*layout))
       sources_.push_back({std::make_unique<FrameFinder>(std::move(finder)), nullptr});
     return true;
   case 1:
-    if (const auto section = elf::find_section(*layout, ".debug_frame"); usable(section))
-      add_debug_frame(section->bytes, nullptr);
+    add_debug_frame(*layout, nullptr);
     return true;
   case 2: {
     const auto compressed = elf::section_named(*layout, ".gnu_debugdata");
@@ -76,8 +81,7 @@ bool UnwindData::add_next_source() {
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
     const auto inner = elf::read_sections_only(*owner);
     if (!inner || !(inner->machine == layout->machine)) return true;
-    if (const auto section = elf::find_section(*inner, ".debug_frame"); usable(section))
-      add_debug_frame(section->bytes, owner);
+    add_debug_frame(*inner, owner);
     return true;
   }
   default:

@@ -1,6 +1,7 @@
 // All call frame information of one image.
 #pragma once
 
+#include "elf/layout.hpp"
 #include "stacks/frame_finder.hpp"
 #include "stacks/row.hpp"
 #include "uprobectl/elf.hpp"
@@ -56,7 +57,7 @@ private:
   bool is_signal_trampoline(VirtualAddress pc) const;
   bool has_code(VirtualAddress at, std::string_view code) const;
   std::optional<Step> find_in(Source& source, VirtualAddress address) const;
-  void add_debug_frame(Bytes section, std::shared_ptr<const void> owner);
+  void add_debug_frame(const elf::Layout& layout, std::shared_ptr<const void> owner);
   bool add_next_source();
 
   const elf::Image& image_;

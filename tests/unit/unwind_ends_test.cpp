@@ -1,6 +1,8 @@
 #include "unwind_fixture.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <zlib.h>
 
 using namespace uprobectl;
 using namespace uprobectl::stacks;
@@ -235,4 +237,116 @@ TEST_CASE("where the table for call frame information leads elsewhere its sectio
     CHECK(stack.frames[1].pc == more + 0x11048);
     CHECK(stack.frames[1].found_by == FoundBy::frame_data);
   }
+}
+
+namespace {
+
+std::string deflated(const std::string& bytes) {
+  uLongf size = ::compressBound(bytes.size());
+  std::string content(size, '\0');
+  REQUIRE(::compress(reinterpret_cast<Bytef*>(content.data()), &size,
+                     reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()) == Z_OK);
+  content.resize(size);
+  return content;
+}
+
+// Elf64_Chdr: type, what fills it up, size, alignment.
+std::string with_header(const std::string& bytes, std::uint64_t size, unsigned type = 1) {
+  return FrameBytes().number(4, type).number(4, 0).number(8, size).number(8, 1).bytes +
+         deflated(bytes);
+}
+
+std::string with_magic(const std::string& bytes) {
+  std::string size;
+  for (int shift = 56; shift >= 0; shift -= 8) size += static_cast<char>(bytes.size() >> shift);
+  return "ZLIB" + size + deflated(bytes);
+}
+
+// As Go's linker writes it: main.add at 0x11000 and runtime.goexit at 0x11040, 0x40 bytes each, of
+// both of which it knows the caller.
+std::string go_frames(Isa isa) {
+  const bool x86 = isa == Isa::x86_64;
+  FrameBytes cie;
+  cie.number(4, 0xffffffff).put({3}).text("");
+  if (x86)
+    cie.put({1, 0x78, 16, 0x0c, 7, 8, 0x90, 1}); // CFA rsp + 8, return address below it
+  else
+    cie.put({1, 0x78, 30, 0x0c, 31, 0, 0x08, 30}); // CFA sp, x30 is the caller's
+  FrameBytes data;
+  data.number(4, cie.at()).bytes += cie.bytes;
+  for (const std::uint64_t begin : {0x11000, 0x11040}) {
+    FrameBytes fde;
+    fde.number(4, 0).number(8, begin).number(8, 0x40);
+    if (!x86) fde.put({0x44, 0x0e, 32, 0x9e, 4}); // from 4 on CFA sp + 32, x30 at its begin
+    data.number(4, fde.at()).bytes += fde.bytes;
+  }
+  return data.bytes;
+}
+
+std::string go_program(Isa isa, std::string_view section, std::string_view flags,
+                       const std::string& content) {
+  return elf_from_yaml(fmt::format(R"(--- !ELF
+FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {} }}
+ProgramHeaders:
+  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x11000, Offset: 0x1000, FileSize: 0x80, MemSize: 0x80, Align: 0x1000, FirstSec: .text, LastSec: .text }}
+Sections:
+  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x11000, Offset: 0x1000, Size: 0x80 }}
+  - {{ Name: {}, Type: SHT_PROGBITS, Flags: [ {} ], Content: "{}" }}
+Symbols:
+  - {{ Name: main.add, Type: STT_FUNC, Section: .text, Value: 0x11000, Size: 0x40 }}
+  - {{ Name: runtime.goexit.abi0, Type: STT_FUNC, Section: .text, Value: 0x11040, Size: 0x40 }}
+)",
+                                   isa == Isa::x86_64 ? "EM_X86_64" : "EM_AARCH64", section, flags,
+                                   FrameBytes{content}.hex()));
+}
+
+// The names of its frames, and why it ends: from within main.add, which a goroutine runs.
+std::pair<std::string, End> unwind_go(Isa isa, const std::string& program) {
+  Process process("5700001000-5700002000 r-xp 00001000 00:00 0 /x/go\n");
+  process.files.add("/x/go", program);
+  constexpr std::uint64_t code = 0x5700001000;
+  process.stack(stack_top, {code + (isa == Isa::x86_64 ? 0x41 : 0x44), code + 0x8, code + 0x8,
+                            code + 0x8, code + 0x8});
+  Registers registers(isa);
+  registers.set(isa == Isa::x86_64 ? 16 : 32, code + 0x8);
+  registers.set(isa == Isa::x86_64 ? 7 : 31, stack_top);
+  const Stack stack = unwind(registers, process.memory, *process.space);
+  return {names_of(stack), stack.end};
+}
+
+} // namespace
+
+TEST_CASE("a compressed .debug_frame is read, and a goroutine's stack ends where that begins") {
+  for (const Isa isa : {Isa::x86_64, Isa::arm64}) {
+    const std::string frames = go_frames(isa);
+    for (const std::string& program :
+         {go_program(isa, ".debug_frame", "", frames),
+          go_program(isa, ".debug_frame", "SHF_COMPRESSED", with_header(frames, frames.size())),
+          go_program(isa, ".zdebug_frame", "", with_magic(frames))}) {
+      const auto [names, end] = unwind_go(isa, program);
+      CHECK(names == "main.add+0x8 runtime.goexit.abi0");
+      CHECK(end == End::outermost);
+    }
+  }
+}
+
+TEST_CASE("a .debug_frame that cannot be inflated is as good as none") {
+  const std::string frames = go_frames(Isa::x86_64);
+  const std::string whole = with_header(frames, frames.size());
+  const auto end_with = [](std::string_view name, std::string_view flags,
+                           const std::string& content) {
+    const auto [names, end] = unwind_go(Isa::x86_64, go_program(Isa::x86_64, name, flags, content));
+    CHECK(names == "main.add+0x8");
+    return end;
+  };
+  const std::string_view flags = "SHF_COMPRESSED";
+  CHECK(end_with(".debug_frame", flags, whole.substr(0, 23)) == End::no_unwind_data);
+  CHECK(end_with(".debug_frame", flags, whole.substr(0, whole.size() - 5)) == End::no_unwind_data);
+  CHECK(end_with(".debug_frame", flags, with_header(frames, frames.size(), 2)) ==
+        End::no_unwind_data); // zstd
+  for (const std::uint64_t size : {frames.size() - 1, frames.size() + 1, std::size_t{1} << 26,
+                                   std::size_t{1} << 62, ~std::size_t{0}})
+    CHECK(end_with(".debug_frame", flags, with_header(frames, size)) == End::no_unwind_data);
+  CHECK(end_with(".zdebug_frame", "", frames) == End::no_unwind_data);
+  CHECK(end_with(".zdebug_frame", "", "ZLIB\1") == End::no_unwind_data);
 }
