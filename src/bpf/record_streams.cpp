@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -30,7 +31,6 @@ using Visit = std::function<bool(std::size_t map, Bytes sent)>;
 struct Draining {
   const Visit* visit = nullptr;
   std::uint32_t left = 0;
-  std::atomic<std::uint64_t> lost = 0; // asked for while another thread drains
 
   bool take(std::size_t map, Bytes record) {
     if (visit == nullptr || left == 0) return false;
@@ -43,7 +43,8 @@ struct Draining {
 struct Source {
   Draining& draining;
   std::size_t map = 0;
-  perf_event_attr event = {}; // of a perf event array
+  perf_event_attr event = {};          // of a perf event array
+  std::atomic<std::uint64_t> lost = 0; // as its buffers tell; asked for while another thread drains
 };
 
 int take_from_ring(void* context, void* data, std::size_t size) {
@@ -53,30 +54,54 @@ int take_from_ring(void* context, void* data, std::size_t size) {
 
 // The kernel's layout of the two record types (perf_event_open(2)).
 bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header* header) {
-  const auto& source = *static_cast<Source*>(context);
+  auto& source = *static_cast<Source*>(context);
   const Bytes body{reinterpret_cast<const std::byte*>(header) + sizeof(*header),
                    header->size - sizeof(*header)};
   if (header->type == PERF_RECORD_LOST && body.size() >= 16) {
     std::uint64_t count = 0;
     std::memcpy(&count, body.data() + 8, sizeof(count));
-    source.draining.lost += count;
+    source.lost += count;
   }
   if (header->type != PERF_RECORD_SAMPLE || body.size() < 4) return LIBBPF_PERF_EVENT_CONT;
   return source.draining.take(source.map, body) ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
 }
 
+// What read() gives of a perf event that counts its lost records (Linux 6.0, 119a784c8127). A
+// record in the buffer tells of losses, too, but only when there is room again: never of the last.
+struct Reading {
+  std::uint64_t value = 0;
+  std::uint64_t lost = 0;
+};
+
 // Null with errno.
 perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StreamStack& stack) {
   source.event = bpf_output_event();
   source.event.wakeup_events = 1;
+  source.event.read_format = PERF_FORMAT_LOST;
   ask_for_stack(source.event, stack);
   const bool large = source.event.sample_type != PERF_SAMPLE_RAW;
   for (std::size_t pages = large ? pages_for_stacks : perf_pages;; pages /= 2) {
-    perf_buffer* const opened =
+    perf_buffer* opened =
         perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source, nullptr);
+    if (opened == nullptr && errno == EINVAL && source.event.read_format != 0) {
+      source.event.read_format = 0;
+      opened = perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source,
+                                    nullptr);
+    }
     const bool memory = errno == EPERM || errno == ENOMEM;
     if (opened != nullptr || !memory || pages <= perf_pages) return opened;
   }
+}
+
+// Of the buffers of all processors.
+std::uint64_t lost_in(perf_buffer* buffers) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers); ++i) {
+    Reading reading;
+    if (::read(perf_buffer__buffer_fd(buffers, i), &reading, sizeof(reading)) == sizeof(reading))
+      sum += reading.lost;
+  }
+  return sum;
 }
 
 } // namespace
@@ -85,7 +110,11 @@ struct RecordStreams::State {
   Draining draining;
   std::vector<std::unique_ptr<Source>> sources;
   std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
-  std::vector<std::unique_ptr<perf_buffer, FreePerfBuffer>> perf_buffers;
+  struct PerfBuffers {
+    const Source* source = nullptr;
+    std::unique_ptr<perf_buffer, FreePerfBuffer> all;
+  };
+  std::vector<PerfBuffers> perf_buffers;
   std::vector<int> poll_fds;
 };
 
@@ -100,14 +129,15 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const UserMap& map = maps[i];
     if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
-    state->sources.push_back(std::unique_ptr<Source>(new Source{state->draining, i, {}}));
+    state->sources.push_back(std::unique_ptr<Source>(new Source{state->draining, i}));
     Source* const source = state->sources.back().get();
     if (map.use == MapUse::perf_buffer) {
-      state->perf_buffers.emplace_back(
-          open_perf_buffer(map, *source, stacks.empty() ? StreamStack() : stacks[i]));
-      if (!state->perf_buffers.back())
+      perf_buffer* const opened =
+          open_perf_buffer(map, *source, stacks.empty() ? StreamStack() : stacks[i]);
+      if (opened == nullptr)
         return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
-      state->poll_fds.push_back(perf_buffer__epoll_fd(state->perf_buffers.back().get()));
+      state->perf_buffers.push_back({source, std::unique_ptr<perf_buffer, FreePerfBuffer>(opened)});
+      state->poll_fds.push_back(perf_buffer__epoll_fd(opened));
       continue;
     }
     int error = 0;
@@ -129,8 +159,8 @@ bool RecordStreams::drain(const Visit& visit) {
   state_->draining.visit = &visit;
   state_->draining.left = most_per_drain;
   if (state_->rings) ring_buffer__consume(state_->rings.get());
-  for (const auto& buffer : state_->perf_buffers)
-    if (state_->draining.left != 0) perf_buffer__consume(buffer.get());
+  for (const auto& buffers : state_->perf_buffers)
+    if (state_->draining.left != 0) perf_buffer__consume(buffers.all.get());
   state_->draining.visit = nullptr;
   return state_->draining.left == 0;
 }
@@ -145,6 +175,11 @@ std::optional<SentRecord> RecordStreams::record_of(std::size_t map, Bytes sent) 
   return SentRecord{.record = sample->raw, .from = std::move(sample->from)};
 }
 
-std::uint64_t RecordStreams::lost() const { return state_->draining.lost; }
+std::uint64_t RecordStreams::lost() const {
+  std::uint64_t sum = 0;
+  for (const auto& [source, all] : state_->perf_buffers)
+    sum += source->event.read_format != 0 ? lost_in(all.get()) : source->lost.load();
+  return sum;
+}
 
 } // namespace uprobectl

@@ -137,6 +137,11 @@ bool ReadAhead::swap() {
   return true;
 }
 
+bool ReadAhead::is_done() {
+  const std::lock_guard lock(mutex_);
+  return ended_ && left_ == visited_;
+}
+
 std::uint64_t ReadAhead::left() {
   const std::lock_guard lock(mutex_);
   return left_ - visited_;

@@ -38,6 +38,8 @@ public:
   void finish();
   // In the order of the source, until visit returns false. True if some may be left.
   bool take(const Visit& visit);
+  // The thread has read what it was to read, and all of it was taken.
+  bool is_done();
   // Records that nobody has taken.
   std::uint64_t left();
 

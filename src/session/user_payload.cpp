@@ -67,11 +67,6 @@ public:
     return read_ahead();
   }
   Result<void> stop() override {
-    for (std::size_t i = 0; i < programs_.count(); ++i) {
-      const auto now = runs(i);
-      runs_.push_back(now && runs_before_[i] ? std::optional(*now - *runs_before_[i])
-                                             : std::nullopt);
-    }
     others_.clear();
     if (read_ahead_) read_ahead_->finish();
     return {};
@@ -91,13 +86,12 @@ public:
       for (const std::string& line : printk_->take_lines()) reporter_.status(line);
     if (stacks_) stacks_->look();
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
-    return read_ahead_ ? read_ahead_->take(one) : streams_->drain(one);
+    return drain_buffers(one);
   }
   // What cannot be decoded is shown raw, but for what the kernel has added.
   std::uint64_t corrupt() const override { return decoder_ ? decoder_->wrong_sized() : 0; }
   std::vector<Loss> losses() const override {
-    return {{loss_reasons::buffer_full, streams_->lost() + told_lost() - told_lost_before_},
-            {loss_reasons::corrupt, corrupt_}};
+    return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
   }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
@@ -107,7 +101,7 @@ public:
     };
     // A pinned program may be attached by others, too, and never stop sending.
     for (std::size_t rounds = 0; rounds < most_discarding_drains; ++rounds)
-      if (!(read_ahead_ ? read_ahead_->take(count) : streams_->drain(count))) break;
+      if (!drain_buffers(count)) break;
     return events;
   }
 
@@ -120,10 +114,30 @@ private:
   std::optional<std::uint64_t> runs(std::size_t program) const {
     return counting_.runs(programs_.program(program).fd);
   }
+  // Also when the probes are gone: what ran until then has sent records.
+  std::optional<std::uint64_t> runs_since_start(std::size_t program) const {
+    const auto now = runs(program);
+    const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
+    return now && before ? std::optional(*now - *before) : std::nullopt;
+  }
+  // Programs send until their probes are gone, which is after the thread has ended.
+  bool drain_buffers(const ReadAhead::Visit& visit) {
+    if (!read_ahead_) return streams_->drain(visit);
+    if (read_ahead_->take(visit)) return true;
+    return read_ahead_->is_done() && streams_->drain(visit);
+  }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> read_ahead();
   Result<void> open_streams();
   std::uint64_t told_lost() const { return lost_ ? lost_in(*lost_) : 0; }
+  // The kernel counts what perf buffers lose, the program what it could not send: without a ring
+  // buffer that is the same.
+  std::uint64_t lost_in_buffers() const {
+    const std::uint64_t told = told_lost() - told_lost_before_;
+    const bool has_ring =
+        std::ranges::find(maps_, MapUse::ring_buffer, &UserMap::use) != maps_.end();
+    return has_ring ? streams_->lost() + told : std::max(streams_->lost(), told);
+  }
   Result<void> open_maps();
   Result<void> select_maps(std::vector<UserMap> known);
   void show_table(const UserMap& map, const Table& table, Sink& sink) const;
@@ -144,7 +158,6 @@ private:
   std::optional<PrintkReader> printk_;
   RunCounting counting_;
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
-  std::vector<std::optional<std::uint64_t>> runs_;
   std::vector<ObjectLink> others_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;               // records come with them
@@ -263,7 +276,7 @@ std::vector<std::optional<std::uint64_t>> UserPayload::hits(std::span<const Plan
   for (const PlannedSite& site : sites) places[site.program].insert(site.point);
   std::vector<std::optional<std::uint64_t>> result(points, 0);
   for (std::size_t program = 0; program < places.size(); ++program) {
-    const auto count = runs_[program];
+    const auto count = runs_since_start(program);
     const bool known = count && (*count == 0 || places[program].size() == 1);
     for (const std::size_t point : places[program]) {
       auto& sum = result[point];

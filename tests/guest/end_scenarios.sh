@@ -13,6 +13,9 @@ end_scenarios() {
   scenario 'what a run has left is seen while others use BPF' sees_what_is_left
   scenario 'a reader that pauses receives all events' feeds_slow_reader
   scenario 'events that nobody reads are told as lost' tells_unread
+  for ending in duration INT TERM max-events command closed; do
+    scenario "of a program's perf event array nothing is dropped uncounted: $ending" accounts_for_array "$ending"
+  done
   scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
   scenario "the target's exit ends the run with 0" ends_with_target
   scenario 'a command is probed from its start, and its end is the end' follows_command
@@ -229,6 +232,58 @@ tells_unread() {
   expect_match 'warning' 'events lost: output is blocked: nothing reads it' "$(cat err)"
   lost=$(sed -n 's/.* events in [^,]*, \([0-9]*\) lost.*/\1/p' err)
   expect_equal 'received and lost' "$events_of_slow_reader" $(($(grep -c '"type":"event".*}$' out) + lost))
+}
+
+# All are sent before anything is read: the array holds less, the pipe nothing until the run has ended.
+accounts_for_array() { # ENDING
+  sent=30000
+  duration=120
+  ending=$1
+  set --
+  case $ending in
+    duration) duration=4s ;;
+    max-events) set -- -n 5 ;;
+    command)
+      "$UPROBECTL" attach -j --object "$FIXTURES/stacks.bpf.o" --program-name plain "$FIXTURES/workload" work_six \
+        -- "$FIXTURES/workload" --calls "$sent" 2>err | { sleep 2 && cat >out; }
+      expect_equal 'received and lost' "$sent" $(($(count_records event) + $(records summary | field lost)))
+      return
+      ;;
+  esac
+  start_workload target --calls "$sent"
+  mkfifo pipe
+  (
+    exec 3<pipe
+    wait_until 100 test -e sent
+    [ "$ending" = closed ] || cat <&3 >out
+    exec 3<&-
+    touch read
+  ) &
+  (
+    wait_until 60 file_says err '^probing '
+    attach=$(cat attach.pid)
+    kill -STOP "$attach"
+    let_it_call target "$started_pid"
+    touch sent
+    [ "$ending" != closed ] || wait_until 20 test -e read
+    case $ending in INT | TERM) kill -s "$ending" "$attach" ;; esac
+    kill -CONT "$attach"
+  ) &
+  (become_attach -j -d "$duration" -p "$started_pid" -o pipe "$@" --object "$FIXTURES/stacks.bpf.o" \
+    --program-name plain "$FIXTURES/workload" work_six) >printed 2>err || fail 'attach ends with an error'
+  wait_until 60 test -e read || fail 'the reader does not come to the end'
+  told=$(sed -n 's/^\([0-9]*\) events\{0,1\} in [^,]*, \([0-9]*\) lost.*/\1 \2/p' err | awk '{ print $1 + $2 }')
+  case $ending in
+    closed) expect_equal 'written and lost' "$sent" "$told" ;;
+    max-events) # which the summary for people leaves out
+      expect_equal 'events' 5 "$(count_records event)"
+      expect_equal 'received and lost' "$sent" $((5 + $(records summary | field lost)))
+      ;;
+    *)
+      expect_equal 'received and lost' "$sent" $(($(count_records event) + $(records summary | field lost)))
+      expect_equal 'told' "$sent" "$told"
+      ;;
+  esac
 }
 
 ends_on_closed_pipe() {

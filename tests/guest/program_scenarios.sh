@@ -10,6 +10,9 @@ program_scenarios() {
   scenario 'object: the cookie reaches the program' passes_cookie perf
   scenario 'object: the cookie reaches the program by multi' passes_cookie multi
   scenario 'object: what finds the ring buffer full is counted' counts_lost
+  scenario 'object: what finds a perf event array full is counted, the last ones, too' counts_lost_of_array plain
+  scenario 'object: likewise where records come with stacks' counts_lost_of_array with_stack
+  scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
   scenario 'object: sections say where, in archives too' attaches_by_sections
   scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
   scenario 'object: bpf_printk is shown on stderr' shows_printk
@@ -110,6 +113,38 @@ counts_lost() {
   [ "$lost" -gt 0 ] || fail "nothing was lost of 3000, $received were received"
   expect_equal 'received and lost' 3000 "$((received + lost))"
   expect_equal 'lost in the summary' "$lost" "$(records summary | field lost)"
+}
+
+# The kernel tells of what was lost only when there is room again: here there is none until all were sent.
+counts_lost_of_array() { # PROGRAM
+  kernel_counts_lost || skip 'this kernel does not count what a perf event array loses'
+  start_workload target --calls 30000
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/stacks.bpf.o" --program-name "$1" \
+    "$FIXTURES/workload" work_six
+  attach=$(cat attach.pid)
+  kill -STOP "$attach"
+  let_it_call target "$started_pid"
+  kill -CONT "$attach"
+  stop_attach
+  lost=$(records summary | field lost)
+  [ "$lost" -gt 0 ] || fail "nothing was lost of 30000, $(count_records event) were received"
+  expect_equal 'received and lost' 30000 "$(($(count_records event) + lost))"
+  expect_equal 'hits' 30000 "$(records probe | field hits)"
+}
+
+# Linux 6.0 brought PERF_FORMAT_LOST.
+kernel_counts_lost() {
+  release=$(uname -r)
+  [ "${release%%.*}" -ge 6 ]
+}
+
+explains_silence_of_object() {
+  start_workload target --calls 1
+  start_attach -v -d 120 -p "$started_pid" --object "$FIXTURES/stacks.bpf.o" --program-name plain \
+    "$FIXTURES/workload" work_six
+  wait_until 30 file_says err 'work_six: not hit so far: ' || fail "nothing is explained: $(cat err)"
+  stop_attach
+  expect_match 'summary' '0 of 1 probes hit' "$(cat err)"
 }
 
 attaches_by_sections() {
