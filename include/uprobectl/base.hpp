@@ -208,7 +208,7 @@ public:
   FileIdentity identity() const { return identity_; }
   const std::string& path() const { return path_; } // as given to open()
 
-  // The absolute path with symbolic links resolved, as the kernel knows the open file.
+  // Absolute, links resolved; below /proc/PID/root if only that leads to the file from here.
   Result<std::string> real_path() const;
 
   // By size and time of modification: a write within the clock's grain (some milliseconds) of

@@ -80,18 +80,20 @@ FileChange MappedFile::change() const {
 }
 
 Result<std::string> MappedFile::real_path() const {
-  const std::string link = "/proc/self/fd/" + std::to_string(fd_.get());
-  std::string target(PATH_MAX, '\0');
-  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
-  if (length >= 0) {
-    target.resize(static_cast<std::size_t>(length));
-    return target;
+  auto path = path_of_descriptor(fd_.get());
+  if (!path) {
+    // Without /proc, as in a small container or early at boot.
+    if (path.error().kind != ErrorKind::not_found) return path;
+    const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), ::free);
+    if (real == nullptr) return fail(system_error(errno, path_));
+    return std::string(real.get());
   }
-  // Without /proc, as in a small container or early at boot.
-  if (errno != ENOENT) return fail(system_error(errno, path_));
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), ::free);
-  if (real == nullptr) return fail(system_error(errno, path_));
-  return std::string(real.get());
+  const auto rooted = in_process_root(path_);
+  const bool is_mapping = path_.starts_with("/proc/") && path_.contains("/map_files/");
+  if (path->ends_with(" (deleted)") || (!rooted && !is_mapping)) return path;
+  const auto here = status_of(*path);
+  if (here && FileIdentity{here->st_dev, here->st_ino} == identity_) return path;
+  return rooted ? real_path_in(*rooted) : path_;
 }
 
 } // namespace uprobectl

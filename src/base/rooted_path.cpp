@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
@@ -245,6 +246,15 @@ Result<std::string> real_path_in(const RootedPath& rooted) {
   const auto walked = walk_in_root(folder.get(), rooted.path);
   if (!walked) return fail(open_error(walked.error(), rooted.root + rooted.path));
   return rooted.root + walked->path;
+}
+
+Result<std::string> path_of_descriptor(int fd) {
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  if (length < 0) return fail(system_error(errno, link));
+  path.resize(static_cast<std::size_t>(length));
+  return path;
 }
 
 Result<std::string> path_in_root(const std::string& root, const std::string& path) {

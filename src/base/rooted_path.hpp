@@ -44,6 +44,10 @@ std::expected<Walked, int> walk_in_root(int root, std::string_view path);
 // The same path without symbolic links, also below the root.
 Result<std::string> real_path_in(const RootedPath& rooted);
 
+// The path of an open file in its own mount namespace, as /proc/PID/maps has it. At that path this
+// machine may have another file. Without /proc not_found.
+Result<std::string> path_of_descriptor(int fd);
+
 // Where what the image calls `path` (absolute; ARCHIVE!/ENTRY, too) lies below the folder `root`.
 // Links of an image are absolute, "/system/product" is one to "/product". not_found if nothing is
 // there.

@@ -7,8 +7,9 @@
 
 namespace uprobectl {
 
-// Fills in entry and symbol where the file can be read and names the place. Files that many probes
-// lie in are read once.
-void name_probes(std::span<InstalledProbe> probes);
+// Fills in entry and symbol if the file can be read and names the place. Files that many probes lie
+// in are read once. A file of another mount namespace gets the path that leads to it from here.
+// Returns warnings: of a path that leads to different files nothing is read.
+std::vector<std::string> name_probes(std::span<InstalledProbe> probes);
 
 } // namespace uprobectl

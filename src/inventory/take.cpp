@@ -31,7 +31,8 @@ public:
           "{} uprobe_multi links are not listed: kernels tell their probes from Linux 6.8 on",
           untold_));
     std::vector<InstalledProbe>& probes = inventory_.probes;
-    name_probes(probes);
+    for (std::string& warning : name_probes(probes))
+      inventory_.warnings.push_back(std::move(warning));
     std::ranges::sort(probes, {}, [](const InstalledProbe& probe) {
       return std::tuple(std::string_view(probe.file), probe.offset, probe.on_return,
                         std::string_view(probe.mechanism));

@@ -1,5 +1,7 @@
 #include "session/process_history.hpp"
 
+#include "base/rooted_path.hpp"
+
 #include <algorithm>
 
 namespace uprobectl {
@@ -11,13 +13,19 @@ constexpr std::size_t max_mappings = 4096;
 // As many as are counted for themselves (process_counts of src/bpf/programs/maps.h).
 constexpr std::size_t max_ended = 65536;
 
+// Most files have the same path here and there.
+std::string path_in_maps(const ProbedBinary& binary) {
+  if (!binary.real_path.starts_with("/proc/")) return binary.real_path;
+  return path_of_descriptor(binary.file->fd()).value_or(binary.real_path);
+}
+
 } // namespace
 
 std::vector<ProbedFile> probed_files(std::span<const ProbePoint> points) {
   std::vector<ProbedFile> files;
   files.reserve(points.size());
   for (const ProbePoint& point : points)
-    files.push_back({.real_path = point.binary->real_path,
+    files.push_back({.real_path = path_in_maps(*point.binary),
                      .identity = point.binary->file->identity(),
                      .offset = *point.offset});
   return files;

@@ -21,6 +21,8 @@ process_scenarios() {
   scenario '-v says during the run what was not hit' tells_silence_early
   scenario 'the pid in its own namespace is shown' shows_own_pid
   scenario 'counts close with hits, not events' closes_with_hits
+  scenario 'list-probes names what lies in a file of another mount namespace from that file' lists_foreign_file
+  scenario 'list-probes names nothing from a path that has other files in other mount namespaces' lists_ambiguous_file
 }
 
 # Copies under names of their own, of one file: comm is what a program is executed as.
@@ -280,3 +282,42 @@ closes_with_hits() {
   stop_attach
   file_says err '^80 hits counted in .*, 2 of 2 probes hit$' || fail "$(tail -n 1 err)"
 }
+
+# A process for which the folder `seen` has another app than for this machine.
+start_elsewhere() {
+  unshare -m true 2>/dev/null || skip 'no mount namespace can be made'
+  mkdir seen hidden
+  cp "$FIXTURES/exits" seen/app
+  cp "$FIXTURES/workload" hidden/app
+  # shellcheck disable=SC2016 # expanded by the inner shell
+  start_program target unshare -m sh -c 'mount --bind hidden seen && exec "$PWD/seen/app" --wait --hold'
+}
+
+lists_foreign_file() {
+  start_elsewhere
+  start_attach -d 120 -p "$started_pid" "$PWD/seen/app" work_six
+  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  expect_match 'our probe' "/proc/[0-9]+/root$PWD/seen/app	work_six	entry	" "$(cat probes)"
+  stop_attach
+}
+
+# A name in tracefs has no process whose file it is.
+lists_ambiguous_file() {
+  [ -w "$uprobe_events" ] || skip 'no tracefs'
+  start_elsewhere
+  event=uprobectl_test/ambiguous_$$
+  offset=$("$UPROBECTL" resolve --offset-only "$PWD/seen/app" exits_other)
+  echo "p:$event $PWD/seen/app:$offset" >>"$uprobe_events" || fail 'the kernel refuses the event'
+  "$UPROBECTL" list-probes >probes 2>told
+  status=$?
+  kill -KILL "$started_pid"
+  wait_until 20 process_is_gone "$started_pid"
+  "$UPROBECTL" list-probes >later 2>later_told
+  echo "-:$event" >>"$uprobe_events"
+  expect_equal 'exit status' 0 "$status"
+  expect_match 'the event' "$PWD/seen/app	-	entry	" "$(grep "$event" probes)"
+  expect_match 'reason' "$PWD/seen/app: 1 probe is shown without a symbol: mount namespaces have different files" "$(cat told)"
+  expect_match 'without the other process' "$PWD/seen/app	exits_other	entry	" "$(grep "$event" later)"
+}
+
+process_is_gone() { ! [ -e "/proc/$1/ns/mnt" ] || ! readlink "/proc/$1/ns/mnt" >/dev/null 2>&1; }

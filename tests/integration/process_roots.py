@@ -80,6 +80,19 @@ class Confined:
         os.waitpid(self.pid, 0)
 
 
+class Hidden(Confined):
+    """A process for which another folder lies over one of this machine's; it maps libgreet.so there."""
+
+    @staticmethod
+    def _confine(root, library, own_mounts):
+        flags = CLONE_NEWNS | (CLONE_NEWUSER if os.geteuid() != 0 else 0)
+        if LIBC.unshare(flags) != 0 or LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+            os._exit(2)
+        if LIBC.mount(os.fsencode(root), os.fsencode(library), None, MS_BIND, None) != 0:
+            os._exit(2)
+        ctypes.CDLL(os.fspath(library / "libgreet.so"))
+
+
 class Cases:
     def __init__(self, uprobectl, fixtures, folder):
         self.uprobectl = uprobectl
@@ -138,6 +151,17 @@ class Cases:
                    "uprobectl: error: /proc/[0-9]+/root/lib/libloop.so: too many levels of symbolic links\n")
         self.check(f"{where}: what a process maps by a path of another root is where it maps it",
                    self.resolve(process, "libgreet.so"), 0, offset, "")
+
+    def hidden(self, process):
+        shutil.copy(self.other, self.host / "libgreet.so")
+        path = f"/proc/{process.pid}/root{self.host}/libgreet.so"
+        for target in ("libgreet.so", f"{self.host}/libgreet.so"):
+            got = self.run("resolve", "-j", "-p", process.pid, target, "greet_add")
+            problems = [] if got[0] == 0 and f'"file":"{path}"' in got[1] else [f"expected {path}: {got}"]
+            got = self.run("resolve", "--emit", "perf", "-p", process.pid, target, "greet_add")
+            problems += [] if got[0] == 0 and f"perf probe -x {path} " in got[1] else [f"expected {path}: {got}"]
+            by = "path" if target.startswith("/") else "name"
+            self.tap.check(f"a file that the process maps over one of ours, by {by}", problems)
 
     def fifo(self, process):
         os.mkfifo(self.lib / "libfifo.so")
@@ -205,6 +229,11 @@ def main():
                             "leads out of the process's root folder\n")
             else:
                 cases.tap.skip("paths of a process in a mount namespace", "no right to make one")
+        with Hidden(cases.lib, cases.host) as process:
+            if process.ready:
+                cases.hidden(process)
+            else:
+                cases.tap.skip("a path that has another file on this machine", "no right to make a mount namespace")
         cases.names(folder)
         if os.geteuid() == 0:
             cases.without_proc()

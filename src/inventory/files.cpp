@@ -1,0 +1,123 @@
+#include "inventory/files.hpp"
+
+#include "base/rooted_path.hpp"
+#include "inventory/holders.hpp"
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string path_in_proc(pid_t pid, std::string_view name) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+// Regular files only. Nothing is opened.
+std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhere) {
+  const auto status = status_of(path);
+  if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
+  return InventoryFiles::Found{.path = std::move(path),
+                               .identity = {.device = status->st_dev, .inode = status->st_ino},
+                               .elsewhere = elsewhere};
+}
+
+// The link itself is followed, so it is not taken for a path below that folder.
+std::optional<FileIdentity> root_folder_of(pid_t pid) {
+  struct stat status{};
+  if (::stat(path_in_proc(pid, "root").c_str(), &status) != 0) return std::nullopt;
+  return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
+}
+
+} // namespace
+
+InventoryFiles::InventoryFiles(std::span<const InstalledProbe> probes)
+    : own_namespace_(mount_namespace_of(::getpid())) {
+  if (probes.empty()) return;
+  std::set<std::string_view> wanted;
+  for (const InstalledProbe& probe : probes) wanted.insert(probe.file);
+  for (const pid_t pid : all_processes()) look_at(pid, wanted);
+}
+
+void InventoryFiles::look_at(pid_t pid, const std::set<std::string_view>& wanted) {
+  auto mount_namespace = mount_namespace_of(pid);
+  if (!mount_namespace || mount_namespace == own_namespace_) return;
+  if (const auto root = root_folder_of(pid))
+    foreign_roots_.insert(
+        {.pid = pid, .identity = *root, .mount_namespace = std::move(*mount_namespace)});
+  const auto mappings = mappings_of(pid);
+  if (!mappings) return;
+  for (const Mapping& mapping : *mappings)
+    if (!mapping.deleted && wanted.contains(mapping.path))
+      if (auto found = regular_file(path_of_mapping(pid, mapping), true))
+        foreign_mappings_.emplace(mapping.path, std::move(*found));
+}
+
+Result<std::optional<InventoryFiles::Found>> InventoryFiles::find(const InstalledProbe& probe) {
+  const auto [known, is_new] =
+      known_.try_emplace({probe.file, probe.mechanism, probe.holders}, std::nullopt);
+  if (is_new) known->second = search(probe);
+  return known->second;
+}
+
+Result<std::optional<InventoryFiles::Found>>
+InventoryFiles::search(const InstalledProbe& probe) const {
+  if (!probe.file.starts_with('/')) return std::nullopt;
+  for (const ProbeHolder& holder : probe.holders)
+    if (auto found = by_descriptor(probe.file, holder.pid)) return found;
+  // Of perf events the kernel tells the path as their maker gave it.
+  if (probe.mechanism == "perf" && !probe.holders.empty())
+    return by_holder(probe.file, probe.holders.front().pid);
+  return by_all(probe.file);
+}
+
+// uprobectl keeps the files open that it probes.
+std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::string& path,
+                                                                   pid_t holder) const {
+  namespace fs = std::filesystem;
+  const auto here = regular_file(path, false);
+  std::error_code failure;
+  for (fs::directory_iterator entry(path_in_proc(holder, "fd"), failure);
+       !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    std::error_code unreadable;
+    if (fs::read_symlink(entry->path(), unreadable) != path) continue;
+    auto found = regular_file(entry->path().string(), true);
+    if (!found) continue;
+    if (here && here->identity == found->identity) return here;
+    for (const ForeignRoot& root : foreign_roots_)
+      if (auto rooted = regular_file(path_in_proc(root.pid, "root") + path, true);
+          rooted && rooted->identity == found->identity)
+        return rooted;
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<InventoryFiles::Found> InventoryFiles::by_holder(const std::string& path,
+                                                               pid_t holder) const {
+  if (mount_namespace_of(holder) == own_namespace_ &&
+      root_folder_of(holder) == root_folder_of(::getpid()))
+    return regular_file(path, false);
+  return regular_file(path_in_proc(holder, "root") + path, true);
+}
+
+Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::string& path) const {
+  std::vector<Found> others;
+  for (const ForeignRoot& root : foreign_roots_)
+    if (auto found = regular_file(path_in_proc(root.pid, "root") + path, true))
+      others.push_back(std::move(*found));
+  const auto [begin, end] = foreign_mappings_.equal_range(path);
+  for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);
+  const auto here = regular_file(path, false);
+  if (!here && others.empty()) return std::nullopt;
+  const Found first = here ? *here : others.front();
+  for (const Found& other : others)
+    if (other.identity != first.identity)
+      return fail(ErrorKind::ambiguous, path + ": different files in several mount namespaces");
+  return first;
+}
+
+} // namespace uprobectl
