@@ -128,6 +128,7 @@ if in_scope architecture || { in_scope kernel && [ "$(uname -m)" = x86_64 ] && k
 fi
 if in_scope; then
   each_return_scenario
+  hotspot_scenarios
   end_scenarios
   load_scenarios
   sum_scenarios

@@ -56,6 +56,11 @@ return_scenarios() {
   scenario 'flow-cxx, coroutine: what hands control on is left by a jump, and changes nothing' spares_coroutines
 }
 
+# Where a JDK is: not in guests.
+hotspot_scenarios() {
+  scenario 'HotSpot: what its compiled Java code calls can be probed at its exits' spares_hotspot
+}
+
 each_return_scenario() {
   while read -r program mode _ functions; do
     [ "$mode" != once ] || continue
@@ -74,6 +79,8 @@ $flow_rows
 ROWS
   scenario '--return-at trampoline: flow-c, pthread_exit in the probed function: wrong' \
     fares_by_trampoline flow-c exit-unwound wrong leave_thread
+  scenario '--return-at trampoline: flow-cxx, coroutine, its parts too: ok' \
+    fares_by_trampoline flow-cxx coroutine ok 'coroutine_*'
 }
 
 # pthread_once is called by the unwinder, too.
@@ -141,7 +148,8 @@ spares_once() {
 }
 
 # Each part of a coroutine that runs until it hands on (Clang: .resume, GCC: .actor) is left by a
-# return, or by a jump through a register to the other coroutine: 20 of each.
+# return, or by a jump through a register to the other coroutine: 20 of each. GCC's may end by a jump to
+# the operator that frees its frame.
 spares_coroutines() {
   [ -e "$FIXTURES/flow-cxx" ] || fail 'no flow-cxx'
   "$UPROBECTL" attach -j -o out -d 60 --entry --return --forward-exit "$FIXTURES/flow-cxx" 'coroutine_*' \
@@ -155,9 +163,32 @@ spares_coroutines() {
   expect_equal 'returns of each function' "$(cat entry)" "$(cat return)"
   expect_equal 'functions' 7 "$(grep -c . entry)"
   for coroutine in ping pong; do
-    expect_equal "transfers by $coroutine" 20 \
-      "$(records event left_by=tail_call | grep -c "coroutine_$coroutine[^\"]*\\.\(resume\|actor\)\"")"
+    expect_match "jumps out of $coroutine" '^2[01]$' \
+      "$(records event left_by=tail_call | grep -c "coroutine_${coroutine}[^\"]*\\.\(resume\|actor\)\"")"
   done
+}
+
+# C1 lets compiled code call Runtime1 and SharedRuntime, whose return addresses HotSpot reads: with the
+# kernel's return probe it ends by a fatal error.
+spares_hotspot() {
+  java=$(readlink -f "$(command -v java)") || skip 'no java on this machine'
+  "$java" --list-modules 2>/dev/null | grep -q '^jdk.compiler' || skip 'no java on this machine compiles'
+  library=${java%/bin/java}/lib/server/libjvm.so
+  "$UPROBECTL" list-symbols "$library" 'Runtime1::*' >symbols 2>/dev/null
+  [ -s symbols ] || skip 'the libjvm.so of this machine has no symbols of its own functions'
+  "$UPROBECTL" attach -j -o out -d 120 --entry --return --count --forward-exit "$library" \
+    'JVM_*' 'Runtime1::*' 'SharedRuntime::*' 'Deoptimization::*' -- \
+    "$java" -XX:TieredStopAtLevel=1 -Xcomp -XX:CompileOnly=JavaFlow -XX:+UseSerialGC \
+    "$folder/../../fixtures/flow/JavaFlow.java" all >said 2>err
+  expect_equal 'exit status' 0 "$?"
+  expect_match 'what the program says' '^all ok$' "$(cat said)"
+  for class in Runtime1 SharedRuntime; do
+    records count kind=return | grep -q "$class::" || fail "no return of $class is seen"
+  done
+  seen_returns=$(sum_of_counts return)
+  seen_calls=$(sum_of_counts entry)
+  # Threads that end, and System.exit.
+  [ "$seen_returns" -gt $((seen_calls - 16)) ] || fail "of $seen_calls calls $seen_returns are seen to return"
 }
 
 fares_by_trampoline() { # PROGRAM MODE OUTCOME FUNCTIONS
