@@ -1,7 +1,6 @@
 #include "archive/end_record.hpp"
 
 #include "archive/directory.hpp"
-#include "archive/local_header.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -6,6 +6,32 @@
 
 namespace uprobectl::art {
 
+// Unsigned LEB128 numbers of at most 32 bits, one after another.
+class Leb128 {
+public:
+  Leb128() = default; // nothing to read
+  Leb128(Bytes bytes, std::uint64_t position) : bytes_(bytes), position_(position) {}
+
+  // Nothing at the end, and for a number of more than five bytes.
+  std::optional<std::uint32_t> next() {
+    constexpr unsigned most_bits = 35;
+    std::uint32_t value = 0;
+    for (unsigned shift = 0; shift < most_bits; shift += 7) {
+      if (position_ >= bytes_.size()) return std::nullopt;
+      const auto byte = std::to_integer<std::uint32_t>(bytes_[position_++]);
+      value |= (byte & 0x7fU) << shift;
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  }
+
+  std::uint64_t position() const { return position_; }
+
+private:
+  Bytes bytes_;
+  std::uint64_t position_ = 0;
+};
+
 class DexFile {
 public:
   struct Class {
@@ -64,6 +90,41 @@ private:
   Table fields_;
   Table methods_;
   Table classes_;
+};
+
+// How many fields and methods there can be left to read: each belongs to one class, so what is read
+// of all classes is bounded by the size of the file, however often it points to the same bytes.
+struct ClassBudget {
+  explicit ClassBudget(const DexFile& dex)
+      : fields(dex.field_count()), methods(dex.method_count()) {}
+
+  std::uint64_t fields;
+  std::uint64_t methods;
+};
+
+// The methods of a class_data_item, one after another: first the direct ones, then the virtual
+// ones, which is the order that OAT files count them in.
+class ClassMethods {
+public:
+  struct Item {
+    std::uint32_t index = 0;  // in method_ids
+    std::uint32_t access = 0; // access_flags
+  };
+
+  // Nothing for malformed data, or beyond the budget. A class without data has no methods.
+  static std::optional<ClassMethods> read(const DexFile& dex, const DexFile::Class& defined,
+                                          ClassBudget& budget);
+
+  std::uint32_t size() const { return size_; }
+  // Nothing at the end, and where the data is malformed.
+  std::optional<Item> next();
+
+private:
+  Leb128 cursor_;
+  std::uint32_t size_ = 0;
+  std::uint32_t direct_ = 0;
+  std::uint32_t read_ = 0;
+  std::uint32_t index_ = 0;
 };
 
 } // namespace uprobectl::art

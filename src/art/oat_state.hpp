@@ -1,10 +1,9 @@
 // What an OatFile holds.
 #pragma once
 
-#include "art/code_size.hpp"
 #include "art/dex_search.hpp"
 #include "art/dumped_methods.hpp"
-#include "art/oat_classes.hpp"
+#include "art/oat_format.hpp"
 
 namespace uprobectl::art {
 

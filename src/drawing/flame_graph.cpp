@@ -1,16 +1,202 @@
-// A flame graph as an SVG 1.1 file. What it looks like without script stands here; flame_graph.js
-// takes the frames' weights from data-at and data-weight, and names and counts from their <title>.
-#include "drawing/drawn_text.hpp"
+// A flame graph as SVG: which frames it shows and where, the colour of each module, the legend.
 #include "drawing/flame_graph_script.hpp"
-#include "drawing/flame_layout.hpp"
-#include "drawing/module_legend.hpp"
+#include "drawing/frame_nodes.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
 
 namespace uprobectl {
 
 namespace {
+
+struct PlacedFrame {
+  std::uint32_t node = 0;
+  std::uint32_t level = 0;  // the row; 0 is that of all stacks
+  std::uint64_t at = 0;     // weight to the left of it
+  std::uint64_t weight = 0; // of all stacks through it: its width
+};
+
+struct FlameLayout {
+  std::vector<PlacedFrame> frames; // row by row, from the left; the first is that of all stacks
+  std::size_t left_out = 0;        // frames that are too narrow to be seen, or beyond 100000
+};
+
+constexpr std::size_t most_placed = 100'000; // what a browser can still show
+
+// The weight of all stacks through each frame.
+std::vector<std::uint64_t> sums_of(const FrameNodes& frames) {
+  std::vector<std::uint64_t> sums(frames.nodes.size());
+  for (std::size_t i = sums.size(); i-- > 0;) {
+    sums[i] += frames.nodes[i].own;
+    if (i > 0) sums[frames.nodes[i].parent] += sums[i];
+  }
+  return sums;
+}
+
+// The place of each text in their order, which does not depend on which came first.
+std::vector<std::uint32_t> ranks_of(const std::vector<DrawnFrame>& texts) {
+  std::vector<std::uint32_t> order(texts.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::uint32_t text) {
+    return std::pair(texts[text].name, texts[text].module);
+  });
+  std::vector<std::uint32_t> ranks(order.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) ranks[order[i]] = i;
+  return ranks;
+}
+
+// All frames but the first, those of one caller side by side in their order.
+struct Callees {
+  explicit Callees(const FrameNodes& frames) : order(frames.nodes.size() - 1) {
+    const std::vector<std::uint32_t> ranks = ranks_of(frames.texts);
+    std::iota(order.begin(), order.end(), 1);
+    std::ranges::sort(order, {}, [&](std::uint32_t i) {
+      return std::pair(frames.nodes[i].parent, ranks[frames.nodes[i].text]);
+    });
+    first.resize(frames.nodes.size() + 1);
+    for (const std::uint32_t i : order) ++first[frames.nodes[i].parent + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+  }
+
+  std::span<const std::uint32_t> of(std::uint32_t caller) const {
+    return std::span(order).subspan(first[caller], first[caller + 1] - first[caller]);
+  }
+
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint32_t> first; // of each caller, in `order`
+};
+
+// Callees stand below their caller in the order of their names, then modules; what ends in the
+// caller itself is to their right. Frames of less weight than `narrowest` are left out.
+FlameLayout lay_out(const FrameNodes& frames, std::uint64_t narrowest) {
+  const std::vector<std::uint64_t> sums = sums_of(frames);
+  const Callees callees(frames);
+  FlameLayout layout;
+  layout.frames.push_back({.weight = sums[0]});
+  for (std::size_t i = 0; i < layout.frames.size(); ++i) {
+    const PlacedFrame caller = layout.frames[i];
+    std::uint64_t at = caller.at;
+    for (const std::uint32_t callee : callees.of(caller.node)) {
+      if (sums[callee] >= narrowest && layout.frames.size() < most_placed)
+        layout.frames.push_back({callee, caller.level + 1, at, sums[callee]});
+      at += sums[callee];
+    }
+  }
+  layout.left_out = frames.nodes.size() - layout.frames.size();
+  return layout;
+}
+
+// The colours of a flame graph: one for each module, the same in every picture.
+
+// "#rrggbb", light enough for black letters.
+struct ModuleColour {
+  std::string fill;
+  std::string edge; // the same, darker
+};
+
+// FNV-1a of 32 bits, mixed once more: names differ in few letters, mostly the last.
+std::uint32_t number_of(std::string_view name) {
+  std::uint32_t hash = 2166136261U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  hash = (hash ^ (hash >> 16U)) * 0x85ebca6bU; // the finalizer of MurmurHash3
+  return hash ^ (hash >> 13U);
+}
+
+// One of red (0), green (8) and blue (4) of a hue in degrees (CSS Color 4, 7.1); saturation and
+// lightness from 0 to 1.
+long channel(int which, double hue, double saturation, double lightness) {
+  const double k = std::fmod(which + hue / 30, 12);
+  const double height = saturation * std::min(lightness, 1 - lightness);
+  return std::lround(255 * (lightness - height * std::clamp(std::min(k - 3, 9 - k), -1.0, 1.0)));
+}
+
+std::string colour(double hue, double saturation, double lightness) {
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(0, hue, saturation, lightness),
+                     channel(8, hue, saturation, lightness),
+                     channel(4, hue, saturation, lightness));
+}
+
+// By the module's name alone; grey for none.
+ModuleColour colour_of(std::string_view module) {
+  if (module.empty()) return {.fill = colour(0, 0, 0.82), .edge = colour(0, 0, 0.6)};
+  const std::uint32_t number = number_of(module);
+  const double hue = number % 360;
+  const double saturation = 0.4 + 0.13 * (number / 360 % 3);
+  const double lightness = 0.73 + 0.05 * (number / 1080 % 3);
+  return {.fill = colour(hue, saturation, lightness),
+          .edge = colour(hue, saturation, lightness - 0.28)};
+}
+
+// The modules of a flame graph: their colours, as classes m0, m1, ..., and which is which.
+
+struct DrawnModules {
+  std::vector<std::string_view> names; // those that cover most of the picture first
+  std::map<std::string_view, std::size_t> numbers;
+};
+
+DrawnModules modules_of(const FrameNodes& nodes, const FlameLayout& layout) {
+  std::map<std::string_view, double> areas;
+  for (const PlacedFrame& frame : layout.frames)
+    areas[nodes.texts[nodes.nodes[frame.node].text].module] += static_cast<double>(frame.weight);
+  DrawnModules modules;
+  for (const auto& [name, area] : areas) modules.names.push_back(name);
+  std::ranges::sort(modules.names, {},
+                    [&](std::string_view name) { return std::pair(-areas[name], name); });
+  for (std::size_t i = 0; i < modules.names.size(); ++i) modules.numbers[modules.names[i]] = i;
+  return modules;
+}
+
+// Rules of a style sheet.
+std::string module_style(const DrawnModules& modules) {
+  std::string rules;
+  for (std::size_t i = 0; i < modules.names.size(); ++i) {
+    const ModuleColour colour = colour_of(modules.names[i]);
+    fmt::format_to(std::back_inserter(rules), ".m{} {{ fill: {}; stroke: {} }}\n", i, colour.fill,
+                   colour.edge);
+  }
+  return rules;
+}
+
+// A row of names with their colours, as many as find room, as SVG. In pixels; y is its top.
+std::string legend(const DrawnModules& modules, int x, int y, int width) {
+  constexpr double column_width = 6.63; // of 11 px DejaVu Sans Mono
+  constexpr std::size_t longest = 40;   // columns
+  constexpr int room_for_rest = 100;
+  std::string svg;
+  double right = 0;
+  std::size_t rest = modules.names.size() - modules.numbers.count("");
+  for (std::size_t i = 0; i < modules.names.size(); ++i) {
+    if (modules.names[i].empty()) continue;
+    std::string name;
+    append_clean(name, modules.names[i]);
+    name = fitted(name, longest);
+    const double taken = 16 + static_cast<double>(columns_of(name)) * column_width + 14;
+    if (right + taken > width - (rest > 1 ? room_for_rest : 0)) {
+      fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{}\">and {} more</text>\n",
+                     x + right, y + 10, rest);
+      break;
+    }
+    fmt::format_to(std::back_inserter(svg),
+                   "<rect class=\"m{}\" x=\"{:.2f}\" y=\"{}\" width=\"11\" height=\"11\"/>"
+                   "<text x=\"{:.2f}\" y=\"{}\">",
+                   i, x + right, y, x + right + 16, y + 10);
+    append_xml(svg, name);
+    svg += "</text>\n";
+    right += taken;
+    --rest;
+  }
+  return svg;
+}
+
+// A flame graph as an SVG 1.1 file. What it looks like without script stands here; flame_graph.js
+// takes the frames' weights from data-at and data-weight, and names and counts from their <title>.
 
 // In pixels, as long as no script fits the picture to its window.
 constexpr int picture_width = 1200;

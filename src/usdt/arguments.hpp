@@ -2,7 +2,7 @@
 #pragma once
 
 #include "uprobectl/usdt.hpp"
-#include "usdt/symbol_addresses.hpp"
+#include "usdt/sum.hpp"
 
 namespace uprobectl {
 

@@ -1,13 +1,49 @@
-// What an assembler's operand adds up: "-8", "0x10", "counter+4", "-4+counter", "x@GOTOFF".
+// What the operands of all architectures have in common: sums of numbers and symbols.
 #pragma once
 
+#include "uprobectl/elf.hpp"
 #include "uprobectl/usdt.hpp"
-#include "usdt/symbol_addresses.hpp"
 
 #include <array>
+#include <unordered_map>
 
 namespace uprobectl {
 
+// The addresses of symbols that operands name. These are mostly variables, which the module symbols
+// does not list.
+class SymbolAddresses {
+public:
+  explicit SymbolAddresses(const elf::Image& image) : image_(image) {}
+
+  struct Place {
+    VirtualAddress address;
+    bool absolute = false; // a plain number, the same wherever the file is loaded
+  };
+  // The error says why there is none, in words for StaticArgument::problem. A name of a variable
+  // that is local to one source file may be that of another one's: then there is none, too.
+  std::expected<Place, std::string> find(std::string_view name);
+
+  const elf::Image& image() const { return image_; }
+  bool has_missed() const { return missed_; } // a name that no table has was asked for
+
+private:
+  struct Known {
+    Place place;
+    bool imported = false;       // it is only named here
+    bool function = false;       // a variable of the same name goes before it
+    bool several = false;        // at different addresses
+    bool in_each_thread = false; // the address is an offset in each thread's block
+  };
+  void add(const elf::Symbol& symbol);
+  void read_tables();
+
+  const elf::Image& image_;
+  bool read_ = false;
+  bool missed_ = false;
+  std::unordered_map<std::string_view, Known> known_;
+};
+
+// What an assembler's operand adds up: "-8", "0x10", "counter+4", "-4+counter", "x@GOTOFF".
 struct Sum {
   std::uint64_t number = 0;    // of all terms that are numbers, two's complement
   std::string_view symbol;     // at most one, added; or empty

@@ -1,5 +1,5 @@
 // Every class and method of bytes that claim to be a DEX file.
-#include "art/class_methods.hpp"
+#include "art/dex.hpp"
 #include "art/java_names.hpp"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "art/dex_search.hpp"
 #include "art/java_names.hpp"
-#include "art/leb128.hpp"
-#include "art/oat_header.hpp"
+#include "art/dex.hpp"
+#include "art/oat_format.hpp"
 #include "art/vdex.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 // OAT and DEX files that are made to cost much, or to mislead.
 #include "art/dex.hpp"
 #include "art/java_names.hpp"
-#include "art/oat_records.hpp"
+#include "art/oat_format.hpp"
 #include "oat_samples.hpp"
 #include "uprobectl/archive.hpp"
 

@@ -1,4 +1,4 @@
-#include "drawing/drawn_text.hpp"
+#include "drawing/frame_nodes.hpp"
 #include "uprobectl/drawing.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "art/code_size.hpp"
+#include "art/oat_format.hpp"
 #include "art/dumped_methods.hpp"
 #include "oat_samples.hpp"
 
