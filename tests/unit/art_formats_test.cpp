@@ -1,6 +1,6 @@
+#include "art/dex.hpp"
 #include "art/dex_search.hpp"
 #include "art/java_names.hpp"
-#include "art/dex.hpp"
 #include "art/oat_format.hpp"
 #include "art/vdex.hpp"
 

@@ -1,5 +1,5 @@
-#include "art/oat_format.hpp"
 #include "art/dumped_methods.hpp"
+#include "art/oat_format.hpp"
 #include "oat_samples.hpp"
 
 #include <algorithm>
