@@ -5,14 +5,14 @@
 
 namespace uprobectl {
 
-// On overlayfs and btrfs the device in maps is not the one that stat reports: at the same path an
-// equal inode has to do there.
+// On overlayfs and btrfs the device in maps differs from the one that stat reports. There an equal
+// inode at the same path has to be enough.
 enum class Likeness : std::uint8_t { none, inode, whole };
 Likeness likeness(const FileIdentity& file, const Mapping& mapping);
-// Of what is at the path; none if that is not a regular file.
+// The likeness of the file at the path; none if it is not a regular file.
 Likeness likeness_at(const std::string& path, const Mapping& mapping);
 
-// A path where the mapped file may be, if the file there is at least so much like it.
+// A path where the mapped file may be: the file there must be at least `least` like it.
 struct WayToFile {
   std::string path;
   Likeness least = Likeness::whole;

@@ -6,8 +6,9 @@
 
 namespace uprobectl {
 
-// A record with its header; of an event whose sample_type is PERF_SAMPLE_TIME, with sample_id_all:
-// each ends with its time. Nothing for other records, threads, and what is too short.
+// Parses a record with its header. The event has sample_id_all and the sample_type
+// PERF_SAMPLE_TIME, so each record ends with its time. Nullopt for other records, for threads, and
+// if it is truncated.
 std::optional<MappingEvent> parse_mapping_record(Bytes record);
 // Records that the ring had no room for (PERF_RECORD_LOST); 0 for other records.
 std::uint64_t lost_records(Bytes record);

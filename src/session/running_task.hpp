@@ -50,7 +50,7 @@ public:
 
   std::size_t hit() const { return hit_; }
   std::size_t silent() const { return silent_; }
-  std::size_t unknown() const { return unknown_; } // of which it is not known
+  std::size_t unknown() const { return unknown_; } // probes whose state is not known
 
 private:
   struct Probe {

@@ -5,79 +5,35 @@
 
 #include "readings.h"
 
+/* The code of a condition: its lowest bit negates, the others number what `holding` has a bit for.
+ */
 #if defined(TARGET_X86_64)
-/* Intel SDM volume 2, B.1.4.7: tttn, of which the lowest bit negates. */
+/* Intel SDM volume 2, B.1.4.7 (tttn). */
 static __always_inline int flags_hold(struct registers* regs, __u32 code) {
   __u64 flags = regs->flags;
-  int carry = flags & 1;
-  int parity = flags >> 2 & 1;
-  int zero = flags >> 6 & 1;
-  int sign = flags >> 7 & 1;
-  int overflow = flags >> 11 & 1;
-  int holds = 0;
-  switch (code >> 1) {
-  case 0:
-    holds = overflow;
-    break;
-  case 1:
-    holds = carry;
-    break;
-  case 2:
-    holds = zero;
-    break;
-  case 3:
-    holds = carry | zero;
-    break;
-  case 4:
-    holds = sign;
-    break;
-  case 5:
-    holds = parity;
-    break;
-  case 6:
-    holds = sign ^ overflow;
-    break;
-  case 7:
-    holds = (sign ^ overflow) | zero;
-    break;
-  }
-  return holds ^ (code & 1);
+  __u32 carry = flags & 1;
+  __u32 parity = flags >> 2 & 1;
+  __u32 zero = flags >> 6 & 1;
+  __u32 sign = flags >> 7 & 1;
+  __u32 overflow = flags >> 11 & 1;
+  __u32 less = sign ^ overflow;
+  __u32 holding = overflow | carry << 1 | zero << 2 | (carry | zero) << 3 | sign << 4 |
+                  parity << 5 | less << 6 | (less | zero) << 7;
+  return (holding >> (code >> 1 & 7) ^ code) & 1;
 }
 #else
-/* Arm ARM, C1.2.4: of the condition the lowest bit negates. */
+/* Arm ARM, C1.2.4. */
 static __always_inline int flags_hold(struct registers* regs, __u32 code) {
   __u64 flags = regs->pstate;
-  int negative = flags >> 31 & 1;
-  int zero = flags >> 30 & 1;
-  int carry = flags >> 29 & 1;
-  int overflow = flags >> 28 & 1;
-  int holds = 0;
-  switch (code >> 1) {
-  case 0:
-    holds = zero;
-    break;
-  case 1:
-    holds = carry;
-    break;
-  case 2:
-    holds = negative;
-    break;
-  case 3:
-    holds = overflow;
-    break;
-  case 4:
-    holds = carry & (zero ^ 1);
-    break;
-  case 5:
-    holds = negative ^ overflow ^ 1;
-    break;
-  case 6:
-    holds = (negative ^ overflow ^ 1) & (zero ^ 1);
-    break;
-  default: /* always */
-    return 1;
-  }
-  return holds ^ (code & 1);
+  __u32 negative = flags >> 31 & 1;
+  __u32 zero = flags >> 30 & 1;
+  __u32 carry = flags >> 29 & 1;
+  __u32 overflow = flags >> 28 & 1;
+  __u32 greater_or_equal = negative ^ overflow ^ 1;
+  __u32 holding = zero | carry << 1 | negative << 2 | overflow << 3 | (carry & (zero ^ 1)) << 4 |
+                  greater_or_equal << 5 | (greater_or_equal & (zero ^ 1)) << 6;
+  if (code >= 14) return 1; /* al, and nv, which is the same */
+  return (holding >> (code >> 1 & 7) ^ code) & 1;
 }
 #endif
 
@@ -113,7 +69,7 @@ static __always_inline long read_tested(struct registers* regs, struct exit_rule
   return 0;
 }
 
-/* What cannot be read is no exit: the jump would end the process. */
+/* A jump whose target cannot be read is not an exit: it would end the process. */
 static __always_inline int is_left(struct registers* regs, struct exit_rule* rule) {
   __u32 test = rule->test;
   if (test == EXIT_ALWAYS) return 1;

@@ -142,7 +142,7 @@ static __always_inline int holds(const volatile struct condition* condition, __u
     return value <= constant;
   case IS_AT_LEAST:
     return value >= constant;
-  default: /* HAS_BITS: of which the order is none */
+  default: /* HAS_BITS, which has no order */
     return (value & condition->constant) != 0;
   }
 }
