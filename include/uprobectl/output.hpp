@@ -188,6 +188,9 @@ struct SummaryRecord {
   // those that had not returned at the end.
   std::optional<std::uint64_t> unpaired = {};
   std::optional<std::uint64_t> open = {};
+  // Where calls are paired: functions with hits whose first instruction the kernel single-steps.
+  // The time for that is a part of their latencies.
+  std::optional<std::uint64_t> single_stepped = {};
 };
 // What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
 // ids or arguments, as the change asks for.

@@ -299,6 +299,9 @@ public:
     record.field("task", task ? std::optional(std::uint64_t{task->task}) : std::nullopt);
     record.field("bpf_name", task ? Text(task->bpf_name) : std::nullopt);
     record.field("request", task ? Text(task->request) : std::nullopt);
+    record.field("single_stepped", probe.point != nullptr
+                                       ? std::optional(!probe.point->effect.emulated)
+                                       : std::nullopt);
     finish(record);
   }
 
@@ -332,6 +335,7 @@ public:
     record.field("command_signal", summary.command_signal);
     record.field("unpaired", summary.unpaired);
     record.field("open", summary.open);
+    record.field("single_stepped", summary.single_stepped);
     finish(record);
   }
 

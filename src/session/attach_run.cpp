@@ -164,18 +164,6 @@ private:
     return {};
   }
 
-  // What probes themselves take is a part of the latencies they measure.
-  void tell_single_stepped() const {
-    const auto stepped = std::ranges::count_if(
-        resolved_.points, [](const ProbePoint& point) { return !point.effect.emulated; });
-    if (stepped > 0)
-      reporter_.detail(fmt::format("{} of {} begin with an instruction that the kernel "
-                                   "single-steps, which adds to latencies, some 30 times as much "
-                                   "as one that it emulates",
-                                   stepped,
-                                   counted(resolved_.points.size(), "function", "functions")));
-  }
-
   // Programs that run elsewhere do so for every process.
   HitProcesses who_can_be_hit(const ProcessChoice& processes) const {
     return {.others = request_.pids.empty() || !request_.names.empty() || request_.all_processes ||
@@ -196,7 +184,6 @@ private:
   Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
-    if (request_.inspection.pair_calls) tell_single_stepped();
     reporter_.status(start_line(request_, probe_totals(points), payload_.others()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.hides_events && request_.inspection.send_events)

@@ -155,6 +155,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   if (const std::uint64_t unpaired = unpaired_calls(end.pumped); end.open_calls || unpaired > 0)
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
+  if (end.open_calls) summary.single_stepped = 0;
   std::size_t probes = 0;
   for (std::size_t i = 0; i < end.points.size(); ++i) {
     ProbeRecord record{.point = &end.points[i],
@@ -166,6 +167,8 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
     if (first) ++probes;
     if (hits[groups[i]] > 0) {
       if (first) ++summary.probes_hit;
+      if (first && summary.single_stepped && !end.points[i].effect.emulated)
+        ++*summary.single_stepped;
       if (end.hits[i] == 0) record.reason = "other places of this probe were reached, this was not";
       if (end.hits[i] > 0 && !left_out.empty()) {
         record.reason = left_out;
@@ -201,6 +204,11 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   reporter.status(fmt::format(
       "{}, {} of {} probes hit{}{}", what_came(end, summary), summary.probes_hit, probes,
       unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "", calls_under_way(end)));
+  if (summary.single_stepped > 0)
+    reporter.status(fmt::format("latencies of {} of {} include the time to single-step the first "
+                                "instruction (docs/instructions.md)",
+                                *summary.single_stepped,
+                                counted(summary.probes_hit, "function", "functions")));
 }
 
 } // namespace uprobectl

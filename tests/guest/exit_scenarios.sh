@@ -8,6 +8,7 @@ exit_scenarios() {
   done
   scenario 'the breakpoints of another run are not taken for code' reads_code_under_probes
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
+  scenario 'latencies say where single-stepping is a part of them' tells_single_stepped
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
   scenario 'a condition on the return value holds for no tail call' judges_tail_calls
   scenario 'exceptions pass functions of a pattern, as --histogram probes them' spares_exceptions
@@ -66,6 +67,27 @@ ends_at_tail_calls() {
   expect_equal 'exits_always' '4 return tail_call' "$(ways_out_of exits_always)"
   expect_equal 'exits_through' '2 return return,6 return tail_call' "$(ways_out_of exits_through)"
   expect_equal 'exits_again' '1 return return,2 return tail_call' "$(ways_out_of exits_again)"
+}
+
+# exits_always begins with a jump, which kernels emulate, exits_other with arithmetic; on arm64 both
+# begin with a landing pad.
+tells_single_stepped() {
+  case $(uname -m) in
+    x86_64) stepped=1 jump=false ;;
+    *) stepped=2 jump=true ;;
+  esac
+  run_exits tails --latency "$FIXTURES/exits" exits_always exits_other
+  expect_match 'text' "^latencies of $stepped of 2 functions include the time to single-step" "$(cat err)"
+  run_exits tails -j --histogram "$FIXTURES/exits" exits_always exits_other
+  expect_equal 'functions' "$stepped" "$(records summary | field single_stepped)"
+  expect_equal 'exits_always' "$jump" "$(records probe symbol=exits_always | field single_stepped)"
+  expect_equal 'exits_other' true "$(records probe symbol=exits_other | field single_stepped)"
+  if [ "$jump" = false ]; then
+    run_exits tails --latency "$FIXTURES/exits" exits_always
+    ! grep -q single-step err || fail "a jump is said to be single-stepped: $(cat err)"
+  fi
+  run_exits tails -j --entry "$FIXTURES/exits" exits_other
+  expect_equal 'without latencies' null "$(records summary | field single_stepped)"
 }
 
 counts_tail_calls() {
