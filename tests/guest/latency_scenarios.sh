@@ -22,6 +22,7 @@ latency_scenarios() {
   scenario 'calls that find no room are told' tells_calls_without_room
   scenario 'calls on stacks that a program switches are right pairs' pairs_fibres
   scenario 'calls of Go functions are pairs though their stacks move' pairs_goroutines
+  scenario 'calls of Go functions that a panic has left are told, not taken for one call' tells_panics
   scenario 'a histogram of all calls of threads at full rate' measures_threads
   scenario 'a function that rests 200 ms takes so long' measures_rests
   scenario '--min-latency leaves the fast calls out' leaves_fast_out
@@ -111,6 +112,19 @@ pairs_goroutines() {
   expect_equal 'pairs' "$(sed -n 's/^adds \([0-9]*\) grows \([0-9]*\)$/\2 main.grow \1 main.add/p' err)" \
     "$(grep main out | tr '\t\n' '  ' | sed 's/ $//')"
   ! file_says err 'not paired' || fail "$(cat err)"
+}
+
+# fixtures/flow/flow.go: of twenty calls from the same place each second one is left by a panic.
+tells_panics() {
+  [ -e "$FIXTURES/flow-go" ] || skip 'no Go compiler was there when the fixtures were built'
+  "$UPROBECTL" attach -j --latency -d 200 "$FIXTURES/flow-go" main.panic_inner main.panic_outer \
+    -- "$FIXTURES/flow-go" panic >out 2>err || fail 'attach ends with an error'
+  expect_equal 'hits' '20 20' "$(records probe | field hits | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'pairs' 20 "$(count_records event)"
+  # The last of each is followed by none.
+  expect_equal 'left' 18 "$(lost_for 'left without a return')"
+  expect_equal 'calls under way' 2 "$(records summary | field open)"
+  file_says err '18 calls not paired: ' || fail "no warning: $(cat err)"
 }
 
 # "VALUE LATENCY" of each event, VALUE the last of its arguments.

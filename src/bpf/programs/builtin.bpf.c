@@ -148,11 +148,11 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
     count_lost(PASSED_OVER_CALLS);
     return;
   }
-  // Go begins a function anew after it has made room on the stack: that is one call.
-  if (is_known && key.goroutine)
+  if (is_known && is_begun_anew(regs, &key, record->latency_ns))
     count_back(number, COUNTED_ENTRIES);
   else if (is_known)
     count_lost(LOST_LEFT);
+  record->latency_ns = stack_end(regs, &key); // until there is one
   if (settings.flags & SEND_RECORDS) {
     fill_in_values(record, regs, AT_ENTRY);
     fill_in_registers(record, regs);

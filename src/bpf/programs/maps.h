@@ -153,6 +153,9 @@ static __always_inline void count_lost(__u32 reason) {
   if (sum) __sync_fetch_and_add(sum, 1);
 }
 
+/* The call of morestack is a function's last instruction but a few. */
+#define MOST_FUNCTION_BYTES (1UL << 20)
+
 /* Go's runtime/runtime2.go: a g begins with its stack's bounds, lo and hi. Assembly code may have
  * something else in the register; then the stack pointer has to do. */
 static __always_inline void find_goroutine(struct registers* regs, struct call_key* key) {
@@ -163,6 +166,30 @@ static __always_inline void find_goroutine(struct registers* regs, struct call_k
   if (key->stack_pointer < bounds[0] || key->stack_pointer > bounds[1]) return;
   key->stack_pointer = bounds[1] - key->stack_pointer;
   key->goroutine = goroutine;
+}
+
+/* At the entry of a call of a goroutine. */
+static __always_inline __u64 stack_end(struct registers* regs, const struct call_key* key) {
+  return key->goroutine ? STACK_POINTER(regs) + key->stack_pointer : 0;
+}
+
+/* Go begins a function anew when it has made room on the stack, which moves, or has let others run
+ * (runtime/stack.go, newstack): that is one call, of which two entries are seen. A function that a
+ * panic has left is called again instead. The stack tells by where it is, or the traces of the way
+ * back into the function (runtime/asm_*.s): of x86-64 what the call of morestack has pushed, where
+ * functions that go on keep the frame pointer; of arm64 the register by which gogo has jumped. */
+static __always_inline int is_begun_anew(struct registers* regs, const struct call_key* key,
+                                         __u64 known_stack_end) {
+  if (!key->goroutine) return 0;
+  if (stack_end(regs, key) != known_stack_end) return 1;
+  __u64 back = 0;
+#ifdef RETURN_ADDRESS_ON_STACK
+  if (bpf_probe_read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0)
+    return 0;
+#else
+  back = RESUMED_AT(regs);
+#endif
+  return back - PROBED_ADDRESS(regs) < MOST_FUNCTION_BYTES;
 }
 
 static __always_inline struct call_key this_call(struct registers* regs, __u64 number,
