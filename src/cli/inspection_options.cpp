@@ -13,7 +13,8 @@ void add_return_options(OptionParser& parser, InspectionOptions& options) {
   parser.flag("-r,--return", options.on_return,
               "probe where they return; with --entry both, alone instead");
   parser.text("--return-at", options.return_at, "HOW",
-              "auto and ret: the function's exits; trampoline: the kernel's return probes");
+              "auto and ret: the function's exits; trampoline: the kernel's return probes, which "
+              "miss calls nested deeper than 64, uncounted with --return alone");
   parser.flag("--latency", options.latency,
               "one event a call, when it returns, with how long it took");
   parser.text("--min-latency", options.min_latency, "D",

@@ -126,7 +126,10 @@ private:
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
-    if (const auto notice = trampoline_notice(resolved_, *mechanism)) reporter_.notice(*notice);
+    const Inspection& asked = request_.inspection;
+    const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
+    if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
+      reporter_.notice(*notice);
     auto placed = place(placing, *mechanism, payload_, resolved_, signals, sink_, reporter_);
     if (!placed) return fail(std::move(placed).error());
     const std::vector<ProbePoint>& points = resolved_.points;

@@ -261,15 +261,21 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
                                 counted(replaced, "function", "functions")));
 }
 
-std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism) {
+std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+                                             bool sees_entries) {
   const bool used = mechanism == Mechanism::session ||
                     std::ranges::any_of(resolved.sites, [](const PlannedSite& site) {
                       return site.on_return && !site.exit;
                     });
   if (!used) return std::nullopt;
-  return "return probes of the kernel replace return addresses: a program that leaves a probed call "
-         "by an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
-         "while a probed call lasts no uprobe of this machine can be taken away";
+  std::string notice =
+      "return probes of the kernel replace return addresses: a program that leaves a probed call by "
+      "an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
+      "while a probed call lasts no uprobe of this machine can be taken away";
+  if (!sees_entries)
+    notice += "; the returns of calls nested deeper than 64 are missed, and nobody counts them "
+              "(--entry --return and --latency do)";
+  return notice;
 }
 
 } // namespace uprobectl

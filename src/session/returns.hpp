@@ -16,8 +16,10 @@ namespace uprobectl {
 void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
                   Resolved& resolved, const Reporter& reporter);
 
-// What the kernel's return probes can do to the program, to be said before they are attached.
-// Nothing if there are none.
-std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism);
+// What the kernel's return probes can do to the program and do not tell, to be said before they are
+// attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls
+// whose returns the kernel omits.
+std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+                                             bool sees_entries);
 
 } // namespace uprobectl
