@@ -8,7 +8,19 @@
 #include <ucontext.h>
 #include <vector>
 
+// Of the assembly code that runs a form: where a form ends, where it goes on after a signal, and
+// what has come of it.
+extern "C" {
+extern const char forms_ending_1[], forms_ending_2[], forms_resume[];
+void forms_enter(std::uint64_t address);
+extern std::uint64_t forms_ending, forms_host_stack;
+}
+
 namespace forms {
+
+inline std::uint64_t address_of(const char* label) {
+  return reinterpret_cast<std::uint64_t>(label);
+}
 
 using Code = std::vector<std::uint8_t>;
 

@@ -7,8 +7,6 @@
 #include <sys/syscall.h>
 
 extern "C" {
-extern const char forms_ending_1[], forms_ending_2[], forms_resume[];
-void forms_enter(std::uint64_t address);
 // x0 to x30 and sp; then v0 to v31, two words each; then fpsr
 std::uint64_t forms_in[100], forms_out[100], forms_ending, forms_flags, forms_host_stack;
 }
@@ -39,6 +37,9 @@ forms_enter:
   ldp q2, q3, [x1, #32]
   ldp q4, q5, [x1, #64]
   ldp q6, q7, [x1, #96]
+.irp number, 8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  movi v\number\().2d, #0
+.endr
   ldr x1, [x28, #248]
   mov x30, x0
   mov sp, x1
@@ -51,6 +52,15 @@ forms_enter:
   ldp x6, x7, [x28, #48]
   ldp x8, x9, [x28, #64]
   ldp x10, x11, [x28, #80]
+  ldp x12, x13, [x28, #96]
+  ldp x14, x15, [x28, #112]
+  ldp x16, x17, [x28, #128]
+  ldp x18, x19, [x28, #144]
+  ldp x20, x21, [x28, #160]
+  ldp x22, x23, [x28, #176]
+  ldp x24, x25, [x28, #192]
+  ldp x26, x27, [x28, #208]
+  ldr x29, [x28, #232]
   adrp x28, forms_out
   add x28, x28, :lo12:forms_out
   br x30
@@ -72,6 +82,14 @@ forms_ending_2:
   stp x6, x7, [x28, #48]
   stp x8, x9, [x28, #64]
   stp x10, x11, [x28, #80]
+  stp x12, x13, [x28, #96]
+  stp x14, x15, [x28, #112]
+  stp x16, x17, [x28, #128]
+  stp x18, x19, [x28, #144]
+  stp x20, x21, [x28, #160]
+  stp x22, x23, [x28, #176]
+  stp x24, x25, [x28, #192]
+  stp x26, x27, [x28, #208]
   str x30, [x28, #240]
   mov x0, sp
   str x0, [x28, #248]
@@ -116,8 +134,6 @@ Code words(std::initializer_list<std::uint32_t> all) {
     for (unsigned i = 0; i < 4; ++i) code.push_back(static_cast<std::uint8_t>(word >> (8 * i)));
   return code;
 }
-
-std::uint64_t address_of(const char* label) { return reinterpret_cast<std::uint64_t>(label); }
 
 std::uint32_t branch(std::uint64_t from, const char* label) {
   return 0x14000000U | (static_cast<std::uint32_t>((address_of(label) - from) >> 2U) & 0x03ffffffU);
@@ -230,7 +246,7 @@ void prepare() {
   forms_in[2] = 0x82; // bits that tbz looks at
   forms_in[3] = 8;
   forms_in[4] = operand_address + 0x100;
-  for (unsigned i = 5; i < 11; ++i) forms_in[i] = 0x0101010101010101U * i;
+  for (unsigned i = 5; i < 30; ++i) forms_in[i] = 0x0101010101010101U * i;
   forms_in[8] = SYS_getpid;
   forms_in[11] = address_of(forms_ending_1);
   forms_in[31] = stack_address;
@@ -244,7 +260,7 @@ void run(std::uint64_t address, Outcome& outcome) {
   outcome = {};
   outcome.ending = forms_ending;
   outcome.flags = forms_flags;
-  std::memcpy(outcome.general, forms_out, 12 * 8);
+  std::memcpy(outcome.general, forms_out, 28 * 8);
   outcome.general[30] = forms_out[30];
   outcome.general[31] = forms_out[31];
   if (forms_ending >= 100) {

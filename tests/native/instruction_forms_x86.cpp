@@ -12,8 +12,6 @@
 using uprobectl::Bytes;
 
 extern "C" {
-extern const char forms_ending_1[], forms_ending_2[], forms_resume[];
-void forms_enter(std::uint64_t address);
 std::uint64_t forms_in[16], forms_out[16], forms_in_flags, forms_out_flags, forms_ending,
     forms_host_stack, forms_target, forms_fs, forms_mask;
 alignas(64) unsigned char forms_vectors_in[8192], forms_vectors_out[8192];
@@ -134,18 +132,41 @@ void append_word(Code& code, std::uint64_t word, unsigned size) {
   for (unsigned i = 0; i < size; ++i) code.push_back(static_cast<std::uint8_t>(word >> (8 * i)));
 }
 
-std::uint64_t address_of(const char* label) { return reinterpret_cast<std::uint64_t>(label); }
-
 // rdtsc, cpuid, rdrand, rdseed, rdpid
 bool is_varying(const Code& code) {
   const auto escape = std::ranges::find(code, 0x0f);
   return code.end() - escape >= 2 && (escape[1] == 0x31 || escape[1] == 0xa2 || escape[1] == 0xc7);
 }
 
+bool is_prefix(unsigned byte) {
+  return (byte & 0xf0U) == 0x40 || byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
+         (byte >= 0x64 && byte <= 0x67) || byte == 0xf0 || byte == 0xf2 || byte == 0xf3;
+}
+
+// Whether QEMU 7.2 does not do what a processor does (unprobed, too), or ends itself.
+bool is_beyond_emulator(const Code& code) {
+  std::size_t at = 0;
+  const auto byte = [&](std::size_t ahead) -> unsigned {
+    return at + ahead < code.size() ? code[at + ahead] : 0U;
+  };
+  // Scalar vround with VEX.L, of which a processor takes no notice.
+  if (byte(0) == 0xc4 && (byte(1) & 0x1fU) == 3)
+    return (byte(3) & 0xfeU) == 0x0a && (byte(2) & 4U) != 0;
+  bool has_lock = false;
+  for (; is_prefix(byte(0)); ++at) has_lock = has_lock || byte(0) == 0xf0;
+  // fnstenv and fnsave store where the last instruction of the x87 was, which xrstor leaves alone.
+  if (byte(0) == 0xd9 || byte(0) == 0xdd) return byte(1) < 0xc0 && (byte(1) & 0x38U) == 0x30;
+  if (byte(0) != 0x0f) return false;
+  // bt, bts, btr and btc of a register
+  if (has_lock && ((byte(1) & 0xe7U) == 0xa3 || byte(1) == 0xba)) return byte(2) >= 0xc0;
+  // shld and shrd by an immediate, relative to rip: from where the immediate is, not behind it.
+  return (byte(1) == 0xa4 || byte(1) == 0xac) && (byte(2) & 0xc7U) == 5;
+}
+
 // Only the length is not known before: what follows the operand may be a part of the instruction.
 class Maker {
 public:
-  explicit Maker(std::size_t every) : every_(every) {}
+  Maker(std::size_t every, bool is_emulated) : every_(every), is_emulated_(is_emulated) {}
 
   void operand_forms(const Code& start, unsigned first_reg, unsigned last_reg, bool vsib) {
     for (unsigned reg = first_reg; reg <= last_reg; ++reg) {
@@ -160,6 +181,7 @@ public:
   }
 
   void add(Form form) {
+    if (is_emulated_ && is_beyond_emulator(form.code)) return;
     if (seen_.insert(form.code).second) found.push_back(std::move(form));
   }
 
@@ -188,14 +210,14 @@ private:
   }
 
   std::size_t every_;
+  bool is_emulated_;
   std::size_t made_ = 0;
   std::set<Code> seen_;
 };
 
 bool is_prefix_or_escape(unsigned opcode) {
-  return (opcode & 0xf0U) == 0x40 || opcode == 0x0f || opcode == 0x26 || opcode == 0x2e ||
-         opcode == 0x36 || opcode == 0x3e || (opcode >= 0x62 && opcode <= 0x67) || opcode == 0xc4 ||
-         opcode == 0xc5 || opcode == 0xf0 || opcode == 0xf2 || opcode == 0xf3 || opcode == 0xd5;
+  return is_prefix(opcode) || opcode == 0x0f || opcode == 0x62 || opcode == 0x63 ||
+         opcode == 0xc4 || opcode == 0xc5 || opcode == 0xd5;
 }
 
 bool is_emulated_machine() {
@@ -338,13 +360,13 @@ void add_special(Maker& maker) {
 } // namespace
 
 std::vector<Form> all(std::size_t every) {
-  Maker maker(every);
-  if (!is_emulated_machine()) { // far branches and system instructions can end a guest of QEMU's
-    add_special(maker);
-    add_legacy(maker);
-  }
+  Maker maker(every, is_emulated_machine());
+  const char* const parts = getenv("FORMS_PARTS");
+  const std::string which = parts ? parts : "slve";
+  if (which.contains('s')) add_special(maker);
+  if (which.contains('l')) add_legacy(maker);
   const Vectors has = vectors();
-  if (has.avx) add_vex(maker);
+  if (has.avx && which.contains('v')) add_vex(maker);
   if (has.avx512) add_evex(maker);
   return std::move(maker.found);
 }
