@@ -78,7 +78,7 @@ InventoryFiles::search(const InstalledProbe& probe) const {
 std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::string& path,
                                                                    pid_t holder) const {
   namespace fs = std::filesystem;
-  const auto here = regular_file(path, false);
+  auto here = regular_file(path, false);
   std::error_code failure;
   for (fs::directory_iterator entry(path_in_proc(holder, "fd"), failure);
        !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
@@ -113,7 +113,7 @@ Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::s
   for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);
   const auto here = regular_file(path, false);
   if (!here && others.empty()) return std::nullopt;
-  const Found first = here ? *here : others.front();
+  Found first = here ? *here : others.front();
   for (const Found& other : others)
     if (other.identity != first.identity)
       return fail(ErrorKind::ambiguous, path + ": different files in several mount namespaces");

@@ -33,6 +33,7 @@ std::vector<std::string> name_probes(std::span<InstalledProbe> probes) {
     if (point.symbol) probe.symbol = display_name(point);
   }
   std::vector<std::string> warnings;
+  warnings.reserve(ambiguous.size());
   for (const auto& [file, count] : ambiguous)
     warnings.push_back(fmt::format(
         "{}: {} without a symbol: mount namespaces have different files at this path, and the "
