@@ -33,6 +33,10 @@ Result<std::vector<Mapping>> all_mappings_of(pid_t pid);
 // When the process began, in clock ticks since boot: a pid that is used again has another one.
 std::optional<std::uint64_t> start_time_of(pid_t pid);
 
+// Fails if /proc is not mounted: then no process can be seen, and no file be handed to the kernel
+// by its descriptor.
+Result<void> check_proc_mounted();
+
 // Every process id in /proc, ascending.
 std::vector<pid_t> all_processes();
 

@@ -65,7 +65,15 @@ Error system_error(int errnum, std::string_view what) {
   // "Is a directory" starts a sentence, "I/O error" would not: only a lone capital is lowered.
   if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0)
     reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
-  return {kind, std::string(what) + ": " + reason};
+  Error error{kind, std::string(what) + ": " + reason};
+  if (errnum == EMFILE)
+    return std::move(error).hint("raise the limit of open files, for example: ulimit -n 1024");
+  if (errnum == ENFILE)
+    return std::move(error).hint("the whole system has no more: sysctl fs.file-max");
+  if (errnum == ENOMEM)
+    return std::move(error).hint(
+        "raise the limit of memory: ulimit -v, or memory.max of the control group");
+  return error;
 }
 
 } // namespace uprobectl

@@ -74,7 +74,7 @@ FileChange MappedFile::change() const {
       static_cast<std::uint64_t>(status.st_size) != bytes_.size())
     return FileChange::written;
   const auto there = status_of(path_);
-  if (!there || FileIdentity{there->st_dev, there->st_ino} != identity_)
+  if (there ? FileIdentity{there->st_dev, there->st_ino} != identity_ : errno != EMFILE)
     return FileChange::replaced;
   return FileChange::none;
 }

@@ -4,7 +4,6 @@
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/probe_copy.hpp"
-#include "bpf/verifier_log.hpp"
 
 #include <algorithm>
 #include <bpf/bpf.h>
@@ -124,10 +123,7 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
         program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
   }
   if (const int error = bpf_object__load(object); error != 0) {
-    Error failure = bpf_load_error(-error, "cannot load the built-in BPF program");
-    const std::string verifier = last_lines(log.c_str(), 3);
-    if (!verifier.empty()) failure = std::move(failure).hint("the verifier said: " + verifier);
-    return fail(std::move(failure));
+    return fail(bpf_load_error(-error, "cannot load the built-in BPF program", log.c_str(), {}));
   }
   made.programs_ = {bpf_object__find_program_by_name(object, "on_entry"),
                     bpf_object__find_program_by_name(object, "on_return"),

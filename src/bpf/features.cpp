@@ -1,3 +1,4 @@
+#include "bpf/descriptor_limit.hpp"
 #include "bpf/event_source.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/output_event.hpp"
@@ -80,9 +81,12 @@ bool has_attach_cookie() {
 }
 
 // Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.
-bool has_ring_buffer() {
+// A lack of memory (of a control group) says nothing about the kernel.
+Result<bool> has_ring_buffer() {
   const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_RINGBUF, "uprobectl_probe", 0, 0,
                                     static_cast<std::uint32_t>(::getpagesize()), nullptr)};
+  if (!map && (errno == ENOMEM || errno == EMFILE))
+    return fail(system_error(errno, "cannot make a BPF map"));
   return static_cast<bool>(map);
 }
 
@@ -119,6 +123,7 @@ void probe_tracefs(KernelFeatures& features) {
 } // namespace
 
 Result<KernelFeatures> probe_kernel_features() {
+  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
   const auto plain = load_trivial(0);
   if (!plain) return fail(bpf_load_error(plain.error(), "cannot load a BPF program"));
 
@@ -145,7 +150,9 @@ Result<KernelFeatures> probe_kernel_features() {
   // and a6ca88b241d5 ("trace_uprobe: support reference counter in fd-based uprobe"), both in v4.20.
   features.semaphores = source && source->semaphore_shift;
   probe_tracefs(features);
-  features.ring_buffer = has_ring_buffer();
+  const auto ring_buffer = has_ring_buffer();
+  if (!ring_buffer) return fail(ring_buffer.error());
+  features.ring_buffer = *ring_buffer;
   features.perf_buffer = has_perf_buffer();
   features.perf_buffer_permitted = features.perf_buffer && may_open_perf_buffer();
   return features;

@@ -35,7 +35,13 @@ LibbpfLog::~LibbpfLog() {
 }
 
 std::string LibbpfLog::cause() const {
-  std::string line = text_.substr(0, text_.find('\n'));
+  // libbpf raises the limit of locked memory wherever it cannot find out that no kernel since Linux
+  // 5.11 asks for it: what keeps it from finding out comes next.
+  std::string_view text = text_;
+  if (text.starts_with("libbpf: Failed to bump RLIMIT_MEMLOCK") &&
+      text.find('\n') + 1 < text.size())
+    text.remove_prefix(text.find('\n') + 1);
+  std::string line(text.substr(0, text.find('\n')));
   constexpr std::string_view prefix = "libbpf: ";
   if (line.starts_with(prefix)) line.erase(0, prefix.size());
   return line;

@@ -1,3 +1,4 @@
+#include "bpf/descriptor_limit.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/object_state.hpp"
@@ -180,6 +181,7 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
 }
 
 Result<void> BpfObject::load(const ObjectLoading& loading) {
+  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
   const LibbpfLog said;
   bpf_program* program = nullptr;
   std::size_t index = 0;
@@ -196,13 +198,12 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
     const std::string verifier = last_lines(state_->log, 3);
-    Error failure =
-        verifier.empty() || -error == EPERM
-            ? bpf_load_error(-error, state_->path + ": cannot be loaded")
-            : Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"};
-    if (!verifier.empty()) return fail(std::move(failure).hint("the verifier said: " + verifier));
-    const std::string cause = said.cause();
-    return fail(cause.empty() ? failure : std::move(failure).hint("libbpf said: " + cause));
+    if (!verifier.empty() && (-error == EACCES || -error == EINVAL))
+      return fail(
+          Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"}.hint(
+              "the verifier said: " + verifier));
+    return fail(
+        bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log, said.cause()));
   }
   index = 0;
   bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].loaded.fd =

@@ -1,5 +1,9 @@
 #include "bpf/permission.hpp"
 
+#include "bpf/owned_types.hpp"
+#include "bpf/verifier_log.hpp"
+
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
 
@@ -14,6 +18,28 @@ Error bpf_load_error(int errnum, std::string_view what) {
     return Error{ErrorKind::unsupported, subject + ": this kernel is built without what it needs"}
         .hint("needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");
   return system_error(errnum, what);
+}
+
+namespace {
+
+// libbpf says ESRCH for whatever keeps it from reading the kernel's types.
+std::optional<Error> kernel_types_error(int errnum) {
+  constexpr const char* kernel_types = "/sys/kernel/btf/vmlinux";
+  if (errnum != ESRCH) return std::nullopt;
+  if (const OwnedTypes types(btf__parse(kernel_types, nullptr)); types) return std::nullopt;
+  return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types);
+}
+
+} // namespace
+
+Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
+                     const std::string& libbpf_said) {
+  if (errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE) return system_error(errnum, what);
+  if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
+  Error error = bpf_load_error(errnum, what);
+  if (const std::string verifier = last_lines(verifier_log, 3); !verifier.empty())
+    return std::move(error).hint("the verifier said: " + verifier);
+  return libbpf_said.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_said);
 }
 
 Result<std::size_t> possible_cpus() {

@@ -8,6 +8,11 @@ namespace uprobectl {
 // errnum of a refused BPF_PROG_LOAD or BPF_MAP_CREATE as an Error with the way out.
 Error bpf_load_error(int errnum, std::string_view what);
 
+// The same with the reason: the end of the verifier's log, or what libbpf said first. A lack of
+// memory or descriptors is told alone: what the log says then follows from it.
+Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
+                     const std::string& libbpf_said);
+
 // How many values a per-CPU map has for each key. Fails if sysfs does not tell.
 Result<std::size_t> possible_cpus();
 

@@ -28,8 +28,10 @@ struct Pinned {
 
 Result<void> check_file_system(const std::string& folder) {
   struct statfs status{};
-  if (::statfs(folder.c_str(), &status) != 0) return fail(system_error(errno, folder));
-  if (status.f_type == BPF_FS_MAGIC) return {};
+  const bool is_there = ::statfs(folder.c_str(), &status) == 0;
+  if (!is_there && (errno != ENOENT || !folder.starts_with("/sys/")))
+    return fail(system_error(errno, folder));
+  if (is_there && status.f_type == BPF_FS_MAGIC) return {};
   return fail(Error{ErrorKind::unsupported, folder + ": not in a bpf file system"}.hint(
       "pins live under /sys/fs/bpf; where nothing is mounted there: mount -t bpf "
       "bpf /sys/fs/bpf"));

@@ -1,11 +1,11 @@
 #include "uprobectl/bpf/process_set.hpp"
 
+#include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/processes_record.h"
 #include "bpf/record_reader.hpp"
-#include "bpf/verifier_log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -75,10 +75,8 @@ struct ProcessSet::State {
         error != 0)
       return fail(system_error(-error, "cannot set the names of processes"));
     if (const int error = bpf_object__load(object.get()); error != 0) {
-      Error failure = bpf_load_error(-error, "cannot load the BPF program that watches processes");
-      const std::string verifier = last_lines(log.c_str(), 3);
-      return fail(verifier.empty() ? with_cause(std::move(failure), said)
-                                   : std::move(failure).hint("the verifier said: " + verifier));
+      return fail(bpf_load_error(-error, "cannot load the BPF program that watches processes",
+                                 log.c_str(), said.cause()));
     }
     processes = bpf_map__fd(bpf_object__find_map_by_name(object.get(), "processes"));
     missed = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
@@ -109,6 +107,11 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   const auto encoded = encode(settings);
   if (!encoded) return fail(encoded.error());
   // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
+  if (::access("/sys/kernel", F_OK) != 0)
+    return fail(
+        Error{ErrorKind::not_found, "cannot watch processes come and go: /sys is not mounted"}.hint(
+            "mount -t sysfs sysfs /sys"));
+  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
   if (!possible())
     return fail(Error{ErrorKind::unsupported,
                       "cannot watch processes come and go: this kernel does not describe its types"}

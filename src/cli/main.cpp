@@ -2,10 +2,12 @@
 #include "uprobectl/base/shrinking.hpp"
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
 #include <new>
+#include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -21,6 +23,21 @@ void hold_closed_descriptors() {
     if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/", O_PATH));
 }
 
+// What the deepest of our parsers and the demangler take, with room to spare. The kernel ends a
+// process that runs out of stack by a signal.
+constexpr rlim_t least_stack = 512UL << 10;
+
+bool has_enough_stack() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least_stack) return true;
+  std::fprintf(stderr,
+               "uprobectl: error: the limit of the stack is %ju KiB, at least %ju are needed\n"
+               "  hint: raise it, for example: ulimit -s 8192\n",
+               static_cast<std::uintmax_t>(limit.rlim_cur >> 10),
+               static_cast<std::uintmax_t>(least_stack >> 10));
+  return false;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -28,6 +45,7 @@ int main(int argc, char** argv) {
   uprobectl::handle_shrinking_files();
   std::signal(SIGPIPE, SIG_IGN); // a reader that went away is seen as EPIPE
   std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
+  if (!has_enough_stack()) return static_cast<int>(ExitCode::failed);
   try {
     return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}));
   } catch (const std::bad_alloc&) {

@@ -214,7 +214,13 @@ private:
     }
     const auto mechanism = choose_mechanism(std::nullopt, *features_, {});
     const auto buffer = choose_buffer(std::nullopt, *features_);
-    if (!mechanism)
+    if (!facts_.has_proc)
+      add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
+    else if (!facts_.knows_processors)
+      add("attach", false,
+          "the number of processors is not known: /sys/devices/system/cpu/possible cannot be read",
+          "mount -t sysfs sysfs /sys");
+    else if (!mechanism)
       add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
     else if (!buffer)
       add("attach", false, buffer.error().message, fix_of(buffer.error()));

@@ -102,6 +102,8 @@ SystemFacts read_system_facts(const std::string& root) {
   }
   facts.is_root = ::geteuid() == 0;
   facts.in_user_namespace = is_in_user_namespace(root);
+  facts.has_proc = exists(root + "/proc/self/status");
+  facts.knows_processors = exists(root + "/sys/devices/system/cpu/possible");
   const auto status = pseudo_file_text(root + "/proc/self/status");
   facts.capabilities = number_in<std::uint64_t>(status_field(status, "CapEff"), 16);
   facts.has_seccomp_filter = number_in<int>(status_field(status, "Seccomp")) == 2; // proc(5)

@@ -17,6 +17,8 @@ namespace {
 class InventoryTaker {
 public:
   Result<Inventory> take() && {
+    // Without it what is held would look like leftovers, and perf events would not be seen at all.
+    if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
     auto links = all_links();
     if (!links) return fail(std::move(links).error());
     const Holders holders = find_holders();

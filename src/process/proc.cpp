@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <dirent.h>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -20,11 +21,22 @@ struct CloseDirectory {
 
 } // namespace
 
+Result<void> check_proc_mounted() {
+  // Any other file system has no such link.
+  if (char link = 0; ::readlink("/proc/self", &link, sizeof(link)) > 0) return {};
+  return fail(Error{ErrorKind::not_found, "/proc is not mounted"}.hint("mount -t proc proc /proc"));
+}
+
 namespace {
 
 Result<std::string> maps_text(pid_t pid) {
   auto text = read_pseudo_file(proc_path(pid, "maps"));
-  if (!text && text.error().kind == ErrorKind::not_found)
+  if (text) return text;
+  if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
+  if (text.error().kind == ErrorKind::not_permitted)
+    return fail(std::move(text).error().hint(
+        "needs CAP_SYS_PTRACE, or to be the user of the process with no fewer capabilities"));
+  if (text.error().kind == ErrorKind::not_found)
     return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
   return text;
 }

@@ -76,6 +76,7 @@ public:
       for (const ProbePoint& point : resolved_.points) show_point(point);
       return AttachOutcome{.some_failed = !resolved_.failures.empty()};
     }
+    if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
     auto processes = ProcessChoice::start(request_, std::move(*running), reporter_);
     if (!processes) return fail(std::move(processes).error());
     auto placed = place_probes(*processes, *signals);

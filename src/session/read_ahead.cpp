@@ -5,6 +5,7 @@
 #include <cstring>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -36,7 +37,13 @@ Result<std::unique_ptr<ReadAhead>> ReadAhead::start(Source source) {
   made->ready_ = UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   made->wake_ = UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!made->ready_ || !made->wake_) return fail(system_error(errno, "cannot make an eventfd"));
-  made->thread_ = std::thread([reader = made.get()] { reader->read(); });
+  try {
+    made->thread_ = std::thread([reader = made.get()] { reader->read(); });
+  } catch (const std::system_error& error) {
+    return fail(system_error(error.code().value(), "cannot start a thread")
+                    .hint("raise the limit of processes or of memory: ulimit -u, ulimit -v, or "
+                          "pids.max and memory.max of the control group"));
+  }
   return made;
 }
 

@@ -296,6 +296,7 @@ Result<TaskOutcome> run_tasks(const TaskRunRequest& request, OutputBuffer& out, 
                               const Reporter& reporter) {
   auto signals = SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
+  if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
   return TaskRun(request, out, sink, reporter, *features, *signals).run();

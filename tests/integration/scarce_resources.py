@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""With few descriptors, little memory or a damaged object a command says what is wrong, or works.
-Usage: scarce_resources.py UPROBECTL FIXTURES; prints TAP.
+"""With few descriptors, processes or capabilities, little memory or stack, without /proc or /sys, or of
+a damaged object a command says what is wrong, or works. Usage: scarce_resources.py UPROBECTL FIXTURES;
+prints TAP.
 
-Nothing is attached: what needs the kernel is asked for with --dry-run, or without permission.
+Nothing is attached: what needs the kernel is asked for with --dry-run, or where it is refused.
 """
 
+import itertools
 import os
 import random
 import resource
@@ -38,8 +40,8 @@ def commands(fixtures):
     }
 
 
-def problems_of(words, what, limit=None, user=None):
-    """What is wrong with how the command ends."""
+def problems_of(words, what, limit=None, user=None, reason=None):
+    """What is wrong with how the command ends: with status 1 and this reason, if one is given."""
     def prepare():
         if limit is not None:
             resource.setrlimit(*limit)
@@ -56,8 +58,14 @@ def problems_of(words, what, limit=None, user=None):
     said = ended.stderr.decode(errors="replace")
     if ended.returncode not in (0, 1, 2) or any(word in said for word in VAGUE):
         return [f"{what}: status {ended.returncode}: {said.strip()[:300]}"]
-    if ended.returncode != 0 and "error: " not in said and words[1] != "doctor":
-        return [f"{what}: status {ended.returncode} without an error: {said.strip()[:300]}"]
+    errors = sum("error: " in line for line in said.splitlines())
+    if ended.returncode != 0 and errors != 1 and "doctor" not in words:
+        return [f"{what}: status {ended.returncode} with {errors} errors: {said.strip()[:300]}"]
+    if reason is not None and (ended.returncode != 1 or reason not in said):
+        return [f"{what}: status {ended.returncode}, expected '{reason}': {said.strip()[:300]}"]
+    # Of the conditions here none says anything about the kernel.
+    if "this kernel" in said:
+        return [f"{what}: the kernel is blamed: {said.strip()[:300]}"]
     return []
 
 
@@ -74,6 +82,124 @@ def check_limits(tap, uprobectl, fixtures):
             found += problems_of([uprobectl, *words], f"{size} MiB",
                                  (resource.RLIMIT_AS, (size * MIB, size * MIB)), user=NOBODY)
         tap.check(f"{name}: little memory", found)
+
+
+def refused_commands(fixtures):
+    """What would attach or load, on a program of ours."""
+    workload = str(fixtures / "workload")
+    attach = ["attach", "-d", "10ms"]
+    return {
+        "attach -- COMMAND": [*attach, workload, "work_six", "--", workload, "--calls", "1"],
+        "attach --object": [*attach, "--object", str(fixtures / "calls.bpf.o"), "--program-name", "count_multi",
+                            workload, "work_six", "--", workload, "--calls", "1"],
+        "attach --follow": [*attach, "--follow", workload, "work_six", "--", workload, "--calls", "1"],
+        "attach --stack": [*attach, "--stack", workload, "work_six", "--", workload, "--calls", "1"],
+        "attach -p PID": [*attach, "-p", str(os.getpid()), workload, "work_six"],
+    }
+
+
+def check_descriptors(tap, uprobectl, fixtures):
+    """What needs BPF asks for descriptors first: without them libbpf takes the kernel for an old one."""
+    for name, words in refused_commands(fixtures).items():
+        found = []
+        for count in range(9, 40):
+            found += problems_of([uprobectl, *words], f"{count} descriptors",
+                                 (resource.RLIMIT_NOFILE, (count, count)), reason="too many open files")
+        tap.check(f"{name}: too few descriptors", found)
+
+
+def check_stack(tap, uprobectl, fixtures):
+    """Less than 32 KiB some runs do not survive before main() begins."""
+    found = []
+    for size in (32, 48, 64, 128, 256, 480):
+        found += problems_of([uprobectl, "resolve", str(fixtures / "workload"), "work_six"], f"{size} KiB of stack",
+                             (resource.RLIMIT_STACK, (size << 10, size << 10)), reason="limit of the stack")
+    for name, words in commands(fixtures).items():
+        found += problems_of([uprobectl, *words], name, (resource.RLIMIT_STACK, (512 << 10, 512 << 10)), user=NOBODY)
+    tap.check("a small stack", found)
+
+
+def check_processes(tap, uprobectl, fixtures):
+    """No thread, no child. Root is not bound by the limit."""
+    found = []
+    for name, words in commands(fixtures).items():
+        found += problems_of([uprobectl, *words], name, (resource.RLIMIT_NPROC, (1, 1)), user=NOBODY)
+    tap.check("no more processes", found)
+
+
+def check_data(tap, uprobectl, fixtures):
+    """With less than 3 MiB the kernel cannot even map what the program begins with."""
+    for name, words in commands(fixtures).items():
+        found = []
+        for size in (4, 6, 8, 16, 32):
+            found += problems_of([uprobectl, *words], f"{size} MiB of data",
+                                 (resource.RLIMIT_DATA, (size * MIB, size * MIB)), user=NOBODY)
+        tap.check(f"{name}: little data", found)
+
+
+# An empty file system over it, and what is said then.
+HIDDEN = {
+    "/proc": {name: "/proc is not mounted" for name in
+              ("attach -- COMMAND", "attach --object", "attach --follow", "attach --stack", "attach -p PID")},
+    "/sys": {"attach -- COMMAND": "sysfs", "attach --follow": "sysfs", "attach --stack": "sysfs"},
+}
+
+
+def check_mounts(tap, uprobectl, fixtures):
+    if os.geteuid() != 0:
+        for folder in HIDDEN:
+            tap.skip(f"without {folder}", "not root")
+        return
+    plain = commands(fixtures)
+    refused = refused_commands(fixtures)
+    for folder, reasons in HIDDEN.items():
+        def hidden(words, folder=folder):
+            return ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {folder} && exec "$@"', "sh", uprobectl, *words]
+        found = []
+        for name in ("resolve", "list-symbols", "usdt list", "attach --dry-run", "list-probes", "debug-unwind"):
+            found += problems_of(hidden(plain[name]), name)
+        for name, reason in reasons.items():
+            found += problems_of(hidden(refused[name]), name, reason=reason)
+        if folder == "/sys":
+            found += problems_of(hidden(["load", str(fixtures / "calls.bpf.o"), "--pin", "/sys/fs/bpf/scarce"]),
+                                 "load", reason="mount -t bpf")
+        doctor = subprocess.run(hidden(["doctor"]), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=SECONDS, check=False)
+        attach = [line for line in doctor.stdout.splitlines() if line.startswith("attach\tno\t")]
+        if doctor.returncode != 1 or len(attach) != 1 or f"mount -t {'proc' if folder == '/proc' else 'sysfs'}" not in attach[0]:
+            found.append(f"doctor: status {doctor.returncode}: {attach}")
+        tap.check(f"without {folder}", found)
+
+
+# linux/capability.h
+CAPABILITIES = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
+# Each allows to attach, so it is not tried here.
+ENOUGH = ({"SYS_ADMIN"}, {"PERFMON", "BPF"})
+
+
+def check_capabilities(tap, uprobectl, fixtures):
+    if os.geteuid() != 0:
+        tap.skip("single capabilities and pairs", "not root")
+        return
+    refused = refused_commands(fixtures)
+    plain = commands(fixtures)
+    found = []
+    sets = [set(names) for size in (0, 1, 2) for names in itertools.combinations(CAPABILITIES, size)]
+    for names in sets:
+        numbers = ",".join(str(CAPABILITIES[name]) for name in sorted(names)) or "-"
+        as_user = [str(fixtures / "as-user"), str(NOBODY), numbers, uprobectl]
+        what = "+".join(sorted(names)) or "none"
+        for name in ("list-probes", "attach -p NAME", "usdt list"):
+            found += problems_of([*as_user, *plain[name]], f"{what}: {name}")
+        if any(names >= enough for enough in ENOUGH):
+            continue
+        for name in ("attach -- COMMAND", "attach --follow", "attach --stack", "attach --object"):
+            found += problems_of([*as_user, *refused[name]], f"{what}: {name}", reason="CAP_BPF")
+        doctor = subprocess.run([*as_user, "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                timeout=SECONDS, check=False)
+        if doctor.returncode != 1 or "\nattach\tno\t" not in doctor.stdout:
+            found.append(f"{what}: doctor: status {doctor.returncode}")
+    tap.check("single capabilities and pairs", found)
 
 
 def sections_of(data):
@@ -122,6 +248,12 @@ def main():
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 400
     tap = Tap()
     check_limits(tap, uprobectl, fixtures)
+    check_descriptors(tap, uprobectl, fixtures)
+    check_stack(tap, uprobectl, fixtures)
+    check_processes(tap, uprobectl, fixtures)
+    check_data(tap, uprobectl, fixtures)
+    check_mounts(tap, uprobectl, fixtures)
+    check_capabilities(tap, uprobectl, fixtures)
     check_objects(tap, uprobectl, fixtures, rounds)
     tap.done()
 
