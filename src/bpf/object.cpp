@@ -1,23 +1,16 @@
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/link_create.hpp"
+#include "bpf/object_check.hpp"
 #include "bpf/object_state.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/verifier_log.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <cerrno>
-#include <csignal>
-#include <fcntl.h>
-#include <functional>
 #include <linux/bpf.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace uprobectl {
 
@@ -33,14 +26,18 @@ std::string base_name(std::string_view path) {
   return name;
 }
 
-// A regular file that can be read: libbpf says only "invalid argument" to much else.
-Result<void> check_file(const std::string& path) {
-  const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
-  if (!file) return fail(system_error(errno, path));
-  struct stat status{};
-  if (::fstat(file.get(), &status) != 0) return fail(system_error(errno, path));
-  if (!S_ISREG(status.st_mode)) return fail(ErrorKind::not_elf, path + ": not a regular file");
-  return {};
+constexpr std::size_t largest_object = 64U << 20;
+
+// A copy: nobody can change it between our look at it and libbpf's.
+Result<std::vector<std::byte>> read_object(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  if (!file) return fail(file.error());
+  if (file->bytes().size() > largest_object)
+    return fail(ErrorKind::not_elf, path + ": not a BPF object file: it has more than 64 MiB");
+  std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
+  if (auto sound = check_bpf_object(bytes); !sound)
+    return fail(std::move(sound).error().within(path + ": damaged").hint("compile it again"));
+  return bytes;
 }
 
 Error open_error(const std::string& path, int errnum, const std::string& cause) {
@@ -121,51 +118,20 @@ const std::string& BpfObject::verifier_log() const { return state_->log; }
 std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
 std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
 
-namespace {
-
-// libbpf believes what an object says of its types and relocations, and some damaged objects end
-// the process that hands them to it. So a child does it first: what it does not survive is not done
-// here.
-bool survives(const std::function<void()>& work) {
-  constexpr std::array crashes = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU};
-  const pid_t child = ::fork();
-  if (child < 0) return true; // without a child nothing is known
-  if (child == 0) {
-    const rlimit no_core{};
-    ::setrlimit(RLIMIT_CORE, &no_core);
-    for (const int signal : crashes) std::signal(signal, SIG_DFL);
-    // Seconds of processor time: an endless loop ends with SIGXCPU.
-    const rlimit seconds{.rlim_cur = 60, .rlim_max = 61};
-    ::setrlimit(RLIMIT_CPU, &seconds);
-    libbpf_set_print(nullptr);
-    work();
-    ::_exit(0);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return true;
-  return !WIFSIGNALED(status) || std::ranges::find(crashes, WTERMSIG(status)) == crashes.end();
-}
-
-Error damaged(const std::string& path) {
-  return Error{ErrorKind::corrupt, path + ": damaged: libbpf crashes on its types or relocations"}
-      .hint("compile it again");
-}
-
-} // namespace
-
 Result<BpfObject> BpfObject::open(const std::string& path) {
-  if (auto checked = check_file(path); !checked) return fail(std::move(checked).error());
+  const auto bytes = read_object(path);
+  if (!bytes) return fail(bytes.error());
   auto state = std::make_unique<State>();
   state->path = path;
   state->name = base_name(path);
   state->log.resize(log_size);
   const LibbpfLog said;
-  LIBBPF_OPTS(bpf_object_open_opts, options, .kernel_log_buf = state->log.data(),
-              .kernel_log_size = state->log.size());
-  if (!survives([&] { bpf_object__close(bpf_object__open_file(path.c_str(), &options)); }))
-    return fail(damaged(path));
-  state->object.reset(bpf_object__open_file(path.c_str(), &options));
+  // As libbpf calls it by its file: the first part of the names of its maps of variables.
+  const std::string file_name = path.substr(path.rfind('/') + 1);
+  const std::string object_name = file_name.substr(0, file_name.find('.'));
+  LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = object_name.c_str(),
+              .kernel_log_buf = state->log.data(), .kernel_log_size = state->log.size());
+  state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
   if (!state->object) return fail(open_error(path, errno, said.cause()));
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, state->object.get()) {
@@ -192,8 +158,6 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
         std::ranges::find(loading.only, described.name) == loading.only.end())
       bpf_program__set_autoload(program, false);
   }
-  if (!survives([&] { static_cast<void>(bpf_object__load(state_->object.get())); }))
-    return fail(damaged(state_->path));
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {

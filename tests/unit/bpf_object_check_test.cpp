@@ -1,0 +1,129 @@
+#include "bpf/object_check.hpp"
+#include "bpf/type_check.hpp"
+
+#include <bpf/btf.h>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+
+using namespace uprobectl;
+
+namespace {
+
+// The types of an object as clang writes them, made with libbpf's writer: 1 int, 2 a pointer to it,
+// 3 a structure with both, 4 a prototype, 5 a function, 6 a variable, 7 the section ".maps" with
+// it, 8 a typedef of the structure, 9 an array of it.
+std::vector<std::byte> usual_types() {
+  const std::unique_ptr<btf, decltype(&btf__free)> types(btf__new_empty(), btf__free);
+  btf* const all = types.get();
+  REQUIRE(btf__add_int(all, "int", 4, BTF_INT_SIGNED) == 1);
+  REQUIRE(btf__add_ptr(all, 1) == 2);
+  REQUIRE(btf__add_struct(all, "both", 16) == 3);
+  REQUIRE(btf__add_field(all, "number", 1, 0, 0) == 0);
+  REQUIRE(btf__add_field(all, "pointer", 2, 64, 0) == 0);
+  REQUIRE(btf__add_func_proto(all, 1) == 4);
+  REQUIRE(btf__add_func(all, "program", BTF_FUNC_GLOBAL, 4) == 5);
+  REQUIRE(btf__add_var(all, "map", BTF_VAR_GLOBAL_ALLOCATED, 3) == 6);
+  REQUIRE(btf__add_datasec(all, ".maps", 16) == 7);
+  REQUIRE(btf__add_datasec_var_info(all, 6, 0, 16) == 0);
+  REQUIRE(btf__add_typedef(all, "both_t", 3) == 8);
+  REQUIRE(btf__add_array(all, 1, 8, 4) == 9);
+  std::uint32_t size = 0;
+  const auto* const bytes = static_cast<const std::byte*>(btf__raw_data(all, &size));
+  return {bytes, bytes + size};
+}
+
+// Where a type begins in the bytes.
+std::size_t place_of(std::uint32_t id) {
+  const auto bytes = usual_types();
+  const std::unique_ptr<btf, decltype(&btf__free)> types(
+      btf__new(bytes.data(), static_cast<std::uint32_t>(bytes.size())), btf__free);
+  std::uint32_t size = 0;
+  const auto* const whole = static_cast<const std::byte*>(btf__raw_data(types.get(), &size));
+  const auto* const type = reinterpret_cast<const std::byte*>(btf__type_by_id(types.get(), id));
+  return static_cast<std::size_t>(type - whole);
+}
+
+void put(std::vector<std::byte>& bytes, std::size_t at, std::uint32_t value) {
+  REQUIRE(at + sizeof(value) <= bytes.size());
+  std::memcpy(bytes.data() + at, &value, sizeof(value));
+}
+
+std::optional<std::uint64_t> section_size(std::string_view name) {
+  return name == ".maps" ? std::optional<std::uint64_t>(16) : std::nullopt;
+}
+
+std::string verdict(const std::vector<std::byte>& bytes) {
+  const auto types = check_types(bytes, section_size);
+  return types ? "sound" : types.error().message;
+}
+
+// With one number changed.
+std::string verdict_with(std::size_t at, std::uint32_t value) {
+  auto bytes = usual_types();
+  put(bytes, at, value);
+  return verdict(bytes);
+}
+
+constexpr std::size_t name = 0; // in struct btf_type
+constexpr std::size_t size_or_type = 8;
+constexpr std::size_t rest = 12;
+
+} // namespace
+
+TEST_CASE("types as a compiler writes them are sound") {
+  CHECK(verdict(usual_types()) == "sound");
+  const auto types = check_types(usual_types(), section_size);
+  REQUIRE(types);
+  CHECK(types->kinds.size() == 10);
+}
+
+TEST_CASE("types that are cut off anywhere are refused") {
+  const auto whole = usual_types();
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK_FALSE(check_types({whole.data(), size}, section_size));
+}
+
+TEST_CASE("a type that names what is not there is refused") {
+  CHECK(verdict_with(place_of(2) + size_or_type, 10) == "type 2: it names type 10 of 9");
+  CHECK(verdict_with(place_of(3) + name, 0xffffff)
+            .starts_with("type 3: its name is at 0xffffff of "));
+  CHECK(verdict_with(place_of(3) + rest + 4, 77) == "type 3: it names type 77 of 9");
+  CHECK(verdict_with(place_of(4) + size_or_type, 0xffffffff) ==
+        "type 4: it names type 4294967295 of 9");
+  CHECK(verdict_with(place_of(5) + size_or_type, 1) == "type 5: a function without a prototype");
+  CHECK(verdict_with(place_of(7) + rest, 1) == "type 7: its part 0 is not a variable");
+  CHECK(verdict_with(place_of(9) + rest, 0) == "type 9: an array of void");
+}
+
+TEST_CASE("members and variables lie inside of what they are parts of") {
+  CHECK(verdict_with(place_of(3) + rest + 12 + 8, 17 * 8) ==
+        "type 3: member 1 begins at bit 136 of 16 bytes");
+  CHECK(verdict_with(place_of(7) + rest + 4, 8) ==
+        "type 7: variable 0 lies outside of the section of 16 bytes");
+  CHECK(verdict_with(place_of(7) + rest + 8, 0xffffffff) ==
+        "type 7: variable 0 lies outside of the section of 16 bytes");
+}
+
+TEST_CASE("a type that contains itself is refused") {
+  CHECK(verdict_with(place_of(8) + size_or_type, 8) == "type 8 contains itself");
+  CHECK(verdict_with(place_of(9) + rest, 9) == "type 9 contains itself");
+  // By way of another: the structure's first member is an array of it.
+  CHECK(verdict_with(place_of(3) + rest + 4, 9).ends_with(" contains itself"));
+  // Through a pointer it may.
+  CHECK(verdict_with(place_of(2) + size_or_type, 3) == "sound");
+}
+
+TEST_CASE("types nested deeper than any compiler's are refused") {
+  const std::unique_ptr<btf, decltype(&btf__free)> types(btf__new_empty(), btf__free);
+  REQUIRE(btf__add_int(types.get(), "int", 4, 0) == 1);
+  for (int id = 1; id <= 100; ++id) REQUIRE(btf__add_typedef(types.get(), "t", id) == id + 1);
+  std::uint32_t size = 0;
+  const auto* const bytes = static_cast<const std::byte*>(btf__raw_data(types.get(), &size));
+  CHECK(verdict({bytes, bytes + size}) == "type 66 is nested more than 64 deep");
+}
+
+TEST_CASE("what is no 64-bit ELF file is left to libbpf") {
+  CHECK(check_bpf_object({}));
+  CHECK(check_bpf_object(as_bytes("not an object")));
+}
