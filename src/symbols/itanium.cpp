@@ -10,6 +10,18 @@ namespace {
 
 using namespace llvm::itanium_demangle;
 
+// Compilers write few names that are longer, with or without debug information.
+constexpr std::size_t longest_usual_name = 8192;
+
+// Nodes for each character of a name, generously, bytes.
+std::size_t usual_memory(std::string_view raw) {
+  constexpr std::size_t for_a_character = 64;
+  return raw.size() > longest_usual_name ? 0 : raw.size() * for_a_character;
+}
+
+// What the time costs that a character of a long name takes, even of one that is given up.
+constexpr std::size_t time_of_a_character = 128;
+
 // Nested pointers, function types and template arguments up to this limit were demangled on a stack
 // of 256 KiB (g++ 12, optimized), not on one of 192.
 constexpr unsigned deepest_recursion = 1024;
@@ -24,6 +36,7 @@ public:
   using Base::Base;
 
   bool has_given_up() const { return ASTAllocator.has_given_up(); }
+  NodeArena& arena() { return ASTAllocator; }
 
   Node* parseName(NameState* state = nullptr) {
     const Level level(*this);
@@ -80,8 +93,12 @@ template <typename Visit>
 auto with_parsed(std::string_view raw, const Visit& visit)
     -> std::optional<decltype(visit(std::declval<const Node&>()))> {
   if (!raw.starts_with("_Z") || raw.size() > longest_mangled_name) return std::nullopt;
+  DemanglingBudget& budget = DemanglingBudget::of_this_thread();
+  if (raw.size() > longest_usual_name && budget.left() == 0) return std::nullopt;
   BoundedParser parser(raw.data(), raw.data() + raw.size());
+  parser.arena().limit_extra_memory(budget.left() + usual_memory(raw));
   const Node* root = parser.parse();
+  budget.charge(raw, parser.arena().extra_memory());
   if (root == nullptr || parser.has_given_up()) return std::nullopt;
   return visit(*root);
 }
@@ -97,8 +114,23 @@ std::string_view print(const Node& node, Text& text) {
 
 } // namespace
 
+DemanglingBudget& DemanglingBudget::of_this_thread() {
+  thread_local DemanglingBudget budget;
+  return budget;
+}
+
+void DemanglingBudget::charge(std::string_view raw, std::size_t cost) {
+  if (raw.size() > longest_usual_name) cost += raw.size() * time_of_a_character;
+  const std::size_t usual = usual_memory(raw);
+  left_ -= std::min(left_, cost > usual ? cost - usual : 0);
+}
+
 std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
-  return with_parsed(raw, [&](const Node& root) { return print(root, text_); });
+  return with_parsed(raw, [&](const Node& root) {
+    const std::string_view text = print(root, text_);
+    DemanglingBudget::of_this_thread().charge(raw, text.size());
+    return text;
+  });
 }
 
 std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {

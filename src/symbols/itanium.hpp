@@ -12,6 +12,21 @@ namespace uprobectl {
 // Bytes; far longer than what compilers write.
 inline constexpr std::size_t longest_mangled_name = 65536;
 
+// What this thread may still spend on names that cost more than their length explains, over all
+// names: a file can make each of a million symbols such a name, or all of them share one that is
+// very long. Names that come after it is spent stay mangled.
+class DemanglingBudget {
+public:
+  static DemanglingBudget& of_this_thread();
+
+  std::size_t left() const { return left_; }
+  // `cost`: bytes that were made of the name.
+  void charge(std::string_view raw, std::size_t cost);
+
+private:
+  std::size_t left_ = std::size_t{256} << 20;
+};
+
 struct DemangledName {
   std::string whole; // "int ns::f<int>(int) const"
   std::string name;  // "ns::f<int>": no return type, parameters, qualifiers; empty for data

@@ -59,6 +59,10 @@ public:
   void give_up() { has_given_up_ = true; }
   bool has_given_up() const { return has_given_up_; }
 
+  // Bytes beyond the first block; a name that takes more than the limit is given up.
+  std::size_t extra_memory() const { return total_; }
+  void limit_extra_memory(std::size_t bytes) { limit_ = std::min(limit_, bytes); }
+
 private:
   struct Weight {
     std::uint64_t size = 16; // what a node prints of its own, roughly, bytes
@@ -115,7 +119,7 @@ private:
   [[gnu::noinline]] void add_block(std::size_t least) {
     const std::size_t block = std::max(least, block_size);
     total_ += block;
-    if (total_ > most_memory) give_up();
+    if (total_ > limit_) give_up();
     blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
     free_ = blocks_.back().get();
     free_size_ = block;
@@ -127,6 +131,7 @@ private:
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();
   std::size_t total_ = 0;
+  std::size_t limit_ = most_memory;
   std::uint64_t largest_array_ = 0;
   unsigned forward_references_ = 0;
   bool has_given_up_ = false;

@@ -125,6 +125,27 @@ def check_overlap(tap, uprobectl, folder):
     tap.check("functions that lie over each other: their returns", found)
 
 
+LONG_NAMES = {
+    "one long name": "_Z1fIJ" + "i" * 60_000 + "EEvv",
+    "one long chain of scopes": "_ZN" + "3abc" * 15_000 + "Ev",
+}
+
+
+def check_long_names(tap, uprobectl, folder):
+    """10,000 symbols share a name of 60 KB: 600 MB of names in 400 KB."""
+    usual, _, _ = ask(uprobectl, ["resolve", "FILE", "ns::*"], folder / "ordinary")
+    for name, text in LONG_NAMES.items():
+        file = folder / name.replace(" ", "-")
+        file.write_bytes(elf([(text, spread(i), 16) for i in range(10_000)]))
+        seconds, status, said = ask(uprobectl, ["resolve", "FILE", "ns::*"], file)
+        found = []
+        if status != 1 or "no function matches" not in said:
+            found.append(f"status {status}: {said[:300]}")
+        if seconds > SECONDS + TIMES * usual:
+            found.append(f"{seconds:.1f} s; an ordinary file takes {usual:.1f} s")
+        tap.check(f"{name}: demangling", found)
+
+
 def catches(pid, number):
     """Whether the process has a handler for the signal."""
     try:
@@ -160,6 +181,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_times(tap, sys.argv[1], Path(folder))
         check_overlap(tap, sys.argv[1], Path(folder))
+        check_long_names(tap, sys.argv[1], Path(folder))
         check_signals(tap, sys.argv[1], Path(folder))
     tap.done()
 
