@@ -1,5 +1,7 @@
 #include "uprobectl/attach.hpp"
 
+#include "bpf/permission.hpp"
+
 #include <array>
 
 namespace uprobectl {
@@ -79,10 +81,10 @@ Result<void> usable_events(const KernelFeatures& features) {
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
         "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));
   if (!features.perf_permitted)
-    return fail(
+    return fail(with_filter_hint(
         Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
             .hint("needs CAP_SYS_ADMIN: kernels since July 2025 ask for it (CVE-2025-38466)")
-            .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi"));
+            .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi")));
   return {};
 }
 
@@ -108,9 +110,9 @@ Result<void> usable_tracefs(const KernelFeatures& features) {
     return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
   if (!features.tracefs_permitted)
-    return fail(
+    return fail(with_filter_hint(
         Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
-            "needs root, or the right to write the file"));
+            "needs root, or the right to write the file")));
   return {};
 }
 

@@ -107,13 +107,23 @@ bool may_open_perf_buffer() {
   return event || (errno != EACCES && errno != EPERM);
 }
 
+// Whether perf_event_open() gets as far as to look for its argument: seccomp filters and security
+// modules refuse the call before that. Programs on events of tracefs are attached through it.
+bool may_call_perf_event_open() {
+  const UniqueFd event{
+      static_cast<int>(::syscall(SYS_perf_event_open, nullptr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC))};
+  return errno != EACCES && errno != EPERM && errno != ENOSYS;
+}
+
 // Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
 // Nothing is written; O_TRUNC would take away everybody's events.
 void probe_tracefs(KernelFeatures& features) {
   const auto tracefs = find_tracefs();
   features.tracefs_uprobe = tracefs.has_value();
-  features.tracefs_permitted = tracefs && UniqueFd{::open((*tracefs + "/uprobe_events").c_str(),
-                                                          O_WRONLY | O_APPEND | O_CLOEXEC)};
+  features.tracefs_permitted =
+      tracefs &&
+      UniqueFd{::open((*tracefs + "/uprobe_events").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)} &&
+      may_call_perf_event_open();
   if (!tracefs || features.semaphores) return;
   std::ifstream readme(*tracefs + "/README");
   for (std::string line; !features.semaphores && std::getline(readme, line);)

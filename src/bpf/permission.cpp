@@ -6,14 +6,25 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 
 namespace uprobectl {
+
+Error with_filter_hint(Error error) {
+  // Without /proc, too. In the strict mode nothing but read and write would have come this far.
+  if (::prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER) return error;
+  return std::move(error).hint(
+      "a seccomp filter is in force, which may be what refuses it: start it "
+      "without, for containers: --security-opt seccomp=unconfined");
+}
 
 Error bpf_load_error(int errnum, std::string_view what) {
   const std::string subject(what);
   if (errnum == EPERM || errnum == EACCES)
-    return Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(
-        "needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root");
+    return with_filter_hint(
+        Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(
+            "needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root"));
   if (errnum == ENOSYS || errnum == EINVAL)
     return Error{ErrorKind::unsupported, subject + ": this kernel is built without what it needs"}
         .hint("needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");

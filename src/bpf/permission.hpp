@@ -13,6 +13,10 @@ Error bpf_load_error(int errnum, std::string_view what);
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_said);
 
+// With a hint that a seccomp filter is in force, if one is: those of containers refuse bpf() and
+// perf_event_open() with EPERM to root, too.
+Error with_filter_hint(Error error);
+
 // How many values a per-CPU map has for each key. Fails if sysfs does not tell.
 Result<std::size_t> possible_cpus();
 

@@ -202,6 +202,51 @@ def check_capabilities(tap, uprobectl, fixtures):
     tap.check("single capabilities and pairs", found)
 
 
+FILTER = "a seccomp filter is in force"
+
+
+def check_filter(tap, uprobectl, fixtures):
+    """A real seccomp filter, as containers have them: bpf() or perf_event_open() are refused to root, too."""
+    if os.geteuid() != 0:
+        tap.skip("a seccomp filter", "not root")
+        return
+    refused = refused_commands(fixtures)
+    found = []
+
+    def doctor(denied):
+        ended = subprocess.run([str(fixtures / "without-calls"), denied, uprobectl, "doctor"], timeout=SECONDS,
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        return ended.returncode, {line.split("\t")[0]: line for line in ended.stdout.splitlines()}
+
+    for denied in ("bpf", "bpf,perf_event_open"):
+        without = [str(fixtures / "without-calls"), denied, uprobectl]
+        for name, words in refused.items():
+            found += problems_of([*without, *words], f"{denied}: {name}", reason=FILTER)
+        found += problems_of([*without, "load", str(fixtures / "calls.bpf.o"), "--pin", "/sys/fs/bpf/scarce"],
+                             f"{denied}: load", reason=FILTER)
+        status, lines = doctor(denied)
+        for name in ("bpf", "attach"):
+            if not lines[name].startswith(f"{name}\tno\t") or FILTER not in lines[name] or \
+                    "seccomp=unconfined" not in lines[name]:
+                found.append(f"{denied}: doctor: {lines[name]}")
+        if status != 1:
+            found.append(f"{denied}: doctor: status {status}")
+    # With bpf() alone uprobe_multi is left, where the kernel has it and the machine permits bpf() at all.
+    status, lines = doctor("perf_event_open")
+    if not lines["bpf"].startswith("bpf\tno\t"):
+        can_multi = lines["mechanism_multi"].startswith("mechanism_multi\tyes")
+        for name in ("mechanism_perf", "mechanism_perf-ioctl", "mechanism_tracefs"):
+            if not lines[name].startswith(f"{name}\tno\t"):
+                found.append(f"perf_event_open: doctor: {lines[name]}")
+        if status != (0 if can_multi else 1):
+            found.append(f"perf_event_open: doctor: status {status}: {lines['attach']}")
+        workload = str(fixtures / "workload")
+        found += problems_of([str(fixtures / "without-calls"), "perf_event_open", uprobectl, "attach", "-d", "10ms",
+                              "--mechanism", "perf", workload, "work_six", "--", workload, "--calls", "1"],
+                             "perf_event_open: attach --mechanism perf", reason=FILTER)
+    tap.check("a seccomp filter", found)
+
+
 def sections_of(data):
     """name -> (offset, size) of a 64-bit little-endian ELF file."""
     def number(at, size):
@@ -254,6 +299,7 @@ def main():
     check_data(tap, uprobectl, fixtures)
     check_mounts(tap, uprobectl, fixtures)
     check_capabilities(tap, uprobectl, fixtures)
+    check_filter(tap, uprobectl, fixtures)
     check_objects(tap, uprobectl, fixtures, rounds)
     tap.done()
 
