@@ -81,6 +81,7 @@ struct SymbolRecord {
   std::optional<std::string_view> demangled = {};       // as demangle() gives it
   std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
   std::span<const elf::Symbol> folded = {};             // further names on the same line
+  std::size_t aliases_left_out = 0;                     // behind `aliases`
 };
 struct StaticProbeRecord {
   const ProbePoint* point = nullptr; // with its static_probe

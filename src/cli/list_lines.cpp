@@ -1,5 +1,7 @@
 #include "list_lines.hpp"
 
+#include "alias_lists.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -171,6 +173,7 @@ void for_each_record(const elf::Image& image, std::string_view target, std::stri
   const SymbolList none;
   const SymbolList& all = is_all ? symbols : others ? *others : none;
 
+  AliasLists aliases([&all](VirtualAddress address) { return all.aliases(address, {}); });
   std::vector<elf::Symbol> folded;
   const LineVisitor visit_line = [&](ListedLine line, const elf::Symbol& symbol,
                                      std::optional<std::string_view> demangled) {
@@ -178,9 +181,7 @@ void for_each_record(const elf::Image& image, std::string_view target, std::stri
     folded.clear();
     for (std::uint32_t i = 1; i < line.count; ++i) folded.push_back(symbols[line.first + i]);
     record.folded = folded;
-    if (with_aliases) record.aliases.emplace();
-    if (with_aliases && record.symbol.defined)
-      record.aliases = all.aliases(record.symbol.address, record.symbol.name);
+    if (with_aliases) aliases.fill(record, filter.fold);
     visit(record);
   };
   auto lines = lines_of(symbols, filter.fold);

@@ -1,5 +1,7 @@
 #include "list_methods.hpp"
 
+#include "alias_lists.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -93,6 +95,8 @@ bool asks_for_methods_alone(const SymbolFilter& filter) {
 std::size_t for_each_method(const MethodListing& listing, std::vector<std::string>& unmatched,
                             const std::function<void(const SymbolRecord&)>& visit) {
   std::size_t count = 0;
+  AliasLists aliases(
+      [&](VirtualAddress address) { return other_methods_at(listing.oat, address, {}); });
   std::vector<elf::Symbol> folded;
   for_each_group(listing, unmatched, [&](std::vector<ListedMethod>& methods) {
     sort(methods, listing.filter);
@@ -105,8 +109,7 @@ std::size_t for_each_method(const MethodListing& listing, std::vector<std::strin
       for (const ListedMethod& other : line.subspan(1))
         folded.push_back(method_symbol(listing.oat, *other.method, other.signature));
       record.folded = folded;
-      if (listing.filter.fold || listing.filter.aliases)
-        record.aliases = other_methods_at(listing.oat, own.method->code, own.signature);
+      if (listing.filter.fold || listing.filter.aliases) aliases.fill(record, listing.filter.fold);
       visit(record);
     }
   });

@@ -110,6 +110,8 @@ public:
     record.field("kind", to_string(kind_of(symbol)));
     record.field("table", to_string(symbol.table));
     record.field("aliases", listed.aliases);
+    record.field("aliases_left_out",
+                 listed.aliases ? std::optional(listed.aliases_left_out) : std::nullopt);
     finish(record);
   }
 

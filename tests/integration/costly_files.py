@@ -73,6 +73,7 @@ QUESTIONS = {
     "resolve a pattern": ["resolve", "FILE", "*"],
     "resolve --emit": ["resolve", "--emit", "perf", "FILE", "*"],
     "list-symbols": ["list-symbols", "FILE"],
+    "list-symbols --aliases": ["list-symbols", "--json", "--aliases", "FILE"],
 }
 
 
