@@ -149,17 +149,20 @@ private:
         auto points = static_places(target, question.functions[i]);
         if (auto whole = check_size(*target.file()); !whole)
           points = fail(std::move(whole).error());
-        if (points)
+        if (points) {
           found[i] = true;
-        else if (points.error().kind == ErrorKind::misaligned ||
-                 (points.error().kind == ErrorKind::unsupported &&
-                  names_several(question.functions[i])))
-          warn({"left out: " + points.error().message});
-        else if (points.error().kind != ErrorKind::not_found)
-          add_failure(question, question.functions[i], std::move(points).error());
+          take(question, question.functions[i], std::move(*points));
+          continue;
+        }
+        Error error = std::move(points).error();
+        const bool is_left_out =
+            error.kind == ErrorKind::misaligned ||
+            (error.kind == ErrorKind::unsupported && names_several(question.functions[i]));
+        if (is_left_out) warn({"left out: " + error.message});
+        if (!is_left_out && error.kind != ErrorKind::not_found)
+          add_failure(question, question.functions[i], std::move(error));
         else if (!reasons[i])
-          reasons[i] = std::move(points).error();
-        if (points) take(question, question.functions[i], std::move(*points));
+          reasons[i] = std::move(error);
       }
     });
     if (!visited) return fail(visited.error());
