@@ -118,7 +118,7 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
     }
     const auto& how = settings.readings[reading];
     const bool was_read =
-        raw.kind == RECORD_CALL || (how.moment == AT_ENTRY) == (raw.kind == RECORD_ENTRY);
+        raw.kind == RECORD_CALL || (how.moment == MOMENT_ENTRY) == (raw.kind == RECORD_ENTRY);
     if (!was_read) continue;
     ArgumentValue value = decode_argument(record, spec, how, reading);
     if (is_return)

@@ -100,13 +100,13 @@ std::string name_of_source(const ArgumentSource& source) {
 Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
-    if (inspection_.on_return || inspection_.pair_calls) return AT_RETURN;
+    if (inspection_.on_return || inspection_.pair_calls) return MOMENT_RETURN;
     if (place_.probe != nullptr) return fail(ErrorKind::usage, "a static probe returns nothing");
     return fail(Error{ErrorKind::usage, "ret is known when the function returns, which is not "
                                         "probed"}
                     .hint("add --return or --latency"));
   case Kind::argument:
-    if (inspection_.on_entry || inspection_.pair_calls) return AT_ENTRY;
+    if (inspection_.on_entry || inspection_.pair_calls) return MOMENT_ENTRY;
     return fail(Error{ErrorKind::usage, name_of_source(source) +
                                             " is known where the function begins, which is not "
                                             "probed"}
@@ -114,7 +114,7 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
   case Kind::machine_register:
     break;
   }
-  return inspection_.on_entry || inspection_.pair_calls ? AT_ENTRY : AT_RETURN;
+  return inspection_.on_entry || inspection_.pair_calls ? MOMENT_ENTRY : MOMENT_RETURN;
 }
 
 Result<std::optional<ArgumentType>>

@@ -98,7 +98,7 @@ Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const A
 Result<reading> static_reading(const StaticPlace& place, const StaticArgument& argument,
                                std::uint32_t size, bool is_signed) {
   reading made{};
-  made.moment = AT_ENTRY;
+  made.moment = MOMENT_ENTRY;
   // No more than there is: what lies behind it is something else.
   made.size = std::min(size, argument.size.value_or(argument.width));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;

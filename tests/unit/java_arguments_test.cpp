@@ -106,7 +106,7 @@ TEST_CASE("a method's program reads its parameters, and at its return what it re
   // Integers first.
   CHECK(settings.readings[0].size == 8);
   CHECK(settings.readings[0].is_signed == 1);
-  CHECK(settings.readings[1].moment == AT_RETURN);
+  CHECK(settings.readings[1].moment == MOMENT_RETURN);
   CHECK(settings.readings[1].size == 1);
   CHECK(settings.readings[2].form == READ_JAVA_STRING);
   CHECK(settings.readings[2].size == 4);

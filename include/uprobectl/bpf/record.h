@@ -37,7 +37,7 @@ typedef long long record_s64;
    ((record_u32)(address) & ((1U << BITS_WITHIN_PAGE) - 1)))
 
 /* When something is read or asked. */
-enum moment { AT_ENTRY = 0, AT_RETURN = 1 };
+enum moment { MOMENT_ENTRY = 0, MOMENT_RETURN = 1 };
 
 /* What is done with the bytes or the number that a reading comes to. */
 enum reading_form {

@@ -49,7 +49,7 @@ static __always_inline void fill_in_values(struct probe_record* record, struct r
                                            __u32 moment) {
   if (settings.reading_count > 0) {
     read_all(record, regs, moment);
-  } else if (moment == AT_ENTRY) {
+  } else if (moment == MOMENT_ENTRY) {
     __u64* values = (__u64*)(record + 1);
     values[0] = ARGUMENT_0(regs);
     values[1] = ARGUMENT_1(regs);
@@ -58,7 +58,7 @@ static __always_inline void fill_in_values(struct probe_record* record, struct r
     values[4] = ARGUMENT_4(regs);
     values[5] = ARGUMENT_5(regs);
   }
-  if (moment == AT_RETURN) record->return_value = RETURN_VALUE(regs);
+  if (moment == MOMENT_RETURN) record->return_value = RETURN_VALUE(regs);
 }
 
 static __always_inline void fill_in_registers(struct probe_record* record, struct registers* regs) {
@@ -123,7 +123,7 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
     return;
   }
 #endif
-  fill_in(record, number, moment == AT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
+  fill_in(record, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
   record->time_ns = now;
   fill_in_values(record, regs, moment);
   fill_in_registers(record, regs);
@@ -154,9 +154,9 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
     count_lost(LOST_LEFT);
   record->latency_ns = stack_end(regs, &key); // until there is one
   if (settings.flags & SEND_RECORDS) {
-    fill_in_values(record, regs, AT_ENTRY);
+    fill_in_values(record, regs, MOMENT_ENTRY);
     fill_in_registers(record, regs);
-    begin_stack(record, regs, AT_ENTRY, LEFT_UNKNOWN);
+    begin_stack(record, regs, MOMENT_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
   record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
@@ -174,18 +174,18 @@ static __always_inline void pass_over_call(struct registers* regs, __u64 number)
 static __always_inline void show_call(struct registers* regs, __u64 number, __u64 taken,
                                       __u32 left_by, struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
-  if (latency < settings.min_latency_ns || !conditions_hold(regs, AT_RETURN, left_by)) {
+  if (latency < settings.min_latency_ns || !conditions_hold(regs, MOMENT_RETURN, left_by)) {
     count(number, COUNTED_OUT);
     return;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, AT_RETURN, left_by);
+  count_stack(regs, number, MOMENT_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN, left_by);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS)) return;
   fill_in(record, number, RECORD_CALL, left_by);
-  fill_in_values(record, regs, AT_RETURN);
+  fill_in_values(record, regs, MOMENT_RETURN);
   record->time_ns = now;
   record->latency_ns = latency;
   put_back_caller(record, regs, taken);
@@ -211,7 +211,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     count(number, COUNTED_OTHERS);
     return 0;
   }
-  if (!conditions_hold(regs, AT_ENTRY, LEFT_UNKNOWN)) {
+  if (!conditions_hold(regs, MOMENT_ENTRY, LEFT_UNKNOWN)) {
     count(number, COUNTED_OUT);
     if (settings.flags & PAIR_CALLS) pass_over_call(regs, number);
     return 0;
@@ -226,9 +226,9 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     return 0;
   }
   count_process(number);
-  count_stack(regs, number, AT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & SEND_RECORDS) send(regs, number, AT_ENTRY, LEFT_UNKNOWN);
+  count_stack(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & SEND_RECORDS) send(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
   return 0;
 }
 
@@ -243,15 +243,15 @@ static __always_inline int at_return(struct registers* regs, __u64 number, __u64
     end_call(regs, number, taken, left_by);
     return 0;
   }
-  if (!conditions_hold(regs, AT_RETURN, left_by)) {
+  if (!conditions_hold(regs, MOMENT_RETURN, left_by)) {
     count(number, COUNTED_OUT);
     return 0;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, AT_RETURN, left_by);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, AT_RETURN, left_by);
-  if (settings.flags & SEND_RECORDS) send(regs, number, AT_RETURN, left_by);
+  count_stack(regs, number, MOMENT_RETURN, left_by);
+  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_RETURN, left_by);
+  if (settings.flags & SEND_RECORDS) send(regs, number, MOMENT_RETURN, left_by);
   return 0;
 }
 

@@ -149,7 +149,7 @@ static __always_inline int holds(const volatile struct condition* condition, __u
 
 /* Behind a tail call the return value is what another function makes it. */
 static __always_inline int is_known(const volatile struct reading* reading, __u32 left_by) {
-  return left_by != LEFT_BY_TAIL_CALL || reading->moment != AT_RETURN ||
+  return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
          reading->base != RETURN_REGISTER;
 }
 
