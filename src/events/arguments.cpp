@@ -46,10 +46,10 @@ Error unknown_type(std::string_view name) {
   constexpr std::array floating = {"f32", "f64", "float", "double", "f", "d"};
   if (std::ranges::find(floating, name) != floating.end())
     return Error{ErrorKind::unsupported,
-                 quoted(name) + ": the kernel gives a probe no floating-point registers"}
+                 in_quotes(name) + ": the kernel gives a probe no floating-point registers"}
         .hint("integers and pointers can be read; floating-point arguments do not count among "
               "arg0, arg1, …");
-  Error error = usage(quoted(name) + " is no type");
+  Error error = usage(in_quotes(name) + " is no type");
   std::vector<std::string> names;
   for (const TypeName& each : type_names) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
@@ -63,7 +63,7 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   std::string_view name = text;
   std::optional<std::string_view> length;
   if (const auto bracket = text.find('['); bracket != std::string_view::npos) {
-    if (!text.ends_with(']')) return fail(usage(quoted(text) + ": ']' is missing"));
+    if (!text.ends_with(']')) return fail(usage(in_quotes(text) + ": ']' is missing"));
     name = text.substr(0, bracket);
     length = text.substr(bracket + 1, text.size() - bracket - 2);
   }
@@ -71,16 +71,16 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   if (!type || is_floating(*type)) return fail(unknown_type(name));
   spec.type = *type;
   if (!length) return {};
-  if (*type != ArgumentType::bytes) return fail(usage(quoted(text) + ": only buf has a length"));
+  if (*type != ArgumentType::bytes) return fail(usage(in_quotes(text) + ": only buf has a length"));
   if (const auto number = parse_unsigned(*length)) {
     if (*number == 0 || *number > most_bytes)
       return fail(
-          usage(quoted(text) + ": a buffer has 1 to " + std::to_string(most_bytes) + " bytes"));
+          usage(in_quotes(text) + ": a buffer has 1 to " + std::to_string(most_bytes) + " bytes"));
     spec.length = static_cast<std::uint32_t>(*number);
   } else if (is_name(*length)) {
     spec.length_from = *length;
   } else {
-    return fail(usage(quoted(text) + ": the length is a number or the name of an argument"));
+    return fail(usage(in_quotes(text) + ": the length is a number or the name of an argument"));
   }
   return {};
 }
@@ -93,12 +93,12 @@ Result<ArgumentSource> parse_source(std::string_view text) {
   const auto sign = rest.find_first_of("+-");
   auto source = parse_source_name(rest.substr(0, sign));
   if (!source)
-    return fail(usage(quoted(text) + " is no place of a value")
+    return fail(usage(in_quotes(text) + " is no place of a value")
                     .hint("it is arg0, arg1, …, ret or a register, with or without +OFFSET"));
   if (sign == std::string_view::npos) return std::move(*source);
   const auto offset = parse_unsigned(rest.substr(sign + 1));
   if (!offset || *offset > std::uint64_t{1} << 40)
-    return fail(usage(quoted(text) + ": the offset is no number"));
+    return fail(usage(in_quotes(text) + ": the offset is no number"));
   const auto distance = static_cast<std::int64_t>(*offset);
   (address ? source->addend : source->memory.emplace()) = rest[sign] == '-' ? -distance : distance;
   return std::move(*source);
@@ -130,16 +130,16 @@ bool is_excess_argument(std::string_view name) {
 Result<void> place_by_name(ArgumentSpec& spec, std::uint32_t position,
                            std::vector<std::string>& warnings) {
   if (is_excess_argument(spec.name))
-    return fail(usage(quoted(spec.name) + " is no place of a value")
+    return fail(usage(in_quotes(spec.name) + " is no place of a value")
                     .hint("arguments are arg0 to arg63; another name can have any place, as in " +
-                          quoted("name:u64@arg0")));
+                          in_quotes("name:u64@arg0")));
   if (auto place = place_named(spec.name)) {
     spec.source = std::move(*place);
     // "dx:s32,dy:s32" may be meant as the names of parameters.
     if (is_ambiguous_register(spec.name) && argument_in_register(spec.name) != position)
-      warnings.push_back("--args: " + quoted(spec.name) +
+      warnings.push_back("--args: " + in_quotes(spec.name) +
                          " is read from the register of this name; write " +
-                         quoted(spec.name + ":TYPE@arg" + std::to_string(position)) +
+                         in_quotes(spec.name + ":TYPE@arg" + std::to_string(position)) +
                          " for argument " + std::to_string(position));
     return {};
   }
@@ -147,7 +147,7 @@ Result<void> place_by_name(ArgumentSpec& spec, std::uint32_t position,
   spec.by_position = true;
   const auto foreign = foreign_register(spec.name);
   if (foreign && foreign->argument != position)
-    warnings.push_back("--args: " + quoted(spec.name) + " is a register of " +
+    warnings.push_back("--args: " + in_quotes(spec.name) + " is a register of " +
                        std::string(foreign->machine) + ", not of this machine: it shows arg" +
                        std::to_string(position) + " by its position");
   return {};
@@ -159,18 +159,18 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
   ArgumentSpec spec;
   const auto colon = text.find(':');
   if (colon == std::string_view::npos)
-    return fail(usage(quoted(text) + ": the type is missing, as in fd:s32"));
+    return fail(usage(in_quotes(text) + ": the type is missing, as in fd:s32"));
   spec.name = text.substr(0, colon);
   const auto numbered = parse_source_name("arg" + spec.name);
   if (!numbered && !is_name(spec.name))
-    return fail(usage(quoted(spec.name) + " is no name of an argument")
+    return fail(usage(in_quotes(spec.name) + " is no name of an argument")
                     .hint("names have letters, digits and underscores; a number is that of an "
                           "argument"));
   std::string_view type = text.substr(colon + 1);
   const auto at = type.find('@');
   if (numbered) {
     if (at != std::string_view::npos)
-      return fail(usage(quoted(text) + " says twice which argument it is"));
+      return fail(usage(in_quotes(text) + " says twice which argument it is"));
     spec.name.insert(0, "arg");
     spec.by_number = true;
     spec.source = *numbered;
@@ -180,7 +180,7 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
     if (!source) return fail(std::move(source).error());
     spec.source = std::move(*source);
     if (const auto named = place_named(spec.name); named && !is_same_place(*named, spec.source))
-      warnings.push_back("--args: " + quoted(spec.name) + " shows " +
+      warnings.push_back("--args: " + in_quotes(spec.name) + " shows " +
                          std::string(type.substr(at + 1)) + ", not the place of this name");
     type = type.substr(0, at);
   } else {
@@ -200,9 +200,9 @@ Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
     if (!spec->length_from) continue;
     const auto length = std::ranges::find(arguments, *spec->length_from, &ArgumentSpec::name);
     if (length == arguments.end())
-      return fail(usage(quoted(*spec->length_from) + ": no argument of the list has this name"));
+      return fail(usage(in_quotes(*spec->length_from) + ": no argument of the list has this name"));
     if (is_memory(length->type))
-      return fail(usage(quoted(*spec->length_from) + " is no integer, so it is no length"));
+      return fail(usage(in_quotes(*spec->length_from) + " is no integer, so it is no length"));
   }
   return {};
 }
@@ -250,7 +250,7 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
   }
   for (const ArgumentSpec& spec : list.arguments)
     if (!names.insert(spec.name).second)
-      return fail(usage("two arguments have the name " + quoted(spec.name)));
+      return fail(usage("two arguments have the name " + in_quotes(spec.name)));
   if (auto checked = check_lengths(list.arguments); !checked)
     return fail(std::move(checked).error());
   return list;

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 Error no_condition(std::string_view text, std::string_view what) {
-  return Error{ErrorKind::usage, quoted(text) + " is no condition: " + std::string(what)}.hint(
+  return Error{ErrorKind::usage, in_quotes(text) + " is no condition: " + std::string(what)}.hint(
       "conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
 }
 
@@ -34,7 +34,7 @@ Result<void> parse_value(std::string_view whole, std::string_view text, Conditio
   const std::string_view name = text.substr(0, colon);
   if (colon != std::string_view::npos) {
     const auto type = parse_type_name(text.substr(colon + 1));
-    if (!type) return fail(no_condition(whole, quoted(text.substr(colon + 1)) + " is no type"));
+    if (!type) return fail(no_condition(whole, in_quotes(text.substr(colon + 1)) + " is no type"));
     if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
     condition.type = type;
   }

@@ -119,8 +119,8 @@ public:
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
       if (std::ranges::none_of(points_, [&](const auto& point) { return is_for(list, point); }))
-        return fail(Error{ErrorKind::usage,
-                          "--args: " + quoted(*list.function) + " is none of the probed functions"}
+        return fail(Error{ErrorKind::usage, "--args: " + in_quotes(*list.function) +
+                                                " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
     }
     if (inspection_.conditions.size() > MOST_CONDITIONS)

@@ -9,6 +9,6 @@ std::optional<ArgumentType> parse_type_name(std::string_view name);
 
 bool is_name(std::string_view text); // [A-Za-z_][A-Za-z0-9_]*
 
-std::string quoted(std::string_view text); // 'text'
+std::string in_quotes(std::string_view text); // 'text'
 
 } // namespace uprobectl
