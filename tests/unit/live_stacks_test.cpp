@@ -243,7 +243,7 @@ TEST_CASE("the kernel's own code in a process is an image") {
 TEST_CASE("a program begins where the kernel says, and nowhere else") {
   LiveProcesses processes{elf::DebugSearch{}};
   // Neither is where a call returns to: that would be looked up before it.
-  const std::uint64_t begin = ::getauxval(MOMENT_ENTRY);
+  const std::uint64_t begin = ::getauxval(AT_ENTRY);
   const auto elsewhere = reinterpret_cast<std::uint64_t>(&take_registers);
   for (const auto& [address, expected] : {std::pair(begin, true), std::pair(elsewhere, false)}) {
     const Stack stack = processes.frames(::getpid(), 0, std::span(&address, 1));
