@@ -28,6 +28,12 @@ struct Machine {
 // "ppc64le", ...), "machine N" where none is known.
 std::string to_string(const Machine& machine);
 
+// Whether the bytes begin with ELF's magic number.
+bool looks_like_elf(Bytes bytes);
+// Of any ELF file, its header alone: not_elf, or corrupt where the header is truncated or names no
+// class or byte order.
+Result<Machine> read_machine(Bytes image);
+
 // A PT_LOAD.
 struct Segment {
   VirtualAddress address;        // p_vaddr
@@ -187,8 +193,9 @@ public:
   bool is_inflated() const;
 
   const Machine& machine() const;
-  const std::vector<Segment>& segments() const; // PT_LOADs, in table order
-  std::optional<std::string> build_id() const;  // NT_GNU_BUILD_ID, lower-case hex
+  const std::vector<Segment>& segments() const;      // PT_LOADs, in table order
+  std::optional<std::string> build_id() const;       // NT_GNU_BUILD_ID, lower-case hex
+  std::optional<VirtualAddress> entry_point() const; // e_entry, where it is not 0
 
   // Whether this is the debug data of another file, which has the code. Program headers do not
   // tell: `objcopy --only-keep-debug` empties the segments, `eu-strip -f` leaves them as they were
@@ -228,6 +235,10 @@ public:
   // 1000 entries besides those of the right name.
   DebugReport add_debug_file(const DebugSearch& where);
   std::span<const SymbolTable> debug_symbols() const;
+
+  // What cannot be read of the symbols though the image itself can, each a sentence without its
+  // subject. Reads the section headers.
+  std::vector<std::string> symbol_damage() const;
 
   // DT_NEEDED, in order: the libraries an import may come from.
   std::vector<std::string_view> needed_libraries() const;

@@ -3,7 +3,6 @@
 #include "list_lines.hpp"
 #include "list_methods.hpp"
 #include "uprobectl/base/shrinking.hpp"
-#include "uprobectl/elf/damage.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -62,7 +61,7 @@ public:
     std::erase_if(unmatched_, [&](const std::string& pattern) {
       return has_matches(pattern, image, *symbols);
     });
-    const auto damage = elf::symbol_damage(image);
+    const auto damage = image.symbol_damage();
     for (const std::string& each : damage) console_.warn({subject + ": " + each});
     if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
     console_.warn({subject + (is_default(filter_.symbols)

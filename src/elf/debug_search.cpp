@@ -1,9 +1,11 @@
 #include "elf/debug_search.hpp"
 
 #include "base/rooted_path.hpp"
+#include "elf/notes.hpp"
 #include "uprobectl/archive.hpp"
 
 #include <algorithm>
+#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -23,7 +25,105 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+// Absolute and free of symbolic links, below the root folder of the process if the file was opened
+// there. Empty if no path leads to the file: the one that the kernel shows may be of another mount
+// namespace, and mean another file here.
+std::string folder_of(const MappedFile& file) {
+  std::string path;
+  if (const auto rooted = in_process_root(file.path()))
+    path = real_path_in(*rooted).value_or(std::string());
+  else
+    path = file.real_path().value_or(file.path());
+  const auto there = status_of(path);
+  if (!there || FileIdentity{there->st_dev, there->st_ino} != file.identity()) return {};
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+constexpr std::size_t most_entries = 20000; // files and folders; 20 µs each where they are opened
+constexpr std::size_t most_levels = 16;
+
+// The regular files below a folder by name; symbolic links to folders are not followed, so that the
+// walk ends.
+class Walk {
+public:
+  explicit Walk(const std::string& folder) { visit(folder, 0); }
+
+  const std::vector<std::string>& files() const { return files_; }
+  bool cut() const { return cut_; }
+
+private:
+  struct Close {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+
+  void visit(const std::string& folder, std::size_t level) {
+    const std::unique_ptr<DIR, Close> handle(::opendir(folder.c_str()));
+    if (!handle) return;
+    std::vector<std::string> folders;
+    const std::size_t first = files_.size();
+    while (const dirent* entry = ::readdir(handle.get())) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (++seen_ > most_entries) {
+        cut_ = true;
+        break;
+      }
+      const std::string path = folder + "/" + std::string(name);
+      struct stat status{};
+      if (::lstat(path.c_str(), &status) != 0) continue;
+      if (S_ISDIR(status.st_mode)) folders.push_back(path);
+      if (S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0) continue;
+      if (S_ISREG(status.st_mode)) files_.push_back(path);
+    }
+    // The order of a folder is the file system's; the answer must not be.
+    std::sort(files_.begin() + static_cast<std::ptrdiff_t>(first), files_.end());
+    std::ranges::sort(folders);
+    for (const std::string& below : folders) {
+      if (cut_) return;
+      if (level == most_levels)
+        cut_ = true;
+      else
+        visit(below, level + 1);
+    }
+  }
+
+  std::vector<std::string> files_;
+  std::size_t seen_ = 0;
+  bool cut_ = false;
+};
+
+// Of archives of symbol files.
+constexpr std::uint64_t head_size = 64
+                                    << 10;   // bytes: the build id of an unstripped library is here
+constexpr std::uint64_t largest = 512 << 20; // bytes, inflated
+constexpr std::size_t most_others = 1000;    // entries of other names that are looked into
+
 } // namespace
+
+Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file) {
+  const std::string_view name = path.entry ? *path.entry : path.file;
+  return {.machine = layout.machine,
+          .build_id = read_build_id(layout),
+          .link = read_debug_link(layout),
+          .base_name = std::string(name.substr(name.rfind('/') + 1)),
+          .folder = file != nullptr ? folder_of(*file) : std::string()};
+}
+
+DebugFileSearch search_in(const DebugSearch& where, Wanted wanted) {
+  DebugFileSearch search(std::move(wanted));
+  for (const std::string& place : where.places)
+    if (!search.done()) search.look_in(place);
+  if (!search.done()) search.look_by_build_id(where.system_folder);
+  if (!search.done()) search.look_by_link(where.system_folder);
+  return search;
+}
+
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where) {
+  const auto layout = read_layout(image.bytes());
+  if (!layout) return std::nullopt;
+  return std::move(search_in(where, wanted_for(*layout, image.path(), image.file().get())).found());
+}
 
 bool Wanted::is_name(std::string_view name) const {
   if (link && name == link->name) return true;
@@ -137,6 +237,74 @@ void DebugFileSearch::look_by_link(const std::string& system_folder) {
        {folder + "/" + name, folder + "/.debug/" + name, in_system + "/" + name}) {
     const bool is_itself = path == folder + "/" + wanted_.base_name;
     if (!done() && !is_itself) try_link(path);
+  }
+}
+
+// A folder as a build leaves it: any file in it may be the one.
+void DebugFileSearch::look_in_folder(const std::string& folder) {
+  const Walk walk(folder);
+  for (const bool same_name : {true, false}) {
+    for (const std::string& path : walk.files()) {
+      if (wanted_.is_name(file_name_of(path)) != same_name) continue;
+      try_file(path, same_name ? Expected::by_name : Expected::maybe);
+      if (done()) return;
+    }
+  }
+  if (walk.cut())
+    warnings_.push_back(
+        fmt::format("{} was not searched whole: it has more than {} files or {} levels; name a "
+                    "folder in it, or the symbol file",
+                    folder, most_entries, most_levels));
+}
+
+// A ZIP archive of symbol files: native-debug-symbols.zip as the Android Gradle plugin makes it has
+// ABI/libNAME.so, ABI/libNAME.so.dbg or ABI/libNAME.so.sym.
+void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& file,
+                                      const std::string& path) {
+  const auto archive = Archive::parse(file->bytes());
+  if (!archive) return warn_unused(path, archive.error().message);
+
+  std::vector<ArchiveEntry> same_name;
+  std::vector<ArchiveEntry> others;
+  const auto whole = archive->for_each([&](const ArchiveEntry& entry) {
+    if (wanted_.is_name(file_name_of(entry.name)))
+      same_name.push_back(entry);
+    else if (others.size() < most_others)
+      others.push_back(entry);
+    return true;
+  });
+  if (!whole) return warn_unused(path, whole.error().message);
+
+  const auto try_entry = [&](const ArchiveEntry& entry, Expected expected) {
+    const std::string source = fmt::format("{}!/{}", path, entry.name);
+    const auto complain = [&](const std::string& reason) {
+      if (expected != Expected::maybe) warn_unused(source, reason);
+    };
+    // Most entries are of another build or machine, which their first bytes tell.
+    const auto head = archive->extract(entry, head_size);
+    if (!head) return complain(head.error().message);
+    if (!looks_like_elf(*head)) return;
+    if (const auto start = SymbolFile::read(*head); start && start->machine() != wanted_.machine)
+      return; // the same library for another ABI
+    else if (start && start->build_id() && wanted_.build_id &&
+             *start->build_id() != *wanted_.build_id)
+      return complain(compare(wanted_.machine, wanted_.build_id, *start).reason);
+    if (entry.size > largest)
+      return warn_unused(source, fmt::format("it has {} bytes, more than the {} that are inflated: "
+                                             "extract it and name it",
+                                             entry.size, largest));
+    auto content = archive->extract(entry, largest);
+    if (!content) return complain(content.error().message);
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+    try_bytes(*owner, owner, source, expected);
+  };
+  for (const ArchiveEntry& entry : same_name) {
+    try_entry(entry, Expected::by_name);
+    if (done()) return;
+  }
+  for (const ArchiveEntry& entry : others) {
+    try_entry(entry, Expected::maybe);
+    if (done()) return;
   }
 }
 

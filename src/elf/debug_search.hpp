@@ -1,7 +1,6 @@
 // The search for the debug file of an image: which files may be it, and which one is.
 #pragma once
 
-#include "elf/debug_link.hpp"
 #include "elf/symbol_file.hpp"
 
 namespace uprobectl::elf {
@@ -27,9 +26,6 @@ struct FoundSymbols {
   std::string source; // the file, or "ARCHIVE!/ENTRY"
   Bytes bytes = {};   // of the whole symbol file, which the owner keeps
 };
-
-// What Image::add_debug_file would add.
-std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
 
 // One search: takes the first candidate that belongs to the image and has a .symtab. What was
 // expected to belong but does not becomes a warning.
@@ -64,5 +60,13 @@ private:
   std::optional<FoundSymbols> found_;
   std::vector<std::string> warnings_;
 };
+
+// file: null for bytes without one.
+Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file);
+// Looks in all places, best first.
+DebugFileSearch search_in(const DebugSearch& where, Wanted wanted);
+
+// What Image::add_debug_file would add.
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
 
 } // namespace uprobectl::elf

@@ -1,9 +1,8 @@
 #include "elf/dynamic_symbols.hpp"
 
+#include "elf/elf_types.hpp"
 #include "elf/sections.hpp"
-#include "elf/versions.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl::elf {

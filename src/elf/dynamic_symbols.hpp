@@ -1,9 +1,8 @@
 // .dynsym as the dynamic linker sees it: through PT_DYNAMIC and a hash table, never by section.
 #pragma once
 
-#include "elf/dynamic.hpp"
+#include "elf/dynamic_table.hpp"
 #include "elf/hash_tables.hpp"
-#include "elf/versions.hpp"
 
 namespace uprobectl::elf {
 

@@ -2,7 +2,7 @@
 // touch only the pages on the way there; names are compared by the caller.
 #pragma once
 
-#include "elf/structures.hpp"
+#include "uprobectl/elf.hpp"
 
 #include <functional>
 
@@ -21,29 +21,23 @@ public:
   // each: a table of megabytes is in no processor's cache.
   void for_each_candidate(std::span<const std::string_view> names, const VisitIndex& visit) const;
   // Symbols below this index (imports and locals) are not in the table.
-  std::uint32_t first_hashed() const { return first_hashed_; }
+  std::uint32_t first_hashed() const { return header_.first; }
   // One past the last symbol; nothing if no symbol is hashed at all: GNU ld then writes a
   // first_hashed of 1 whatever the number of imports.
   std::optional<std::uint32_t> symbol_count() const;
 
-private:
-  std::optional<std::uint32_t> word(std::uint64_t offset) const {
-    return read_at<std::uint32_t>(bytes_, offset, machine_.order);
-  }
-  bool may_contain(std::uint32_t hash) const;
-  void walk_chain(std::uint32_t hash, const VisitIndex& visit) const;
-  std::uint64_t filter_offset(std::uint32_t hash) const;
-  std::uint64_t bucket_offset(std::uint32_t hash) const;
-  std::uint64_t chain_offset(std::uint32_t index) const;
-  void prefetch(std::uint64_t offset) const;
+  // Elf_GnuHash as it was when its bounds were checked: somebody may write to the file meanwhile.
+  struct Header {
+    std::uint32_t bucket_count = 0;
+    std::uint32_t first = 0;
+    std::uint32_t filter_words = 0;
+    std::uint32_t shift = 0;
+  };
 
+private:
   Bytes bytes_;
   Machine machine_;
-  std::uint32_t bucket_count_ = 0;
-  std::uint32_t first_hashed_ = 0;
-  std::uint32_t bloom_words_ = 0;
-  std::uint32_t bloom_shift_ = 0;
-  std::uint64_t buckets_at_ = 0;
+  Header header_;
 };
 
 // DT_HASH (gABI chapter 5, "Hash Table").
@@ -55,11 +49,8 @@ public:
   std::uint32_t symbol_count() const { return symbol_count_; } // as the table says, unchecked
 
 private:
-  std::optional<std::uint64_t> word(std::uint64_t index) const;
-
   Bytes bytes_;
   Machine machine_;
-  bool wide_ = false; // words of 8 bytes
   std::uint32_t bucket_count_ = 0;
   std::uint32_t symbol_count_ = 0;
 };

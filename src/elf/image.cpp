@@ -1,12 +1,88 @@
-#include "elf/image_state.hpp"
-
-#include "elf/import_slots.hpp"
-#include "elf/names.hpp"
+#include "elf/debug_search.hpp"
+#include "elf/dynamic_symbols.hpp"
+#include "elf/elf_types.hpp"
+#include "elf/notes.hpp"
 #include "elf/sections.hpp"
+#include "elf/xz.hpp"
+#include "uprobectl/archive.hpp"
 
 #include <array>
+#include <fmt/format.h>
 
 namespace uprobectl::elf {
+
+namespace {
+
+struct Located {
+  Bytes image;
+  FileOffset entry_data;
+  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owns image, where set
+};
+
+Result<Located> inflate(const Archive& archive, const ArchiveEntry& entry) {
+  if (entry.size > largest_inflated)
+    return fail(ErrorKind::unsupported,
+                fmt::format("'{}' is compressed and has {} bytes outside the archive, at most {} "
+                            "(512 MiB) are inflated",
+                            entry.name, entry.size, largest_inflated));
+  auto content = archive.extract(entry, largest_inflated);
+  if (!content) return fail(std::move(content).error());
+  auto inflated = std::make_unique<const std::vector<std::byte>>(std::move(*content));
+  const Bytes image = *inflated;
+  return Located{image, {}, std::move(inflated)};
+}
+
+Result<Located> locate(Bytes file, const std::string& entry_name, Compressed compressed) {
+  const auto archive = Archive::parse(file);
+  if (!archive) return fail(archive.error());
+  const auto entry = archive->find(entry_name);
+  if (!entry) return fail(entry.error());
+  if (compressed == Compressed::inflate && entry->method != 0 && !entry->encrypted)
+    return inflate(*archive, *entry);
+  const auto image = archive->stored_bytes(*entry);
+  if (!image) return fail(image.error());
+  const auto start = archive->data_offset(*entry);
+  if (!start) return fail(start.error());
+  return Located{*image, *start, {}};
+}
+
+Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, KnownVersions versions) {
+  const auto section = section_named(layout, ".gnu_debugdata");
+  if (!section) return std::nullopt;
+  auto content = decode_xz(*section);
+  if (!content) return fail(std::move(content).error());
+  const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+  const auto file = SymbolFile::read(*owner);
+  if (!file) return fail(file.error());
+  if (!(file->machine() == layout.machine))
+    return fail(ErrorKind::corrupt, "its content is for " + to_string(file->machine()));
+  auto table = file->symbols(Table::gnu_debugdata, std::move(versions));
+  if (!table) return fail(std::move(table).error());
+  if (table->size() == 0) return std::nullopt;
+  return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
+}
+
+KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
+  return dynamic ? dynamic->versions() : nullptr;
+}
+
+} // namespace
+
+// Opening reads the headers and where the tables are; the tables themselves are read when asked
+// for.
+struct Image::State {
+  State(Layout read, FileOffset start) : layout(std::move(read)), entry_data(start) {}
+
+  Layout layout;
+  FileOffset entry_data;
+  Result<DynamicSymbols> dynamic = DynamicSymbols::read(layout); // the error is that of each lookup
+  std::optional<std::string> build_id = read_build_id(layout);
+  BinaryPath path = {};
+  std::shared_ptr<const MappedFile> file = {};
+  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owns layout.bytes, where set
+  std::vector<SymbolTable> debug_tables = {};
+  std::vector<std::shared_ptr<const void>> debug_owners = {}; // of the bytes of debug_tables
+};
 
 Image::Image(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Image::Image(Image&&) noexcept = default;
@@ -100,12 +176,12 @@ std::vector<AddressRange> Image::plt_sections() const {
   return code_sections_named(state_->layout, names);
 }
 
-bool Image::has_section_headers() const { return state_->layout.header.section_headers != 0; }
+bool Image::has_section_headers() const { return state_->layout.has_section_headers; }
 
 std::optional<VirtualAddress> Image::section_address(std::string_view name) const {
   const auto section = find_section(state_->layout, name);
   if (!section) return std::nullopt;
-  return VirtualAddress{section->header.address};
+  return section->address;
 }
 
 Result<NotesRead> Image::visit_notes(const std::function<void(const NoteRecord&)>& visit) const {
@@ -117,15 +193,78 @@ std::optional<VirtualAddress> Image::got() const {
   return dynamic && *dynamic ? (*dynamic)->got : std::nullopt;
 }
 
+std::optional<VirtualAddress> Image::entry_point() const {
+  if (state_->layout.entry.value == 0) return std::nullopt;
+  return state_->layout.entry;
+}
+
 std::vector<std::string_view> Image::needed_libraries() const {
-  std::vector<std::string_view> libraries;
-  const auto dynamic = read_dynamic(state_->layout);
-  if (!dynamic || !*dynamic) return libraries;
-  const auto strings = dynamic_strings(state_->layout, **dynamic);
-  if (!strings) return libraries;
-  for (const std::uint64_t offset : needed_offsets(state_->layout))
-    if (const auto name = name_at(*strings, offset)) libraries.push_back(*name);
-  return libraries;
+  return elf::needed_libraries(state_->layout);
+}
+
+Result<Image> Image::open(const BinaryPath& path) {
+  auto file = MappedFile::open(path.file);
+  if (!file) return fail(std::move(file).error());
+  return open(std::make_shared<const MappedFile>(std::move(*file)), path);
+}
+
+Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
+                          Compressed compressed) {
+  auto located = path.entry ? locate(file->bytes(), *path.entry, compressed)
+                            : Result<Located>(Located{file->bytes(), {}, {}});
+  if (!located) return fail(Error(located.error()).within(to_string(path)));
+  auto image = parse(located->image, located->entry_data);
+  if (!image) {
+    Error error = std::move(image).error();
+    if (!path.entry && error.kind == ErrorKind::not_elf &&
+        Archive::looks_like_archive(file->bytes())) {
+      error.message = "an archive, not an ELF file";
+      error = std::move(error).hint("name an entry: " + path.file + "!/lib/arm64-v8a/libNAME.so");
+    }
+    return fail(std::move(error).within(to_string(path)));
+  }
+  image->state_->path = path;
+  image->state_->file = std::move(file);
+  image->state_->inflated = std::move(located->inflated);
+  return image;
+}
+
+std::span<const SymbolTable> Image::debug_symbols() const { return state_->debug_tables; }
+
+DebugReport Image::add_embedded_symbols() {
+  auto found = embedded_symbols(state_->layout, known_versions(state_->dynamic));
+  if (!found) return {{}, {".gnu_debugdata is not used: " + found.error().message}};
+  if (!*found) return {};
+  state_->debug_tables.push_back(std::move((*found)->table));
+  state_->debug_owners.push_back(std::move((*found)->owner));
+  return {(*found)->source, {}};
+}
+
+DebugReport Image::add_debug_file(const DebugSearch& where) {
+  Wanted wanted = wanted_for(state_->layout, state_->path, state_->file.get());
+  wanted.versions = known_versions(state_->dynamic);
+  DebugFileSearch search = search_in(where, std::move(wanted));
+  DebugReport report{{}, std::move(search.warnings())};
+  if (auto& found = search.found()) {
+    report.used = std::move(found->source);
+    state_->debug_tables.push_back(std::move(found->table));
+    state_->debug_owners.push_back(std::move(found->owner));
+  }
+  return report;
+}
+
+std::vector<std::string> Image::symbol_damage() const {
+  std::vector<std::string> damage;
+  const auto dynamic = dynamic_symbols();
+  const auto full = full_symbols();
+  if (!full && dynamic && dynamic->size() > 0)
+    damage.push_back(full.error().message + ": only exported functions are known");
+  const Layout& layout = state_->layout;
+  if (layout.truncated)
+    damage.push_back(fmt::format("the file is truncated: it has {} bytes, its segments have {}; "
+                                 "functions in the missing part cannot be probed",
+                                 layout.bytes.size(), layout.end_of_segments));
+  return damage;
 }
 
 } // namespace uprobectl::elf

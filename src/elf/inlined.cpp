@@ -1,8 +1,8 @@
 #include "uprobectl/elf/inlined.hpp"
 
-#include "elf/compressed_section.hpp"
 #include "elf/debug_search.hpp"
 #include "elf/inlined_places.hpp"
+#include "elf/sections.hpp"
 
 namespace uprobectl::elf {
 

@@ -1,41 +1,12 @@
 #include "elf/layout.hpp"
 
-#include <algorithm>
+#include "elf/elf_types.hpp"
+
 #include <fmt/format.h>
 
 namespace uprobectl::elf {
 
 namespace {
-
-Result<Machine> read_identification(Bytes image) {
-  constexpr std::string_view magic = "\x7f"
-                                     "ELF";
-  if (!as_text(image).starts_with(magic)) return fail(ErrorKind::not_elf, "not an ELF file");
-  const auto ident = slice(image, 0, raw::EI_NIDENT);
-  if (!ident)
-    return fail(ErrorKind::corrupt,
-                fmt::format("ELF header is truncated, {} bytes are no header", image.size()));
-  const auto byte = [&](unsigned at) { return std::to_integer<unsigned>((*ident)[at]); };
-
-  Machine machine;
-  if (byte(raw::EI_CLASS) != raw::ELFCLASS32 && byte(raw::EI_CLASS) != raw::ELFCLASS64)
-    return fail(ErrorKind::corrupt,
-                fmt::format("ELF class {} is neither 32-bit nor 64-bit", byte(raw::EI_CLASS)));
-  machine.is_64bit = byte(raw::EI_CLASS) == raw::ELFCLASS64;
-  if (byte(raw::EI_DATA) != raw::ELFDATA2LSB && byte(raw::EI_DATA) != raw::ELFDATA2MSB)
-    return fail(
-        ErrorKind::corrupt,
-        fmt::format("ELF data encoding {} is neither little nor big endian", byte(raw::EI_DATA)));
-  machine.order = byte(raw::EI_DATA) == raw::ELFDATA2LSB ? ByteOrder::little : ByteOrder::big;
-
-  constexpr std::uint64_t machine_at = raw::EI_NIDENT + 2; // e_machine follows e_type, all classes
-  const auto id = read_at<std::uint16_t>(image, machine_at, machine.order);
-  if (!id || image.size() < file_header_size(machine))
-    return fail(ErrorKind::corrupt, fmt::format("ELF header is truncated, {} of {} bytes",
-                                                image.size(), file_header_size(machine)));
-  machine.id = *id;
-  return machine;
-}
 
 Result<void> check_type(std::uint16_t type) {
   switch (type) {
@@ -55,76 +26,161 @@ Result<void> check_type(std::uint16_t type) {
   }
 }
 
+template <class ELFT>
+void add_load(Layout& layout, const typename ELFT::Phdr& header) {
+  const std::uint64_t offset = header.p_offset;
+  const std::uint64_t size = header.p_filesz;
+  const std::uint64_t available = offset < layout.bytes.size() ? layout.bytes.size() - offset : 0;
+  if (size > available) layout.truncated = true;
+  layout.end_of_segments =
+      std::max(layout.end_of_segments, checked_add(offset, size).value_or(UINT64_MAX));
+  layout.segments.push_back({.address = {header.p_vaddr},
+                             .memory_size = header.p_memsz,
+                             .offset = {offset},
+                             .file_size = std::min(size, available),
+                             .alignment = header.p_align,
+                             .readable = (header.p_flags & raw::PF_R) != 0,
+                             .writable = (header.p_flags & raw::PF_W) != 0,
+                             .executable = (header.p_flags & raw::PF_X) != 0});
+}
+
 // The limits are the kernel's own, fs/binfmt_elf.c load_elf_phdrs(): what it would not load can not
 // be probed. They also refuse PN_XNUM (0xffff), which only core dumps use.
-Result<Bytes> program_header_bytes(const Layout& layout) {
-  const FileHeader& header = layout.header;
+template <class ELFT>
+Result<typename ELFT::PhdrRange> program_headers(Bytes image, const typename ELFT::Ehdr& header) {
   constexpr std::uint64_t most_bytes = 65536;
-  const std::uint64_t entry = program_header_size(layout.machine);
-  if (header.program_header_count == 0)
+  constexpr std::uint64_t entry = sizeof(typename ELFT::Phdr);
+  const std::uint64_t count = header.e_phnum;
+  if (count == 0)
     return fail(ErrorKind::corrupt, "no program headers, nothing of this file is ever loaded");
-  if (header.program_header_size != entry)
+  if (header.e_phentsize != entry)
     return fail(ErrorKind::corrupt, fmt::format("program headers of {} bytes where {} are due",
-                                                header.program_header_size, entry));
-  const std::uint64_t size = header.program_header_count * entry;
+                                                std::uint64_t{header.e_phentsize}, entry));
+  const std::uint64_t size = count * entry;
   if (size > most_bytes)
     return fail(ErrorKind::corrupt,
-                fmt::format("{} program headers, more than the {} the kernel accepts",
-                            header.program_header_count, most_bytes / entry));
-  const auto table = slice(layout.bytes, header.program_headers, size);
+                fmt::format("{} program headers, more than the {} the kernel accepts", count,
+                            most_bytes / entry));
+  const auto table = slice(image, header.e_phoff, size);
   if (!table)
     return fail(ErrorKind::corrupt,
                 fmt::format("program headers at {}, {} bytes, lie outside the file of {} bytes",
-                            hex(header.program_headers), size, layout.bytes.size()));
-  return *table;
+                            hex(header.e_phoff), size, image.size()));
+  return views_in<typename ELFT::Phdr>(*table);
 }
 
-void add_load(Layout& layout, const ProgramHeader& header) {
-  const std::uint64_t available =
-      header.offset < layout.bytes.size() ? layout.bytes.size() - header.offset : 0;
-  if (header.file_size > available) layout.truncated = true;
-  layout.segments.push_back({.address = {header.address},
-                             .memory_size = header.memory_size,
-                             .offset = {header.offset},
-                             .file_size = std::min(header.file_size, available),
-                             .alignment = header.alignment,
-                             .readable = (header.flags & raw::PF_R) != 0,
-                             .writable = (header.flags & raw::PF_W) != 0,
-                             .executable = (header.flags & raw::PF_X) != 0});
+template <class ELFT>
+Result<void> read_program_headers(Layout& layout) {
+  const auto& file = *view_at<typename ELFT::Ehdr>(layout.bytes, 0); // read_machine() checks it
+  if (const auto type = check_type(file.e_type); !type) return fail(type.error());
+  const auto headers = program_headers<ELFT>(layout.bytes, file);
+  if (!headers) return fail(headers.error());
+  for (const auto& header : *headers) {
+    switch (header.p_type) {
+    case raw::PT_LOAD:
+      add_load<ELFT>(layout, header);
+      break;
+    case raw::PT_NOTE:
+      layout.notes.push_back({header.p_offset, header.p_filesz,
+                              header.p_align == 8 ? std::uint64_t{8} : std::uint64_t{4}});
+      break;
+    case raw::PT_DYNAMIC:
+      if (header.p_filesz > 0) layout.dynamic = AddressRange{{header.p_vaddr}, header.p_filesz};
+      break;
+    case raw::PT_GNU_EH_FRAME:
+      layout.frame_table = AddressRange{{header.p_vaddr}, header.p_filesz};
+      break;
+    default:
+      break;
+    }
+  }
+  return {};
 }
 
 } // namespace
 
+std::string to_string(const Machine& machine) {
+  const bool is_little = machine.order == ByteOrder::little;
+  switch (machine.id) {
+  case raw::EM_X86_64:
+    return machine.is_64bit ? "x86-64" : "x32";
+  case raw::EM_386:
+    return "i386";
+  case raw::EM_AARCH64:
+    return is_little ? "arm64" : "arm64be";
+  case raw::EM_ARM:
+    return is_little ? "arm" : "armbe";
+  case raw::EM_RISCV:
+    return machine.is_64bit ? "riscv64" : "riscv32";
+  case raw::EM_S390:
+    return machine.is_64bit ? "s390x" : "s390";
+  case raw::EM_PPC64:
+    return is_little ? "ppc64le" : "ppc64";
+  case raw::EM_PPC:
+    return "ppc";
+  case raw::EM_MIPS:
+    return std::string(machine.is_64bit ? "mips64" : "mips") + (is_little ? "el" : "");
+  case raw::EM_LOONGARCH:
+    return machine.is_64bit ? "loongarch64" : "loongarch32";
+  case raw::EM_SPARCV9:
+    return "sparc64";
+  case raw::EM_PARISC:
+    return "hppa";
+  case raw::EM_68K:
+    return "m68k";
+  default:
+    return fmt::format("machine {}", machine.id);
+  }
+}
+
+bool looks_like_elf(Bytes bytes) { return as_text(bytes).starts_with(raw::ElfMagic); }
+
+Result<Machine> read_machine(Bytes image) {
+  if (!looks_like_elf(image)) return fail(ErrorKind::not_elf, "not an ELF file");
+  if (image.size() < raw::EI_NIDENT)
+    return fail(ErrorKind::corrupt,
+                fmt::format("ELF header is truncated, {} bytes are no header", image.size()));
+  const auto [elf_class, encoding] = llvm::object::getElfArchType(as_string_ref(image));
+  if (elf_class != raw::ELFCLASS32 && elf_class != raw::ELFCLASS64)
+    return fail(ErrorKind::corrupt,
+                fmt::format("ELF class {} is neither 32-bit nor 64-bit", elf_class));
+  if (encoding != raw::ELFDATA2LSB && encoding != raw::ELFDATA2MSB)
+    return fail(ErrorKind::corrupt,
+                fmt::format("ELF data encoding {} is neither little nor big endian", encoding));
+  Machine machine{.id = 0,
+                  .is_64bit = elf_class == raw::ELFCLASS64,
+                  .order = encoding == raw::ELFDATA2LSB ? ByteOrder::little : ByteOrder::big};
+  return with_elf_type(machine, [&]<class ELFT>() -> Result<Machine> {
+    using Header = typename ELFT::Ehdr;
+    const auto* const header = view_at<Header>(image, 0);
+    if (header == nullptr)
+      return fail(ErrorKind::corrupt, fmt::format("ELF header is truncated, {} of {} bytes",
+                                                  image.size(), sizeof(Header)));
+    machine.id = header->e_machine;
+    return machine;
+  });
+}
+
 std::string hex(std::uint64_t number) { return fmt::format("{:#x}", number); }
 
 Result<Layout> read_sections_only(Bytes image) {
-  const auto machine = read_identification(image);
+  const auto machine = read_machine(image);
   if (!machine) return fail(machine.error());
   Layout layout{.bytes = image, .machine = *machine};
-  layout.header = *read_file_header(image, *machine);
+  with_elf_type(*machine, [&]<class ELFT>() {
+    const auto& header = *view_at<typename ELFT::Ehdr>(image, 0);
+    layout.entry = {header.e_entry};
+    layout.has_section_headers = header.e_shoff != 0;
+  });
   return layout;
 }
 
 Result<Layout> read_layout(Bytes image) {
-  auto read = read_sections_only(image);
-  if (!read) return read;
-  Layout layout = std::move(*read);
-  if (const auto type = check_type(layout.header.type); !type) return fail(type.error());
-  const auto table = program_header_bytes(layout);
-  if (!table) return fail(table.error());
-
-  const std::uint64_t entry = program_header_size(layout.machine);
-  for (std::uint64_t at = 0; at < table->size(); at += entry) {
-    const auto header = read_program_header(*table, at, layout.machine);
-    if (header->type == raw::PT_LOAD) add_load(layout, *header);
-    if (header->type == raw::PT_NOTE)
-      layout.notes.push_back({{header->offset, header->file_size},
-                              header->alignment == 8 ? std::uint64_t{8} : std::uint64_t{4}});
-    if (header->type == raw::PT_DYNAMIC && header->file_size > 0)
-      layout.dynamic = DynamicSegment{{header->address}, header->file_size};
-    if (header->type == raw::PT_GNU_EH_FRAME)
-      layout.frame_table = AddressRange{{header->address}, header->file_size};
-  }
+  auto layout = read_sections_only(image);
+  if (!layout) return layout;
+  const auto read = with_elf_type(
+      layout->machine, [&]<class ELFT>() { return read_program_headers<ELFT>(*layout); });
+  if (!read) return fail(read.error());
   return layout;
 }
 

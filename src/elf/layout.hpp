@@ -2,34 +2,28 @@
 // where everything else is to be read when it is asked for.
 #pragma once
 
-#include "elf/structures.hpp"
+#include "uprobectl/elf.hpp"
 
 namespace uprobectl::elf {
 
-struct ByteRange {
+// A PT_NOTE or SHT_NOTE.
+struct NoteTable {
   std::uint64_t offset = 0;
-  std::uint64_t size = 0;
-};
-
-struct Note {
-  ByteRange range;
+  std::uint64_t size = 0;      // bytes
   std::uint64_t alignment = 4; // of name and descriptor, bytes
-};
-
-struct DynamicSegment {
-  VirtualAddress address;
-  std::uint64_t size = 0; // bytes
 };
 
 struct Layout {
   Bytes bytes;
   Machine machine;
-  FileHeader header;
+  VirtualAddress entry;             // e_entry
+  bool has_section_headers = false; // e_shoff is not 0
   std::vector<Segment> segments;
-  std::vector<Note> notes;                 // PT_NOTE
-  std::optional<DynamicSegment> dynamic;   // PT_DYNAMIC
+  std::vector<NoteTable> notes;            // PT_NOTE
+  std::optional<AddressRange> dynamic;     // PT_DYNAMIC
   std::optional<AddressRange> frame_table; // PT_GNU_EH_FRAME: .eh_frame_hdr
-  bool truncated = false;                  // a PT_LOAD reaches past the end of the image
+  std::uint64_t end_of_segments = 0;       // in the file, as the program headers have it
+  bool truncated = false;                  // the image ends before that
 };
 
 Result<Layout> read_layout(Bytes image);

@@ -1,5 +1,6 @@
 #include "elf/notes.hpp"
 
+#include "elf/elf_types.hpp"
 #include "elf/sections.hpp"
 
 #include <iterator>
@@ -23,36 +24,56 @@ std::string to_hex(Bytes bytes) {
 }
 
 // Visits notes until one is wanted no more (the visitor's false). False where bytes are left that
-// are no whole note. A note is three words, then name and descriptor, each padded (gABI chapter 5,
-// "Note Section"); the last one's padding may be missing.
-template <typename Visitor>
-bool walk(Bytes notes, std::uint64_t alignment, ByteOrder order, const Visitor& visit) {
-  constexpr std::uint64_t header_size = 12;
-  const auto padded = [&](std::uint64_t at) {
-    return (at + alignment - 1) / alignment * alignment;
-  };
+// are no whole note. Name and descriptor are padded (gABI chapter 5, "Note Section"); the last
+// descriptor's padding may be missing, which LLVM's iterator does not accept.
+template <class ELFT, typename Visitor>
+bool walk_as(Bytes notes, std::uint64_t alignment, const Visitor& visit) {
+  using Header = typename ELFT::Nhdr;
   for (std::uint64_t at = 0; at < notes.size();) {
-    const auto name_size = read_at<std::uint32_t>(notes, at, order);
-    const auto descriptor_size = read_at<std::uint32_t>(notes, at + 4, order);
-    const auto type = read_at<std::uint32_t>(notes, at + 8, order);
-    if (!name_size || !descriptor_size || !type) return false;
-    const std::uint64_t descriptor_at = padded(at + header_size + *name_size);
-    const auto name = slice(notes, at + header_size, *name_size);
-    const auto descriptor = slice(notes, descriptor_at, *descriptor_size);
+    const auto* const header = view_at<Header>(notes, at);
+    if (header == nullptr) return false;
+    const std::uint32_t name_size = header->n_namesz;
+    const std::uint32_t descriptor_size = header->n_descsz;
+    const std::uint64_t name_at = at + sizeof(Header);
+    const std::uint64_t descriptor_at = llvm::alignTo(name_at + name_size, alignment);
+    const auto name = slice(notes, name_at, name_size);
+    const auto descriptor = slice(notes, descriptor_at, descriptor_size);
     if (!name || !descriptor) return false;
     std::string_view owner = as_text(*name);
     if (owner.ends_with('\0')) owner.remove_suffix(1);
-    if (!visit(NoteRecord{owner, *type, *descriptor})) return true;
-    at = padded(descriptor_at + *descriptor_size);
+    if (!visit(NoteRecord{owner, header->n_type, *descriptor})) return true;
+    at = llvm::alignTo(descriptor_at + descriptor_size, alignment);
   }
   return true;
+}
+
+template <typename Visitor>
+bool walk(const Machine& machine, Bytes notes, std::uint64_t alignment, const Visitor& visit) {
+  return with_elf_type(machine,
+                       [&]<class ELFT>() { return walk_as<ELFT>(notes, alignment, visit); });
+}
+
+// The first note of the PT_NOTEs that the test accepts.
+template <typename Test>
+std::optional<NoteRecord> find_note(const Layout& layout, Test test) {
+  std::optional<NoteRecord> found;
+  for (const NoteTable& table : layout.notes) {
+    const auto bytes = slice(layout.bytes, table.offset, table.size);
+    if (!bytes) continue;
+    walk(layout.machine, *bytes, table.alignment, [&](const NoteRecord& note) {
+      if (test(note)) found = note;
+      return !found;
+    });
+    if (found) return found;
+  }
+  return found;
 }
 
 // Ranges of which none has a byte of another.
 class ApartRanges {
 public:
   // Adds the range if it has no byte of those before.
-  bool add(const ByteRange& range) {
+  bool add(const NoteTable& range) {
     const auto next = ends_.lower_bound(range.offset);
     if (next != ends_.end() && next->first < range.offset + range.size) return false;
     if (next != ends_.begin() && std::prev(next)->second > range.offset) return false;
@@ -67,43 +88,44 @@ private:
 } // namespace
 
 std::optional<std::string> read_build_id(const Layout& layout) {
-  for (const Note& note : layout.notes) {
-    const auto bytes = slice(layout.bytes, note.range.offset, note.range.size);
-    if (!bytes) continue;
-    std::optional<std::string> id;
-    walk(*bytes, note.alignment, layout.machine.order, [&](const NoteRecord& record) {
-      if (record.type == raw::NT_GNU_BUILD_ID && record.owner == "GNU" &&
-          !record.descriptor.empty() && record.descriptor.size() <= longest_build_id)
-        id = to_hex(record.descriptor);
-      return !id;
-    });
-    if (id) return id;
-  }
-  return std::nullopt;
+  const auto note = find_note(layout, [](const NoteRecord& each) {
+    return each.type == raw::NT_GNU_BUILD_ID && each.owner == "GNU" && !each.descriptor.empty() &&
+           each.descriptor.size() <= longest_build_id;
+  });
+  if (!note) return std::nullopt;
+  return to_hex(note->descriptor);
+}
+
+bool has_note(const Layout& layout, std::string_view owner, std::uint32_t type) {
+  return find_note(layout,
+                   [&](const NoteRecord& each) {
+                     return each.type == type &&
+                            each.owner.substr(0, each.owner.find('\0')) == owner;
+                   })
+      .has_value();
 }
 
 Result<NotesRead> visit_notes(const Layout& layout,
                               const std::function<void(const NoteRecord&)>& visit) {
   if (const auto headers = check_section_headers(layout); !headers) return fail(headers.error());
-  std::vector<Note> tables = note_sections(layout);
+  std::vector<NoteTable> tables = note_sections(layout);
   tables.insert(tables.end(), layout.notes.begin(), layout.notes.end());
   NotesRead read;
   ApartRanges apart;
   std::uint64_t left = Image::most_note_bytes;
-  for (const Note& table : tables) {
-    const auto bytes = slice(layout.bytes, table.range.offset, table.range.size);
+  for (const NoteTable& table : tables) {
+    const auto bytes = slice(layout.bytes, table.offset, table.size);
     if (!bytes) ++read.broken;
-    if (!bytes || bytes->empty() || !apart.add(table.range)) continue;
+    if (!bytes || bytes->empty() || !apart.add(table)) continue;
     if (bytes->size() > left) {
       read.unread += bytes->size();
       continue;
     }
     left -= bytes->size();
-    const bool whole =
-        walk(*bytes, table.alignment, layout.machine.order, [&](const NoteRecord& record) {
-          visit(record);
-          return true;
-        });
+    const bool whole = walk(layout.machine, *bytes, table.alignment, [&](const NoteRecord& record) {
+      visit(record);
+      return true;
+    });
     if (!whole) ++read.broken;
   }
   return read;

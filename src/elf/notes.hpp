@@ -7,6 +7,9 @@ namespace uprobectl::elf {
 // NT_GNU_BUILD_ID of a PT_NOTE, lower-case hex; nothing if there is none.
 std::optional<std::string> read_build_id(const Layout& layout);
 
+// Whether a PT_NOTE has a note of this owner and type. The owner ends with its first NUL.
+bool has_note(const Layout& layout, std::string_view owner, std::uint32_t type);
+
 // As Image::visit_notes.
 Result<NotesRead> visit_notes(const Layout& layout,
                               const std::function<void(const NoteRecord&)>& visit);

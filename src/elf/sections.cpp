@@ -1,107 +1,178 @@
 #include "elf/sections.hpp"
 
-#include "elf/names.hpp"
+#include "elf/elf_types.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <llvm/Support/Compression.h>
 
 namespace uprobectl::elf {
 
 namespace {
 
+// Empty where the file header names no section headers, or some that are not all in the file.
+template <class ELFT>
 class SectionHeaders {
 public:
-  explicit SectionHeaders(const Layout& layout) : machine_(layout.machine) {
-    const FileHeader& header = layout.header;
-    const std::uint64_t entry = section_header_size(machine_);
-    if (header.section_headers == 0 || header.section_header_size != entry) return;
-    std::uint64_t count = header.section_header_count;
-    if (count == 0) { // gABI chapter 4: 65280 sections and more are counted in section 0's sh_size
-      const auto first = read_section_header(layout.bytes, header.section_headers, machine_);
-      if (!first) return;
-      count = first->size;
-    }
-    const auto size = checked_mul(count, entry);
-    if (!size) return;
-    if (const auto bytes = slice(layout.bytes, header.section_headers, *size)) bytes_ = *bytes;
+  using Header = typename ELFT::Shdr;
+
+  explicit SectionHeaders(const Layout& layout) : bytes_(layout.bytes) {
+    const auto file = accepted(llvm::object::ELFFile<ELFT>::create(as_string_ref(bytes_)));
+    if (!file) return;
+    if (const auto headers = accepted(file->sections())) headers_ = *headers;
+    names_at_ = file->getHeader().e_shstrndx;
+    // gABI chapter 4: the real index is section 0's sh_link.
+    if (names_at_ == raw::SHN_XINDEX) names_at_ = headers_.empty() ? 0 : headers_[0].sh_link;
   }
 
-  Bytes bytes() const { return bytes_; }
+  bool empty() const { return headers_.empty(); }
+  const Header* begin() const { return headers_.begin(); }
+  const Header* end() const { return headers_.end(); }
+  // Without the first, which describes no section.
+  llvm::ArrayRef<Header> real() const { return headers_.drop_front(empty() ? 0 : 1); }
+  Bytes bytes() const { return std::as_bytes(std::span(headers_.data(), headers_.size())); }
 
-  std::uint64_t count() const { return bytes_.size() / section_header_size(machine_); }
-
-  std::optional<SectionHeader> at(std::uint64_t index) const {
-    const auto offset = checked_mul(index, section_header_size(machine_));
-    if (!offset) return std::nullopt;
-    return read_section_header(bytes_, *offset, machine_);
+  const Header* at(std::uint64_t index) const {
+    return index < headers_.size() ? &headers_[index] : nullptr;
+  }
+  const Header* first_of(std::uint32_t type) const {
+    const auto* const found = std::ranges::find_if(
+        headers_, [&](const Header& header) { return header.sh_type == type; });
+    return found == end() ? nullptr : found;
   }
 
-  std::optional<SectionHeader> first_of(std::uint32_t type) const {
-    for (std::uint64_t index = 0;; ++index) {
-      const auto section = at(index);
-      if (!section || section->type == type) return section;
-    }
+  std::optional<Bytes> content(const Header& header) const {
+    return slice(bytes_, header.sh_offset, header.sh_size);
+  }
+  std::optional<Bytes> names() const {
+    const Header* const header = at(names_at_);
+    return header != nullptr ? content(*header) : std::nullopt;
   }
 
 private:
-  Machine machine_;
-  Bytes bytes_;
+  Bytes bytes_; // of the file
+  llvm::ArrayRef<Header> headers_;
+  std::uint64_t names_at_ = 0;
 };
 
-std::optional<Bytes> section_bytes(const Layout& layout, const SectionHeader& section) {
-  return slice(layout.bytes, section.offset, section.size);
+// Calls visit with the SectionHeaders of the file's own type.
+template <typename Visit>
+auto with_headers(const Layout& layout, Visit visit) {
+  return with_elf_type(layout.machine,
+                       [&]<class ELFT>() { return visit(SectionHeaders<ELFT>(layout)); });
 }
+
+// Debug information shrinks to a third or so. A header that promises much more must not cost that
+// memory; zlib could keep a promise of 1032 bytes for one.
+constexpr std::uint64_t most_per_byte = 256; // beyond so much:
+constexpr std::uint64_t any_ratio = 1U << 20;
+
+// By LLVM's zlib and zstd. Its Decompressor, which is over these, accepts data that end before the
+// promised size and does not know the old form.
+class Inflating {
+public:
+  Inflating(std::string_view name, std::uint64_t most) : name_(name), most_(most) {}
+
+  // Header: Elf_Chdr (gABI chapter 4, "Section Compression").
+  template <typename Header>
+  Result<SectionContent> with_header(Bytes bytes) const {
+    const auto* const header = view_at<Header>(bytes, 0);
+    if (header == nullptr)
+      return fail(ErrorKind::corrupt, fmt::format("{} ends within its header", name_));
+    const Bytes data = bytes.subspan(sizeof(Header));
+    const std::uint32_t type = header->ch_type;
+    if (type == raw::ELFCOMPRESS_ZLIB) return inflate(Method::Zlib, data, header->ch_size);
+    if (type == raw::ELFCOMPRESS_ZSTD && llvm::compression::zstd::isAvailable())
+      return inflate(Method::Zstd, data, header->ch_size);
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} is not compressed with zlib or zstd", name_));
+  }
+
+  // Of the old form: "ZLIB", and the size as a big-endian number of 8 bytes.
+  Result<SectionContent> with_magic(Bytes bytes) const {
+    const auto magic = slice(bytes, 0, 4);
+    const auto size = read_at<std::uint64_t>(bytes, 4, ByteOrder::big);
+    if (!magic || as_text(*magic) != "ZLIB" || !size)
+      return fail(ErrorKind::corrupt, fmt::format("{} ends within its header", name_));
+    return inflate(Method::Zlib, bytes.subspan(12), *size);
+  }
+
+  Result<void> check_size(std::uint64_t size) const {
+    if (size <= most_) return {};
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} has {} bytes, more than the {} that are read", name_, size, most_));
+  }
+
+private:
+  using Method = llvm::compression::Format;
+
+  Result<SectionContent> inflate(Method method, Bytes bytes, std::uint64_t size) const {
+    if (auto checked = check_size(size); !checked) return fail(std::move(checked).error());
+    const auto damaged = fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name_));
+    if (size > any_ratio && size / most_per_byte > bytes.size()) return damaged;
+    const auto content = std::make_shared<std::vector<std::byte>>(size);
+    const auto input = views_in<std::uint8_t>(bytes);
+    auto* const output = reinterpret_cast<std::uint8_t*>(content->data());
+    std::size_t got = size;
+    llvm::Error error = method == Method::Zstd
+                            ? llvm::compression::zstd::decompress(input, output, got)
+                            : llvm::compression::zlib::decompress(input, output, got);
+    const bool failed = static_cast<bool>(error);
+    llvm::consumeError(std::move(error));
+    if (failed || got != size) return damaged;
+    return SectionContent{*content, content};
+  }
+
+  std::string_view name_;
+  std::uint64_t most_;
+};
 
 } // namespace
 
 Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table,
                                     KnownVersions versions) {
   const std::string_view name = type == raw::SHT_SYMTAB ? ".symtab" : ".dynsym";
-  const SectionHeaders headers(layout);
-  const auto section = headers.first_of(type);
-  if (!section) return SymbolTable();
-  if (section->entry_size != symbol_size(layout.machine))
-    return fail(ErrorKind::corrupt, fmt::format("{} has entries of {} bytes where {} are due", name,
-                                                section->entry_size, symbol_size(layout.machine)));
-  const auto entries = section_bytes(layout, *section);
-  if (!entries)
-    return fail(ErrorKind::corrupt,
-                fmt::format("{} at {}, {} bytes, lies outside the file of {} bytes", name,
-                            hex(section->offset), section->size, layout.bytes.size()));
-  const auto string_section = headers.at(section->link);
-  if (!string_section || string_section->type != raw::SHT_STRTAB)
-    return fail(ErrorKind::corrupt, fmt::format("{} has its names in section {}, no string table",
-                                                name, section->link));
-  const auto strings = section_bytes(layout, *string_section);
-  if (!strings)
-    return fail(
-        ErrorKind::corrupt,
-        fmt::format("the string table of {} at {}, {} bytes, lies outside the file of {} bytes",
-                    name, hex(string_section->offset), string_section->size, layout.bytes.size()));
-  return SymbolTable(
-      {layout.machine, table, *entries, *strings, {}, std::move(versions), headers.bytes()});
+  return with_headers(layout, [&](const auto& headers) -> Result<SymbolTable> {
+    const auto* const section = headers.first_of(type);
+    if (section == nullptr) return SymbolTable();
+    const std::uint64_t entry_size = section->sh_entsize;
+    if (entry_size != symbol_size(layout.machine))
+      return fail(ErrorKind::corrupt, fmt::format("{} has entries of {} bytes where {} are due",
+                                                  name, entry_size, symbol_size(layout.machine)));
+    const auto outside = [&](std::string_view what, const auto& header) {
+      return fail(ErrorKind::corrupt,
+                  fmt::format("{}{} at {}, {} bytes, lies outside the file of {} bytes", what, name,
+                              hex(header.sh_offset), std::uint64_t{header.sh_size},
+                              layout.bytes.size()));
+    };
+    const auto entries = headers.content(*section);
+    if (!entries) return outside("", *section);
+    const std::uint32_t link = section->sh_link;
+    const auto* const string_section = headers.at(link);
+    if (string_section == nullptr || string_section->sh_type != raw::SHT_STRTAB)
+      return fail(ErrorKind::corrupt,
+                  fmt::format("{} has its names in section {}, no string table", name, link));
+    const auto strings = headers.content(*string_section);
+    if (!strings) return outside("the string table of ", *string_section);
+    return SymbolTable(
+        {layout.machine, table, *entries, *strings, {}, std::move(versions), headers.bytes()});
+  });
 }
 
 std::optional<FoundSection> find_section(const Layout& layout, std::string_view name) {
-  const SectionHeaders headers(layout);
-  std::uint64_t names_at = layout.header.section_names;
-  if (names_at == raw::SHN_XINDEX) // gABI chapter 4: the real index is section 0's sh_link
-    names_at = headers.at(0).value_or(SectionHeader{}).link;
-  const auto names = headers.at(names_at);
-  if (!names) return std::nullopt;
-  const auto strings = section_bytes(layout, *names);
-  if (!strings) return std::nullopt;
-  for (std::uint64_t index = 1; index < headers.count(); ++index) {
-    const auto section = headers.at(index);
-    if (section->type == raw::SHT_NOBITS) continue;
-    const auto text = slice(*strings, section->name, name.size() + 1);
-    if (!text || as_text(*text).substr(0, name.size()) != name) continue;
-    if (as_text(*text).back() != '\0') continue;
-    const auto bytes = section_bytes(layout, *section);
-    if (!bytes) return std::nullopt;
-    return FoundSection{*section, *bytes};
-  }
-  return std::nullopt;
+  return with_headers(layout, [&](const auto& headers) -> std::optional<FoundSection> {
+    const auto strings = headers.names();
+    if (!strings) return std::nullopt;
+    for (const auto& section : headers.real()) {
+      if (section.sh_type == raw::SHT_NOBITS) continue;
+      const auto text = slice(*strings, section.sh_name, name.size() + 1);
+      if (!text || as_text(*text).substr(0, name.size()) != name) continue;
+      if (as_text(*text).back() != '\0') continue;
+      const auto bytes = headers.content(section);
+      if (!bytes) return std::nullopt;
+      return FoundSection{{section.sh_addr}, *bytes, (section.sh_flags & raw::SHF_COMPRESSED) != 0};
+    }
+    return std::nullopt;
+  });
 }
 
 std::optional<Bytes> section_named(const Layout& layout, std::string_view name) {
@@ -110,66 +181,81 @@ std::optional<Bytes> section_named(const Layout& layout, std::string_view name) 
   return found->bytes;
 }
 
-Result<void> check_section_headers(const Layout& layout) {
-  const FileHeader& header = layout.header;
-  if (header.section_headers == 0 || SectionHeaders(layout).count() > 0) return {};
-  return fail(Error{ErrorKind::corrupt,
-                    fmt::format("section headers at {}, {} of {} bytes, lie outside the file of {} "
-                                "bytes",
-                                hex(header.section_headers), header.section_header_count,
-                                header.section_header_size, layout.bytes.size())}
-                  .hint("the file seems to be truncated"));
+Result<std::optional<SectionContent>> section_content(const Layout& layout, std::string_view name,
+                                                      std::uint64_t most) {
+  const Inflating inflating(name, most);
+  if (const auto found = find_section(layout, name)) {
+    if (found->is_compressed)
+      return with_elf_type(layout.machine, [&]<class ELFT>() {
+        return inflating.with_header<typename ELFT::Chdr>(found->bytes);
+      });
+    if (auto checked = inflating.check_size(found->bytes.size()); !checked)
+      return fail(std::move(checked).error());
+    return SectionContent{found->bytes};
+  }
+  if (!name.starts_with(".debug_")) return std::nullopt;
+  const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
+  if (!old) return std::nullopt;
+  return inflating.with_magic(old->bytes);
 }
 
-std::vector<Note> note_sections(const Layout& layout) {
-  const SectionHeaders headers(layout);
-  std::vector<Note> notes;
-  for (std::uint64_t index = 1; index < headers.count(); ++index) {
-    const auto section = headers.at(index);
-    if (section->type == raw::SHT_NOTE)
-      notes.push_back({{section->offset, section->size},
-                       section->alignment == 8 ? std::uint64_t{8} : std::uint64_t{4}});
-  }
-  return notes;
+Result<void> check_section_headers(const Layout& layout) {
+  if (!layout.has_section_headers) return {};
+  return with_elf_type(layout.machine, [&]<class ELFT>() -> Result<void> {
+    if (!SectionHeaders<ELFT>(layout).empty()) return {};
+    const auto& file = *view_at<typename ELFT::Ehdr>(layout.bytes, 0);
+    return fail(
+        Error{ErrorKind::corrupt,
+              fmt::format("section headers at {}, {} of {} bytes, lie outside the file of {} bytes",
+                          hex(file.e_shoff), std::uint64_t{file.e_shnum},
+                          std::uint64_t{file.e_shentsize}, layout.bytes.size())}
+            .hint("the file seems to be truncated"));
+  });
+}
+
+std::vector<NoteTable> note_sections(const Layout& layout) {
+  return with_headers(layout, [&](const auto& headers) {
+    std::vector<NoteTable> notes;
+    for (const auto& section : headers.real())
+      if (section.sh_type == raw::SHT_NOTE)
+        notes.push_back({section.sh_offset, section.sh_size,
+                         section.sh_addralign == 8 ? std::uint64_t{8} : std::uint64_t{4}});
+    return notes;
+  });
 }
 
 std::optional<std::uint64_t> section_symbol_count(const Layout& layout, VirtualAddress address) {
-  const auto section = SectionHeaders(layout).first_of(raw::SHT_DYNSYM);
-  if (!section || section->address != address.value) return std::nullopt;
-  return section->size / symbol_size(layout.machine);
+  return with_headers(layout, [&](const auto& headers) -> std::optional<std::uint64_t> {
+    const auto* const section = headers.first_of(raw::SHT_DYNSYM);
+    if (section == nullptr || section->sh_addr != address.value) return std::nullopt;
+    return section->sh_size / symbol_size(layout.machine);
+  });
 }
 
 std::vector<AddressRange> code_sections_named(const Layout& layout,
                                               std::span<const std::string_view> names) {
-  const SectionHeaders headers(layout);
-  std::uint64_t names_at = layout.header.section_names;
-  if (names_at == raw::SHN_XINDEX) // gABI chapter 4: the real index is section 0's sh_link
-    names_at = headers.at(0).value_or(SectionHeader{}).link;
-  std::vector<AddressRange> ranges;
-  const auto strings_section = headers.at(names_at);
-  if (!strings_section) return ranges;
-  const auto strings = section_bytes(layout, *strings_section);
-  if (!strings) return ranges;
-  for (std::uint64_t index = 1; index < headers.count(); ++index) {
-    const auto section = headers.at(index);
-    if ((section->flags & raw::SHF_EXECINSTR) == 0) continue;
-    const auto name = name_at(*strings, section->name);
-    if (name && std::ranges::find(names, *name) != names.end())
-      ranges.push_back({{section->address}, section->size});
-  }
-  return ranges;
+  return with_headers(layout, [&](const auto& headers) {
+    std::vector<AddressRange> ranges;
+    const auto strings = headers.names();
+    if (!strings) return ranges;
+    for (const auto& section : headers.real()) {
+      if ((section.sh_flags & raw::SHF_EXECINSTR) == 0) continue;
+      const auto name = name_at(*strings, section.sh_name);
+      if (name && std::ranges::find(names, *name) != names.end())
+        ranges.push_back({{section.sh_addr}, section.sh_size});
+    }
+    return ranges;
+  });
 }
 
 bool has_code_without_bytes(const Layout& layout) {
-  const SectionHeaders headers(layout);
-  for (std::uint64_t index = 0;; ++index) {
-    const auto section = headers.at(index);
-    if (!section) return false;
-    constexpr std::uint64_t loaded_code = raw::SHF_ALLOC | raw::SHF_EXECINSTR;
-    if (section->type == raw::SHT_NOBITS && section->size > 0 &&
-        (section->flags & loaded_code) == loaded_code)
-      return true;
-  }
+  constexpr std::uint64_t loaded_code = raw::SHF_ALLOC | raw::SHF_EXECINSTR;
+  return with_headers(layout, [&](const auto& headers) {
+    return std::ranges::any_of(headers, [&](const auto& section) {
+      return section.sh_type == raw::SHT_NOBITS && section.sh_size > 0 &&
+             (section.sh_flags & loaded_code) == loaded_code;
+    });
+  });
 }
 
 } // namespace uprobectl::elf

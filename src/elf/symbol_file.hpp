@@ -3,8 +3,7 @@
 // ones, and their code may be NOBITS. Nothing here turns an address into an offset.
 #pragma once
 
-#include "elf/layout.hpp"
-#include "elf/versions.hpp"
+#include "elf/dynamic_table.hpp"
 
 namespace uprobectl::elf {
 
@@ -34,5 +33,17 @@ struct Kinship {
 };
 Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
                 const SymbolFile& file);
+
+// .gnu_debuglink: a file name, zeros up to a multiple of four, the CRC-32 of that file (GDB manual,
+// "Separate Debug Files").
+struct DebugLink {
+  std::string name; // without folders
+  std::uint32_t crc32 = 0;
+};
+
+// Nothing where the section is missing or malformed.
+std::optional<DebugLink> read_debug_link(const Layout& layout);
+
+std::uint32_t crc32_of(Bytes bytes);
 
 } // namespace uprobectl::elf

@@ -1,18 +1,13 @@
-#include "elf/names.hpp"
-#include "elf/structures.hpp"
-
-#include <algorithm>
+#include "elf/elf_types.hpp"
 
 namespace uprobectl::elf {
 
 namespace {
 
-constexpr std::uint8_t stb_gnu_unique = 10; // one definition a process; global in all that matters
-
-Binding binding_of(std::uint8_t info) {
-  switch (info >> 4) {
+Binding binding_of(std::uint8_t binding) {
+  switch (binding) {
   case raw::STB_GLOBAL:
-  case stb_gnu_unique:
+  case raw::STB_GNU_UNIQUE: // one definition a process; global in all that matters
     return Binding::global;
   case raw::STB_WEAK:
     return Binding::weak;
@@ -21,8 +16,8 @@ Binding binding_of(std::uint8_t info) {
   }
 }
 
-SymbolType type_of(std::uint8_t info) {
-  switch (info & 0xf) {
+SymbolType type_of(std::uint8_t type) {
+  switch (type) {
   case raw::STT_NOTYPE:
     return SymbolType::none;
   case raw::STT_OBJECT:
@@ -70,10 +65,59 @@ std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name
 }
 
 // Whether the header of a section says that it holds no code. Reserved indexes name no section.
-bool is_data_section(Bytes sections, std::uint16_t index, const Machine& machine) {
-  if (sections.empty() || index >= raw::SHN_LORESERVE) return false;
-  const auto header = read_section_header(sections, index * section_header_size(machine), machine);
-  return header && (header->flags & raw::SHF_EXECINSTR) == 0;
+template <class ELFT>
+bool is_data_section(Bytes sections, std::uint16_t index) {
+  if (index >= raw::SHN_LORESERVE) return false;
+  const auto headers = views_in<typename ELFT::Shdr>(sections);
+  return index < headers.size() && (headers[index].sh_flags & raw::SHF_EXECINSTR) == 0;
+}
+
+// All but the version.
+template <class ELFT>
+std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t index) {
+  const auto& entry = views_in<typename ELFT::Sym>(parts.entries)[index];
+  const auto name = name_at(parts.strings, entry.st_name);
+  if (!name) return std::nullopt;
+  const std::uint16_t section = entry.st_shndx;
+  Symbol symbol{.name = *name,
+                .address = {entry.st_value},
+                .size = entry.st_size,
+                .type = type_of(entry.getType()),
+                .binding = binding_of(entry.getBinding()),
+                .table = parts.table,
+                .defined = section != raw::SHN_UNDEF,
+                .absolute = section == raw::SHN_ABS};
+  // ARM ELF supplement, section 5.5.3: bit 0 of a function's value means Thumb code.
+  const bool is_code = symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc;
+  if (parts.machine.id == raw::EM_ARM && is_code && (symbol.address.value & 1) != 0) {
+    symbol.thumb = true;
+    symbol.address.value &= ~std::uint64_t{1};
+  }
+  if (symbol.type == SymbolType::none && symbol.defined)
+    symbol.in_data = is_data_section<ELFT>(parts.sections, section);
+  return symbol;
+}
+
+// The version that DT_VERSYM gives an entry of .dynsym.
+template <class ELFT>
+std::optional<SymbolVersion> read_version(const SymbolTable::Parts& parts, std::uint32_t index,
+                                          bool defined) {
+  const auto words = views_in<typename ELFT::Versym>(parts.versions);
+  if (index >= words.size() || !parts.version_names) return std::nullopt;
+  const std::uint16_t word = words[index].vs_index;
+  const auto& names = *parts.version_names;
+  // Indexes 0 and 1 are reserved: local, and global without version.
+  const std::size_t slot = word & raw::VERSYM_VERSION;
+  if (slot <= 1 || slot >= names.size() || names[slot].name.empty()) return std::nullopt;
+  const bool is_default = defined && (word & raw::VERSYM_HIDDEN) == 0;
+  return SymbolVersion{names[slot].name, is_default, names[slot].library};
+}
+
+// Where the name of an entry begins in the string table. index: of one that the table has.
+std::uint32_t name_offset(const SymbolTable::Parts& parts, std::uint32_t index) {
+  return with_elf_type(parts.machine, [&]<class ELFT>() -> std::uint32_t {
+    return views_in<typename ELFT::Sym>(parts.entries)[index].st_name;
+  });
 }
 
 } // namespace
@@ -85,57 +129,26 @@ SymbolTable::SymbolTable(Parts parts) : parts_(std::move(parts)) {
 
 std::optional<std::string_view> SymbolTable::name(std::uint32_t index) const {
   if (index >= count_) return std::nullopt;
-  const std::uint64_t offset = index * symbol_size(parts_.machine);
-  const auto start =
-      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
-  const auto whole = start ? name_at(parts_.strings, *start) : std::nullopt;
+  const auto whole = name_at(parts_.strings, name_offset(parts_, index));
   return whole ? std::optional(whole->substr(0, version_begin(parts_, *whole))) : std::nullopt;
 }
 
 std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
   if (index >= count_) return std::nullopt;
-  const std::uint64_t offset = index * symbol_size(parts_.machine);
-  const auto record = read_symbol(parts_.entries, offset, parts_.machine);
-  if (!record) return std::nullopt;
-  const auto name = name_at(parts_.strings, record->name);
-  if (!name) return std::nullopt;
-
-  Symbol symbol{.name = *name,
-                .address = {record->value},
-                .size = record->size,
-                .type = type_of(record->info),
-                .binding = binding_of(record->info),
-                .table = parts_.table,
-                .defined = record->section != raw::SHN_UNDEF,
-                .absolute = record->section == raw::SHN_ABS};
-  // ARM ELF supplement, section 5.5.3: bit 0 of a function's value means Thumb code.
-  const bool is_code = symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc;
-  if (parts_.machine.id == raw::EM_ARM && is_code && (record->value & 1) != 0) {
-    symbol.thumb = true;
-    symbol.address.value &= ~std::uint64_t{1};
-  }
-  if (symbol.type == SymbolType::none && symbol.defined)
-    symbol.in_data = is_data_section(parts_.sections, record->section, parts_.machine);
-
-  if (parts_.table != Table::dynsym) {
-    if (const std::size_t begin = version_begin(parts_, symbol.name);
-        begin != std::string_view::npos) {
-      const bool is_default = symbol.name.substr(begin).starts_with("@@");
-      symbol.version =
-          SymbolVersion{symbol.name.substr(begin + (is_default ? 2 : 1)), is_default, {}};
-      symbol.name = symbol.name.substr(0, begin);
+  return with_elf_type(parts_.machine, [&]<class ELFT>() {
+    auto symbol = read_symbol<ELFT>(parts_, index);
+    if (!symbol) return symbol;
+    if (parts_.table == Table::dynsym) {
+      symbol->version = read_version<ELFT>(parts_, index, symbol->defined);
+    } else if (const std::size_t begin = version_begin(parts_, symbol->name);
+               begin != std::string_view::npos) {
+      const bool is_default = symbol->name.substr(begin).starts_with("@@");
+      symbol->version =
+          SymbolVersion{symbol->name.substr(begin + (is_default ? 2 : 1)), is_default, {}};
+      symbol->name = symbol->name.substr(0, begin);
     }
-  } else if (const auto word = read_at<std::uint16_t>(parts_.versions, index * std::uint64_t{2},
-                                                      parts_.machine.order)) {
-    // Indexes 0 and 1 are reserved: local, and global without version.
-    const std::size_t slot = *word & raw::VERSYM_VERSION;
-    const auto& names = parts_.version_names;
-    if (slot > 1 && names && slot < names->size() && !(*names)[slot].name.empty()) {
-      const bool is_default = symbol.defined && (*word & raw::VERSYM_HIDDEN) == 0;
-      symbol.version = SymbolVersion{(*names)[slot].name, is_default, (*names)[slot].library};
-    }
-  }
-  return symbol;
+    return symbol;
+  });
 }
 
 void SymbolTable::expect_entry(std::uint32_t index) const {
@@ -147,25 +160,18 @@ void SymbolTable::expect_entry(std::uint32_t index) const {
 
 void SymbolTable::expect(std::uint32_t index) const {
   if (index >= count_) return;
-  const std::uint64_t offset = index * symbol_size(parts_.machine);
-  const auto start =
-      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
-  if (!start) return;
+  const std::uint64_t start = name_offset(parts_, index);
   // Bytes: mangled names are long, and a processor fetches a line of its cache at a time.
   constexpr std::uint64_t usual_name = 256;
   constexpr std::uint64_t cache_line = 64;
-  const std::uint64_t end = std::min<std::uint64_t>(*start + usual_name, parts_.strings.size());
-  for (std::uint64_t at = *start; at < end; at += cache_line)
+  const std::uint64_t end = std::min<std::uint64_t>(start + usual_name, parts_.strings.size());
+  for (std::uint64_t at = start; at < end; at += cache_line)
     __builtin_prefetch(&parts_.strings[at]);
 }
 
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
   if (index >= count_) return false;
-  const std::uint64_t offset = index * symbol_size(parts_.machine);
-  const auto start =
-      read_at<std::uint32_t>(parts_.entries, offset, parts_.machine.order); // st_name
-  if (!start) return false;
-  const auto text = slice(parts_.strings, *start, name.size() + 1);
+  const auto text = slice(parts_.strings, name_offset(parts_, index), name.size() + 1);
   if (!text || !as_text(*text).starts_with(name)) return false;
   const char end = as_text(*text).back();
   return end == '\0' || (end == '@' && parts_.table != Table::dynsym);

@@ -5,7 +5,6 @@
 #include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
-#include "uprobectl/elf/damage.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -97,7 +96,7 @@ Error no_function(const Question& question, std::string_view what) {
     return std::move(error).hint(std::string(how_methods_are_named));
   const auto near = nearest_names(question.image, without_wildcards(name));
   if (near.empty() && has_no_functions(question.image)) {
-    if (auto damage = elf::symbol_damage(question.image); !damage.empty())
+    if (auto damage = question.image.symbol_damage(); !damage.empty())
       return std::move(error).hint(std::move(damage.front()));
     return std::move(error).hint(
         "the file names no functions, it is probably stripped: give places "

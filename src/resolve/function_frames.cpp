@@ -43,21 +43,15 @@ FrameTable::FrameTable(const elf::Image& image) {
   auto layout = elf::read_layout(image.bytes());
   if (!layout) return;
   layout_ = std::move(*layout);
-  const elf::FileHeader& file = layout_.header;
-  for (std::uint64_t index = 0; index < file.program_header_count; ++index) {
-    const auto program = elf::read_program_header(
-        layout_.bytes, file.program_headers + index * file.program_header_size, layout_.machine);
-    if (!program || program->type != elf::raw::PT_GNU_EH_FRAME) continue;
-    header_ = {program->address};
-    const Bytes header = bytes_from(header_);
-    const auto form = slice(header, 0, 4);
-    const auto count = read_at<std::uint32_t>(header, 8, layout_.machine.order);
-    if (!form || !count || (*form)[0] != std::byte{1} || (*form)[1] != std::byte{frame_encoding} ||
-        (*form)[2] != std::byte{count_encoding} || (*form)[3] != std::byte{table_encoding})
-      return;
-    if (const auto table = slice(header, header_size, entry_size * *count)) table_ = *table;
+  if (!layout_.frame_table) return;
+  header_ = layout_.frame_table->address;
+  const Bytes header = bytes_from(header_);
+  const auto form = slice(header, 0, 4);
+  const auto count = read_at<std::uint32_t>(header, 8, layout_.machine.order);
+  if (!form || !count || (*form)[0] != std::byte{1} || (*form)[1] != std::byte{frame_encoding} ||
+      (*form)[2] != std::byte{count_encoding} || (*form)[3] != std::byte{table_encoding})
     return;
-  }
+  if (const auto table = slice(header, header_size, entry_size * *count)) table_ = *table;
 }
 
 Bytes FrameTable::bytes_from(VirtualAddress address) const {

@@ -1,4 +1,4 @@
-#include "elf/layout.hpp"
+#include "elf/notes.hpp"
 #include "elf/sections.hpp"
 #include "resolve/function_state.hpp"
 #include "symbols/clone_name.hpp"
@@ -41,24 +41,13 @@ bool has_any_of(const elf::Image& image, std::span<const std::string_view> names
       image, [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); });
 }
 
-// ELF_NOTE_GOBUILDID_TAG, owner "Go" (cmd/link/internal/ld/elf.go): there without section headers,
-// too.
-bool has_go_note(const elf::Layout& layout) {
-  return std::ranges::any_of(layout.notes, [&](const elf::Note& note) {
-    constexpr std::uint64_t type_at = 8;
-    constexpr std::uint64_t owner_at = 12;
-    constexpr std::string_view owner("Go\0\0", 4);
-    const auto type =
-        read_at<std::uint32_t>(layout.bytes, note.range.offset + type_at, layout.machine.order);
-    const auto name = slice(layout.bytes, note.range.offset + owner_at, owner.size());
-    return type == 4U && name && as_text(*name) == owner;
-  });
-}
-
 bool has_go_tables(const elf::Image& image) {
   const auto layout = elf::read_layout(image.bytes());
   if (!layout) return false;
-  return has_go_note(*layout) || std::ranges::any_of(go_sections, [&](std::string_view name) {
+  // cmd/link/internal/ld/elf.go; there without section headers, too.
+  constexpr std::uint32_t elf_note_gobuildid_tag = 4;
+  return elf::has_note(*layout, "Go", elf_note_gobuildid_tag) ||
+         std::ranges::any_of(go_sections, [&](std::string_view name) {
            return elf::section_named(*layout, name).has_value();
          });
 }

@@ -4,7 +4,6 @@
 #include "resolve/kin.hpp"
 #include "resolve/pattern_points.hpp"
 #include "resolve/point.hpp"
-#include "uprobectl/elf/damage.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -91,7 +90,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
       return fail(Error(full.error()).within(question.subject()));
     return fail(no_function(question, "no function matches"));
   }
-  for (const std::string& damage : elf::symbol_damage(question.image))
+  for (const std::string& damage : question.image.symbol_damage())
     points->front().warnings.push_back(fmt::format("{}: {}", question.subject(), damage));
   return points;
 }

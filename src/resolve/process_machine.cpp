@@ -7,14 +7,9 @@ namespace uprobectl {
 std::optional<elf::Machine> machine_of_process(pid_t pid) {
   const auto file = MappedFile::open(fmt::format("/proc/{}/exe", pid));
   if (!file) return std::nullopt;
-  // e_ident[EI_CLASS], e_ident[EI_DATA] and e_machine: the ELF specification, "ELF Header".
-  const Bytes bytes = file->bytes();
-  const auto elf_class = read_at<std::uint8_t>(bytes, 4);
-  const auto data = read_at<std::uint8_t>(bytes, 5);
-  const ByteOrder order = data == 2 ? ByteOrder::big : ByteOrder::little;
-  const auto id = read_at<std::uint16_t>(bytes, 18, order);
-  if (!elf_class || !id) return std::nullopt;
-  return elf::Machine{.id = *id, .is_64bit = *elf_class == 2, .order = order};
+  const auto machine = elf::read_machine(file->bytes());
+  if (!machine) return std::nullopt;
+  return *machine;
 }
 
 std::optional<Error> foreign_to(std::span<const pid_t> pids, const elf::Machine& machine,

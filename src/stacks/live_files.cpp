@@ -3,6 +3,7 @@
 #include "base/rooted_path.hpp"
 #include "process/mapped_path.hpp"
 #include "uprobectl/base/shrinking.hpp"
+#include "uprobectl/elf.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -62,9 +63,8 @@ Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
   if (!found) found = own_vdso(size);
   if (!found) return fail(ErrorKind::not_found, "its process has ended");
   // One is kept for all processes, and those of 32 bits have another.
-  constexpr std::size_t class_at = 4; // EI_CLASS
-  constexpr std::uint8_t is_64 = 2;   // ELFCLASS64
-  if (read_at<std::uint8_t>(found->bytes, class_at) != is_64)
+  const auto machine = elf::read_machine(found->bytes);
+  if (!machine || !machine->is_64bit)
     return fail(ErrorKind::unsupported, "it is that of a 32-bit process");
   return std::move(*found);
 }

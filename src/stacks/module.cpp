@@ -62,10 +62,9 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
 
 bool Module::begins_program_at(VirtualAddress address) const {
   if (!image_ || !isa_) return false;
-  constexpr std::uint64_t entry_at = 24; // e_entry of ELF64
   constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
-  const auto entry = read_at<std::uint64_t>(image_->bytes(), entry_at);
-  return entry && *entry != 0 && address.value >= *entry && address.value - *entry < longest;
+  const auto entry = image_->entry_point();
+  return entry && address >= *entry && address.value - entry->value < longest;
 }
 
 std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {

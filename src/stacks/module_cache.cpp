@@ -1,6 +1,7 @@
 #include "process/mapped_path.hpp"
 #include "stacks/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
+#include "uprobectl/elf.hpp"
 #include "uprobectl/stacks/modules.hpp"
 
 namespace uprobectl::stacks {
@@ -8,10 +9,7 @@ namespace uprobectl::stacks {
 namespace {
 
 bool begins_elf(Bytes bytes, std::uint64_t offset) {
-  constexpr std::string_view magic = "\x7f"
-                                     "ELF";
-  const auto found = slice(bytes, offset, magic.size());
-  return found && as_text(*found) == magic;
+  return offset <= bytes.size() && elf::looks_like_elf(bytes.subspan(offset));
 }
 
 struct EntryPart {

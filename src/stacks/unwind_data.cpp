@@ -1,6 +1,6 @@
 #include "stacks/unwind_data.hpp"
 
-#include "elf/compressed_section.hpp"
+#include "elf/sections.hpp"
 #include "elf/xz.hpp"
 
 namespace uprobectl::stacks {
@@ -37,10 +37,9 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
   const auto add = [&](std::optional<FrameFinder> finder) {
     if (finder) finders.push_back(std::move(*finder));
   };
-  if (header && (!section || section->header.address != header->frames))
+  if (header && (!section || section->address.value != header->frames))
     add(finder_in(layout, {{header->frames}, ~std::uint64_t{0}}, false, header));
-  if (section)
-    add(finder_in(layout, {{section->header.address}, section->bytes.size()}, true, header));
+  if (section) add(finder_in(layout, {section->address, section->bytes.size()}, true, header));
   return finders;
 }
 

@@ -81,7 +81,7 @@ public:
     if (!full && dynamic->size() == 0) return fail(full.error());
     if (kinds_.has(SymbolKind::plt)) add_plt(*dynamic);
     add(*dynamic);
-    if (full) add(*full); // else what is exported, with a warning (elf::symbol_damage)
+    if (full) add(*full); // else what is exported, with a warning (Image::symbol_damage)
     return {};
   }
 

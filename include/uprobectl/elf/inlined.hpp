@@ -12,8 +12,7 @@ constexpr std::uint64_t most_debug_info = 200 << 20;
 // By name (raw, as in symbol tables), in the order asked: at how many places functions of that name
 // are inlined. Nothing where the debug data knows no such function. They are those of the image or,
 // where it has none, of its debug file; DWARF 2 to 5, without what lies in further files (.dwo,
-// .gnu_debugaltlink). not_found if there are none; unsupported beyond most_debug_info, or where
-// they are compressed with anything but zlib.
+// .gnu_debugaltlink). not_found if there are none; unsupported beyond most_debug_info.
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const Image& image, const DebugSearch& where,
               std::span<const std::string_view> names);

@@ -1,4 +1,5 @@
-// The dynamic table (PT_DYNAMIC): how the loader, and so we, find symbols without sections.
+// The dynamic table (PT_DYNAMIC), through which the loader, and so we, find symbols, versions and
+// relocations without section headers.
 #pragma once
 
 #include "elf/layout.hpp"
@@ -33,7 +34,20 @@ Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout);
 // DT_STRTAB's bytes: DT_STRSZ of them, or what the segment has.
 Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table);
 
-// The string table offsets of DT_NEEDED, in order.
-std::vector<std::uint64_t> needed_offsets(const Layout& layout);
+// The names of DT_NEEDED, in order.
+std::vector<std::string_view> needed_libraries(const Layout& layout);
+
+// Version names by the index that DT_VERSYM uses, from DT_VERDEF and DT_VERNEED (LSB core
+// specification, "Symbol Versioning"); empty text where an index has none. Entries outside the file
+// end the list they are in.
+std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,
+                                            Bytes strings);
+
+// What an image defines and needs, sorted by name: in its .symtab and debug files "f@V" and "f@@V"
+// are names with one of these versions. Null: not known, as in a file without a dynamic section.
+using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
+
+// As Image::import_slots. symbols: .dynsym.
+Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout, const SymbolTable& symbols);
 
 } // namespace uprobectl::elf

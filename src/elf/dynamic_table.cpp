@@ -1,0 +1,282 @@
+#include "elf/dynamic_table.hpp"
+
+#include "elf/elf_types.hpp"
+
+namespace uprobectl::elf {
+
+namespace {
+
+// PT_DYNAMIC's own bytes, found by address because that is what the loader uses.
+std::optional<Bytes> dynamic_bytes(const Layout& layout) {
+  if (!layout.dynamic) return std::nullopt;
+  const auto bytes = bytes_from(layout, layout.dynamic->address);
+  if (!bytes) return std::nullopt;
+  return bytes->first(std::min<std::uint64_t>(bytes->size(), layout.dynamic->size));
+}
+
+// Calls visit with the tag and the value of each entry before DT_NULL.
+template <typename Visit>
+void for_each_entry(const Layout& layout, Bytes bytes, Visit visit) {
+  with_elf_type(layout.machine, [&]<class ELFT>() {
+    for (const auto& entry : views_in<typename ELFT::Dyn>(bytes)) {
+      if (entry.getTag() == raw::DT_NULL) return;
+      visit(entry.getTag(), entry.getVal());
+    }
+  });
+}
+
+void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
+  const VirtualAddress address{value};
+  switch (tag) {
+  case raw::DT_SYMTAB:
+    table.symbols = address;
+    break;
+  case raw::DT_STRTAB:
+    table.strings = address;
+    break;
+  case raw::DT_HASH:
+    table.hash = address;
+    break;
+  case raw::DT_GNU_HASH:
+    table.gnu_hash = address;
+    break;
+  case raw::DT_VERSYM:
+    table.versions = address;
+    break;
+  case raw::DT_VERDEF:
+    table.defined_versions = address;
+    break;
+  case raw::DT_VERNEED:
+    table.needed_versions = address;
+    break;
+  case raw::DT_JMPREL:
+    table.plt_relocations = address;
+    break;
+  case raw::DT_RELA:
+    table.rela = address;
+    break;
+  case raw::DT_REL:
+    table.rel = address;
+    break;
+  case raw::DT_PLTGOT:
+    table.got = address;
+    break;
+  case raw::DT_PLTRELSZ:
+    table.plt_relocations_size = value;
+    break;
+  case raw::DT_PLTREL:
+    table.plt_relocation_type = value;
+    break;
+  case raw::DT_RELASZ:
+    table.rela_size = value;
+    break;
+  case raw::DT_RELSZ:
+    table.rel_size = value;
+    break;
+  case raw::DT_STRSZ:
+    table.strings_size = value;
+    break;
+  case raw::DT_SYMENT:
+    table.symbol_size = value;
+    break;
+  default:
+    break;
+  }
+}
+
+// Collects names by index. An index has 15 bits, so no honest file has more entries than that;
+// the bound also ends lists that a hostile file lets overlap.
+class VersionNames {
+public:
+  explicit VersionNames(Bytes strings) : strings_(strings) {}
+
+  bool full() const { return seen_ > raw::VERSYM_VERSION; }
+  void add(std::uint16_t index, std::uint32_t name_offset, std::string_view library) {
+    ++seen_;
+    const std::size_t slot = index & raw::VERSYM_VERSION;
+    const auto name = name_at(strings_, name_offset);
+    if (!name) return;
+    if (slot >= names_.size()) names_.resize(slot + 1);
+    names_[slot] = {*name, library};
+  }
+  std::string_view text(std::uint32_t offset) const {
+    return name_at(strings_, offset).value_or(std::string_view());
+  }
+  std::vector<VersionName> take() { return std::move(names_); }
+
+private:
+  Bytes strings_;
+  std::vector<VersionName> names_;
+  std::size_t seen_ = 0;
+};
+
+template <class ELFT>
+void add_definitions(VersionNames& names, Bytes bytes) {
+  for (std::uint64_t at = 0; !names.full();) {
+    const auto* const definition = view_at<typename ELFT::Verdef>(bytes, at);
+    if (definition == nullptr) return;
+    // The first auxiliary entry names the version, further ones its ancestors.
+    const auto* const name = view_at<typename ELFT::Verdaux>(bytes, at + definition->vd_aux);
+    if (name == nullptr) return;
+    names.add(definition->vd_ndx, name->vda_name, {});
+    if (definition->vd_next == 0) return;
+    at += definition->vd_next;
+  }
+}
+
+// One Verneed a library, each with a list of Vernaux.
+template <class ELFT>
+void add_needs(VersionNames& names, Bytes bytes) {
+  for (std::uint64_t at = 0; !names.full();) {
+    const auto* const need = view_at<typename ELFT::Verneed>(bytes, at);
+    if (need == nullptr) return;
+    const std::string_view library = names.text(need->vn_file);
+    for (std::uint64_t entry = at + need->vn_aux; !names.full();) {
+      const auto* const version = view_at<typename ELFT::Vernaux>(bytes, entry);
+      if (version == nullptr) return;
+      names.add(version->vna_other, version->vna_name, library);
+      if (version->vna_next == 0) break;
+      entry += version->vna_next;
+    }
+    if (need->vn_next == 0) return;
+    at += need->vn_next;
+  }
+}
+
+struct SlotTypes {
+  std::uint32_t jump_slot;
+  std::uint32_t glob_dat;
+};
+
+// Of each machine's processor supplement.
+std::optional<SlotTypes> slot_types(const Machine& machine) {
+  switch (machine.id) {
+  case raw::EM_X86_64:
+    return SlotTypes{raw::R_X86_64_JUMP_SLOT, raw::R_X86_64_GLOB_DAT};
+  case raw::EM_386:
+    return SlotTypes{raw::R_386_JUMP_SLOT, raw::R_386_GLOB_DAT};
+  case raw::EM_AARCH64:
+    return SlotTypes{raw::R_AARCH64_JUMP_SLOT, raw::R_AARCH64_GLOB_DAT};
+  case raw::EM_ARM:
+    return SlotTypes{raw::R_ARM_JUMP_SLOT, raw::R_ARM_GLOB_DAT};
+  default:
+    return std::nullopt;
+  }
+}
+
+bool may_be_function(const Symbol& symbol) {
+  return symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc ||
+         symbol.type == SymbolType::none;
+}
+
+class SlotReader {
+public:
+  SlotReader(const Layout& layout, SlotTypes types, const SymbolTable& symbols)
+      : layout_(layout), types_(types), symbols_(symbols) {}
+
+  // Relocation: Rel or Rela of an ELFT.
+  template <typename Relocation>
+  void read(const std::optional<VirtualAddress>& table, std::uint64_t size) {
+    if (!table) return;
+    const auto bytes = bytes_from(layout_, *table);
+    if (!bytes) return;
+    const auto relocations =
+        views_in<Relocation>(bytes->first(std::min<std::uint64_t>(bytes->size(), size)));
+    // Memory that is not used is never touched, but growing step by step would touch twice what is.
+    slots_.reserve(slots_.size() + relocations.size());
+    for (const Relocation& relocation : relocations) add(relocation);
+  }
+
+  std::vector<ImportSlot> take() { return std::move(slots_); }
+
+private:
+  template <typename Relocation>
+  void add(const Relocation& relocation) {
+    constexpr bool is_mips64el = false; // slot_types() has no MIPS
+    const std::uint32_t index = relocation.getSymbol(is_mips64el);
+    const std::uint32_t type = relocation.getType(is_mips64el);
+    if (index == 0 || (type != types_.jump_slot && type != types_.glob_dat)) return;
+    const auto symbol = symbols_.at(index);
+    if (!symbol || symbol->name.empty() || !may_be_function(*symbol)) return;
+    slots_.push_back({{relocation.r_offset}, index, type == types_.jump_slot});
+  }
+
+  const Layout& layout_;
+  SlotTypes types_;
+  const SymbolTable& symbols_;
+  std::vector<ImportSlot> slots_;
+};
+
+} // namespace
+
+Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout) {
+  const auto bytes = dynamic_bytes(layout);
+  if (!bytes) {
+    // Files of debug data keep PT_DYNAMIC but not its bytes; only missing bytes are an error.
+    if (layout.dynamic && layout.truncated)
+      return fail(unmapped(layout, "PT_DYNAMIC", layout.dynamic->address));
+    return std::nullopt;
+  }
+  DynamicTable table;
+  for_each_entry(layout, *bytes,
+                 [&](std::int64_t tag, std::uint64_t value) { set_entry(table, tag, value); });
+  return table;
+}
+
+Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table) {
+  if (!table.strings) return Bytes{};
+  const auto bytes = bytes_from(layout, *table.strings);
+  if (!bytes) return fail(unmapped(layout, "DT_STRTAB", *table.strings));
+  if (table.strings_size == 0) return *bytes;
+  return bytes->first(std::min<std::uint64_t>(bytes->size(), table.strings_size));
+}
+
+std::vector<std::string_view> needed_libraries(const Layout& layout) {
+  std::vector<std::string_view> libraries;
+  const auto dynamic = read_dynamic(layout);
+  if (!dynamic || !*dynamic) return libraries;
+  const auto strings = dynamic_strings(layout, **dynamic);
+  if (!strings) return libraries;
+  for_each_entry(layout, *dynamic_bytes(layout), [&](std::int64_t tag, std::uint64_t value) {
+    if (tag != raw::DT_NEEDED) return;
+    if (const auto name = name_at(*strings, value)) libraries.push_back(*name);
+  });
+  return libraries;
+}
+
+std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,
+                                            Bytes strings) {
+  VersionNames names(strings);
+  with_elf_type(layout.machine, [&]<class ELFT>() {
+    if (table.defined_versions)
+      if (const auto bytes = bytes_from(layout, *table.defined_versions))
+        add_definitions<ELFT>(names, *bytes);
+    if (table.needed_versions)
+      if (const auto bytes = bytes_from(layout, *table.needed_versions))
+        add_needs<ELFT>(names, *bytes);
+  });
+  return names.take();
+}
+
+Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout,
+                                                  const SymbolTable& symbols) {
+  const auto types = slot_types(layout.machine);
+  const auto dynamic = read_dynamic(layout);
+  if (!dynamic) return fail(dynamic.error());
+  if (!types || !*dynamic) return std::vector<ImportSlot>();
+  const DynamicTable& table = **dynamic;
+  return with_elf_type(layout.machine, [&]<class ELFT>() {
+    using Rel = typename ELFT::Rel;
+    using Rela = typename ELFT::Rela;
+    SlotReader reader(layout, *types, symbols);
+    if (table.plt_relocation_type == raw::DT_RELA)
+      reader.read<Rela>(table.plt_relocations, table.plt_relocations_size);
+    else
+      reader.read<Rel>(table.plt_relocations, table.plt_relocations_size);
+    reader.read<Rela>(table.rela, table.rela_size);
+    reader.read<Rel>(table.rel, table.rel_size);
+    return reader.take();
+  });
+}
+
+} // namespace uprobectl::elf

@@ -1,0 +1,69 @@
+// LLVM's ELF types (llvm/Object/ELFTypes.h) over bytes of ours. They decode byte order and word
+// size, and have an alignment of 1, so that a pointer into the file is enough.
+//
+// Tables are found by checks of our own: the helpers of llvm::object::ELFFile either look for
+// section headers, which a loaded file does not need, or reject a table for one damaged entry.
+#pragma once
+
+#include "uprobectl/elf.hpp"
+
+#include <algorithm>
+#include <llvm/Object/ELF.h>
+
+namespace uprobectl::elf {
+
+namespace raw = llvm::ELF;
+
+// Returns visit.operator()<ELFT>() with the ELFT of this class and byte order.
+template <typename Visit>
+decltype(auto) with_elf_type(const Machine& machine, Visit&& visit) {
+  using namespace llvm::object;
+  const bool is_little = machine.order == ByteOrder::little;
+  if (machine.is_64bit)
+    return is_little ? visit.template operator()<ELF64LE>() : visit.template operator()<ELF64BE>();
+  return is_little ? visit.template operator()<ELF32LE>() : visit.template operator()<ELF32BE>();
+}
+
+inline std::uint64_t symbol_size(const Machine& machine) {
+  return with_elf_type(machine, []<class ELFT>() { return sizeof(typename ELFT::Sym); });
+}
+
+inline llvm::StringRef as_string_ref(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The structure at the offset; null if it is not all inside.
+template <typename Structure>
+const Structure* view_at(Bytes bytes, std::uint64_t offset) {
+  static_assert(alignof(Structure) == 1);
+  const auto part = slice(bytes, offset, sizeof(Structure));
+  return part ? reinterpret_cast<const Structure*>(part->data()) : nullptr;
+}
+
+// As many structures as the bytes hold.
+template <typename Structure>
+llvm::ArrayRef<Structure> views_in(Bytes bytes) {
+  static_assert(alignof(Structure) == 1);
+  return {reinterpret_cast<const Structure*>(bytes.data()), bytes.size() / sizeof(Structure)};
+}
+
+// What LLVM's check has accepted; nullopt instead of its error.
+template <typename Value>
+std::optional<Value> accepted(llvm::Expected<Value> checked) {
+  if (checked) return std::move(*checked);
+  llvm::consumeError(checked.takeError());
+  return std::nullopt;
+}
+
+// Bytes; far longer than what is met (the longest name in libLLVM 14 and libstdc++ has 554).
+// Without a bound, many symbols that all point at one string of megabytes would take hours.
+inline constexpr std::size_t longest_name = 65536;
+
+// The name at an offset in a string table.
+inline std::optional<std::string_view> name_at(Bytes strings, std::uint64_t offset) {
+  if (offset >= strings.size()) return std::nullopt;
+  const Bytes rest = strings.subspan(offset);
+  return c_string_at(rest.first(std::min(rest.size(), longest_name + 1)), 0);
+}
+
+} // namespace uprobectl::elf
