@@ -334,6 +334,7 @@ private:
     bool is_told = false;
   };
   Repeated& kind_of(std::string_view kind, bool is_told) const;
+  std::string begin_line() const;
 
   int fd_;
   bool colour_;
@@ -342,6 +343,7 @@ private:
   mutable std::set<std::string, std::less<>> once_;
   mutable std::map<std::string, std::size_t, std::less<>> kinds_; // to their place in repeated_
   mutable std::vector<Repeated> repeated_;
+  mutable bool shows_progress_ = false;
 };
 
 } // namespace uprobectl

@@ -1,4 +1,4 @@
-// The central directory, record by record. Private to the room.
+// The central directory, record by record.
 //
 // The directory's bytes count, not the number of entries in the end record: the walk goes on until
 // they are used up. Writers without ZIP64 let the number wrap at 65536, and Info-ZIP and Python
@@ -63,7 +63,7 @@ inline std::optional<DirectoryRecord> DirectoryWalk::next() {
                          variable->subspan(name_size, extra_size)};
 }
 
-// The local header in front of each entry's data (APPNOTE 4.3.7). Private to the room.
+// The local header in front of each entry's data (APPNOTE 4.3.7).
 
 inline constexpr std::uint32_t local_signature = 0x04034b50;
 inline constexpr std::uint64_t local_fixed_size = 30;

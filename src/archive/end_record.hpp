@@ -1,4 +1,4 @@
-// The end of a ZIP archive: where its central directory is. Private to the room.
+// The end of a ZIP archive: where its central directory is.
 //
 // What is taken for an archive, measured against Android's libziparchive (zip_archive.cc), Info-ZIP
 // and Python's zipfile:

@@ -112,7 +112,8 @@ Result<void> usable_tracefs(const KernelFeatures& features) {
   if (!features.tracefs_permitted)
     return fail(with_filter_hint(
         Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
-            "needs root, or the right to write the file")));
+            "needs root, or the right to write the file, and a kernel without "
+            "lockdown=confidentiality")));
   return {};
 }
 

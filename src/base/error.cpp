@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cerrno>
+#include <fmt/format.h>
+#include <sys/resource.h>
 
 namespace uprobectl {
 
@@ -57,6 +59,17 @@ Error Error::hint(std::string text) && {
   return std::move(*this);
 }
 
+namespace {
+
+std::string descriptor_limit_hint() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return "raise the limit of open files: ulimit -n";
+  return fmt::format("the limit of open files is {}: raise it with ulimit -n, as root above {}",
+                     limit.rlim_cur, limit.rlim_max);
+}
+
+} // namespace
+
 Error system_error(int errnum, std::string_view what) {
   ErrorKind kind = ErrorKind::io;
   if (errnum == ENOENT || errnum == ENOTDIR || errnum == ESRCH) kind = ErrorKind::not_found;
@@ -66,8 +79,7 @@ Error system_error(int errnum, std::string_view what) {
   if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0)
     reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
   Error error{kind, std::string(what) + ": " + reason};
-  if (errnum == EMFILE)
-    return std::move(error).hint("raise the limit of open files, for example: ulimit -n 1024");
+  if (errnum == EMFILE) return std::move(error).hint(descriptor_limit_hint());
   if (errnum == ENFILE)
     return std::move(error).hint("the whole system has no more: sysctl fs.file-max");
   if (errnum == ENOMEM)

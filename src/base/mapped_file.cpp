@@ -74,9 +74,10 @@ FileChange MappedFile::change() const {
       static_cast<std::uint64_t>(status.st_size) != bytes_.size())
     return FileChange::written;
   const auto there = status_of(path_);
-  if (there ? FileIdentity{there->st_dev, there->st_ino} != identity_ : errno != EMFILE)
-    return FileChange::replaced;
-  return FileChange::none;
+  const bool is_replaced =
+      there ? FileIdentity{there->st_dev, there->st_ino} != identity_
+            : there.error() == ENOENT || there.error() == ENOTDIR || there.error() == ESTALE;
+  return is_replaced ? FileChange::replaced : FileChange::none;
 }
 
 Result<std::string> MappedFile::real_path() const {

@@ -202,14 +202,14 @@ Result<UniqueFd> open_path(const std::string& path) {
   return fd;
 }
 
-std::optional<struct stat> status_of(const std::string& path) {
+std::expected<struct stat, int> status_of(const std::string& path) {
   struct stat status{};
   if (!in_process_root(path)) {
-    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    if (::stat(path.c_str(), &status) != 0) return std::unexpected(errno);
     return status;
   }
   const UniqueFd fd = open_any(path);
-  if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
+  if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(errno);
   return status;
 }
 

@@ -23,8 +23,8 @@ std::optional<RootedPath> in_process_root(std::string_view path);
 
 // With O_PATH, which neither waits for a FIFO nor touches a device.
 Result<UniqueFd> open_path(const std::string& path);
-// stat(2). Nullopt and errno if it fails.
-std::optional<struct stat> status_of(const std::string& path);
+// stat(2). The errno if it fails.
+std::expected<struct stat, int> status_of(const std::string& path);
 // For reading. What is not a regular file is never opened.
 struct RegularFile {
   UniqueFd fd;

@@ -162,7 +162,9 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
     const std::string verifier = last_lines(state_->log, 3);
-    if (!verifier.empty() && (-error == EACCES || -error == EINVAL))
+    const bool is_shortage =
+        -error == ENOMEM || -error == EMFILE || -error == ENFILE || -error == ESRCH;
+    if (!verifier.empty() && -error != EPERM && !is_shortage)
       return fail(
           Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"}.hint(
               "the verifier said: " + verifier));

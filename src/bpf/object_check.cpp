@@ -58,7 +58,10 @@ private:
       const auto name = section_name(names, section.header.sh_name);
       if (!name) return unsound("the names of its sections are damaged");
       section.name = *name;
-      by_name_.try_emplace(*name, &section);
+      const bool is_first = by_name_.try_emplace(*name, &section).second;
+      // libbpf reads the last one.
+      if (!is_first && (*name == ".BTF" || *name == ".BTF.ext"))
+        return unsound(fmt::format("it has several sections '{}'", *name));
     }
     return {};
   }

@@ -47,6 +47,14 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
                      const std::string& libbpf_said) {
   if (errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE) return system_error(errnum, what);
   if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
+  // Of each name of the helper: bpf_probe_read, bpf_probe_read_kernel, bpf_probe_read_kernel_str.
+  for (const std::string_view refusal :
+       {"cannot use helper bpf_probe_read", "unknown func bpf_probe_read"})
+    if (verifier_log.contains(refusal))
+      return Error{ErrorKind::unsupported,
+                   std::string(what) + ": this kernel does not let BPF programs read its memory"}
+          .hint("boot without lockdown=confidentiality, or leave out what needs it: --stack=dwarf; "
+                "--stack=fp does not");
   Error error = bpf_load_error(errnum, what);
   if (const std::string verifier = last_lines(verifier_log, 3); !verifier.empty())
     return std::move(error).hint("the verifier said: " + verifier);

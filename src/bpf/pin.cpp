@@ -28,10 +28,15 @@ struct Pinned {
 
 Result<void> check_file_system(const std::string& folder) {
   struct statfs status{};
-  const bool is_there = ::statfs(folder.c_str(), &status) == 0;
-  if (!is_there && (errno != ENOENT || !folder.starts_with("/sys/")))
-    return fail(system_error(errno, folder));
-  if (is_there && status.f_type == BPF_FS_MAGIC) return {};
+  if (::statfs(folder.c_str(), &status) != 0) {
+    const int reason = errno;
+    struct statfs usual{};
+    const bool is_mounted = ::statfs("/sys/fs/bpf", &usual) == 0 && usual.f_type == BPF_FS_MAGIC;
+    if (reason != ENOENT || !folder.starts_with("/sys/") || is_mounted)
+      return fail(system_error(reason, folder));
+  } else if (status.f_type == BPF_FS_MAGIC) {
+    return {};
+  }
   return fail(Error{ErrorKind::unsupported, folder + ": not in a bpf file system"}.hint(
       "pins live under /sys/fs/bpf; where nothing is mounted there: mount -t bpf "
       "bpf /sys/fs/bpf"));

@@ -63,6 +63,7 @@ public:
 private:
   void show(const std::vector<ProbePoint>& points) {
     console_.reporter().gather_warnings(points);
+    console_.reporter().tell_repeated(); // next to what it is about
     for (const ProbePoint& point : points) console_.sink().match(point);
   }
 

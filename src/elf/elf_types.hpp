@@ -16,7 +16,7 @@ namespace raw = llvm::ELF;
 
 // Returns visit.operator()<ELFT>() with the ELFT of this class and byte order.
 template <typename Visit>
-decltype(auto) with_elf_type(const Machine& machine, Visit&& visit) {
+decltype(auto) with_elf_type(const Machine& machine, const Visit& visit) {
   using namespace llvm::object;
   const bool is_little = machine.order == ByteOrder::little;
   if (machine.is_64bit)

@@ -91,6 +91,7 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::st
       if (auto rooted = regular_file(path_in_proc(root.pid, "root") + path, true);
           rooted && rooted->identity == found->identity)
         return rooted;
+    found->elsewhere = false;
     return found;
   }
   return std::nullopt;

@@ -16,9 +16,10 @@ public:
   explicit InventoryFiles(std::span<const InstalledProbe> probes);
 
   struct Found {
-    std::string path; // where it can be opened from here
+    std::string path; // where it can be opened from here, maybe only by a descriptor of its holder
     FileIdentity identity;
-    bool elsewhere = false; // in another mount namespace, or below another root folder
+    // In another mount namespace, or below another root folder, to which `path` leads.
+    bool elsewhere = false;
   };
   // Nullopt if it is gone. ambiguous if it may be one of several.
   Result<std::optional<Found>> find(const InstalledProbe& probe);

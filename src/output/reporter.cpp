@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <utility>
 
 namespace uprobectl {
 
@@ -50,8 +51,13 @@ constexpr std::size_t most_gathered_lines = 20;
 
 } // namespace
 
+// Clears what progress() shows.
+std::string Reporter::begin_line() const {
+  return std::exchange(shows_progress_, false) ? "\r\x1b[K" : "";
+}
+
 void Reporter::error(const Error& error) const {
-  std::string text = "uprobectl: " + coloured("error:", red, colour_) + " ";
+  std::string text = begin_line() + "uprobectl: " + coloured("error:", red, colour_) + " ";
   append_message(text, error.message);
   for (const std::string& hint : error.hints) {
     text += "  " + coloured("hint:", cyan, colour_) + " ";
@@ -123,14 +129,14 @@ void Reporter::tell_repeated() const {
 }
 
 void Reporter::notice(std::string_view text) const {
-  std::string line = "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
+  std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
   put(fd_, line);
 }
 
 void Reporter::status(std::string_view text) const {
   if (level_ == Level::quiet) return;
-  std::string line;
+  std::string line = begin_line();
   append_message(line, text);
   put(fd_, line);
 }
@@ -144,6 +150,7 @@ void Reporter::progress(std::string_view text) const {
   std::string line = "\r"; // back to the start of the line, the rest of which is cleared
   append_printable(line, text);
   put(fd_, line + "\x1b[K");
+  shows_progress_ = !text.empty();
 }
 
 } // namespace uprobectl

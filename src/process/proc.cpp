@@ -24,7 +24,9 @@ struct CloseDirectory {
 Result<void> check_proc_mounted() {
   // Any other file system has no such link.
   if (char link = 0; ::readlink("/proc/self", &link, sizeof(link)) > 0) return {};
-  return fail(Error{ErrorKind::not_found, "/proc is not mounted"}.hint("mount -t proc proc /proc"));
+  return fail(
+      Error{ErrorKind::not_found, "/proc is not mounted, or for another PID namespace"}.hint(
+          "mount -t proc proc /proc"));
 }
 
 namespace {

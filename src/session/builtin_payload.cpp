@@ -108,9 +108,12 @@ public:
   }
 
   void tell_cautions(const Reporter& reporter) const override {
+    std::set<std::string> told; // a point may have several places
     for (std::size_t i = 0; i < points_.size(); ++i)
-      for (const std::string& problem : plan_.problems_of(i))
-        reporter.gathered_warning(problem, display_name(points_[i]) + ": " + problem);
+      for (const std::string& problem : plan_.problems_of(i)) {
+        const std::string text = display_name(points_[i]) + ": " + problem;
+        if (told.insert(text).second) reporter.gathered_warning(problem, text);
+      }
     if (const std::string caution = caution_of_clones(); !caution.empty())
       reporter.warning(caution);
   }

@@ -185,9 +185,9 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
         SilenceFacts shared = facts[i];
         shared.inlined.reset();
         const bool is_explained = left_out.empty() && end.nobody.empty();
-        // At how many places each is inlined does not make it another kind.
+        // At how many places each is inlined does not make it another kind, only that it is.
         reporter.gathered_warning(
-            "never hit: " +
+            (facts[i].inlined ? "inlined, never hit: " : "never hit: ") +
                 (is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason),
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
       }

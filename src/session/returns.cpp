@@ -273,8 +273,8 @@ std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism
       "an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
       "while a probed call lasts no uprobe of this machine can be taken away";
   if (!sees_entries)
-    notice += "; the returns of calls nested deeper than 64 are missed, and nobody counts them "
-              "(--entry --return and --latency do)";
+    notice += "; returns of calls nested deeper than 64 are missed and not counted (the built-in "
+              "program counts them with --entry --return and with --latency)";
   return notice;
 }
 

@@ -3,12 +3,16 @@
 #include "elf/sections.hpp"
 #include "elf/xz.hpp"
 
+#include <atomic>
+
 namespace uprobectl::stacks {
 
 namespace {
 
 // Those of large Go programs have some 10 MB.
 constexpr std::uint64_t most_debug_frame = std::uint64_t{128} << 20;
+// Of all files together: which files there are, the probed processes decide.
+constexpr std::uint64_t most_inflated = std::uint64_t{512} << 20;
 
 // The segment's bytes as a section that begins where the segment does, and where the frames lie in
 // it. Entries refer to each other by distance, so the section need not be exact.
@@ -53,7 +57,11 @@ void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<cons
   const auto section = elf::section_content(layout, ".debug_frame", most_debug_frame);
   if (!section || !*section) return;
   const Bytes bytes = (*section)->bytes;
-  if ((*section)->owner) owner = (*section)->owner;
+  if ((*section)->owner) {
+    static std::atomic<std::uint64_t> inflated = 0;
+    if (inflated += bytes.size(); inflated > most_inflated) return;
+    owner = (*section)->owner;
+  }
   sources_.push_back(
       {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},
                                      Extent{0, bytes.size()}, true),

@@ -55,6 +55,7 @@ class DemangledNames::Team {
 public:
   Team(std::size_t count, RawName raw)
       : count_(count), raw_(std::move(raw)), ring_(threads_for(count) * batches_a_thread) {
+    DemanglingBudget::of_this_thread().refill(); // other threads are new
     const std::size_t threads = ring_.size() / batches_a_thread;
     while (threads_.size() + 1 < threads && add_thread()) {
     }

@@ -66,6 +66,7 @@ Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name) {
   const std::string wanted = without_spaces(name);
   const std::string_view part = spelled_part(name);
+  DemanglingBudget::of_this_thread().refill();
   const auto own = list_own_symbols(image, {});
   if (!own) return fail(own.error());
   auto symbols = written_so(*own, wanted, part);

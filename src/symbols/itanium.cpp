@@ -10,9 +10,6 @@ namespace {
 
 using namespace llvm::itanium_demangle;
 
-// Compilers write few names that are longer, with or without debug information.
-constexpr std::size_t longest_usual_name = 8192;
-
 // Nodes for each character of a name, generously, bytes.
 std::size_t usual_memory(std::string_view raw) {
   constexpr std::size_t for_a_character = 64;
@@ -20,7 +17,7 @@ std::size_t usual_memory(std::string_view raw) {
 }
 
 // What the time costs that a character of a long name takes, even of one that is given up.
-constexpr std::size_t time_of_a_character = 128;
+constexpr std::size_t time_of_a_character = 4;
 
 // Nested pointers, function types and template arguments up to this limit were demangled on a stack
 // of 256 KiB (g++ 12, optimized), not on one of 192.

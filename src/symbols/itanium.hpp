@@ -11,20 +11,24 @@ namespace uprobectl {
 
 // Bytes; far longer than what compilers write.
 inline constexpr std::size_t longest_mangled_name = 65536;
+// Bytes. Compilers write few names that are longer, with or without debug information.
+inline constexpr std::size_t longest_usual_name = 8192;
 
-// What this thread may still spend on names that cost more than their length explains, over all
-// names: a file can make each of a million symbols such a name, or all of them share one that is
-// very long. Names that come after it is spent stay mangled.
+// What this thread may still spend on names whose demangled form needs far more memory than others
+// of their length, and on very long ones: a file can make each of a million symbols such a name, or
+// all of them share one. When it is spent such names stay mangled.
 class DemanglingBudget {
 public:
   static DemanglingBudget& of_this_thread();
 
   std::size_t left() const { return left_; }
+  void refill() { left_ = full; } // for another file or list
   // `cost`: bytes that were made of the name.
   void charge(std::string_view raw, std::size_t cost);
 
 private:
-  std::size_t left_ = std::size_t{256} << 20;
+  static constexpr std::size_t full = std::size_t{512} << 20;
+  std::size_t left_ = full;
 };
 
 struct DemangledName {

@@ -94,6 +94,7 @@ public:
 private:
   void add(const elf::SymbolTable& table) {
     const std::uint16_t number = number_of(table);
+    DemanglingBudget::of_this_thread().refill(); // other threads are new
     const unsigned parts = threads_for(table.size());
     std::vector<std::vector<SymbolList::Place>> found(parts - 1); // by all parts but the first
     const auto begin_of = [&](unsigned part) {

@@ -86,7 +86,7 @@ std::optional<std::string> escaped(std::string_view code) {
 std::optional<std::string> demangle_rust_v0(std::string_view raw) {
   if (!raw.starts_with("_R") || raw.size() > longest_mangled_name) return std::nullopt;
   DemanglingBudget& budget = DemanglingBudget::of_this_thread();
-  if (budget.left() == 0) return std::nullopt;
+  if (raw.size() > longest_usual_name && budget.left() == 0) return std::nullopt;
   budget.charge(raw, 0);
   if (prints_too_much(raw.substr(2))) return std::nullopt;
   const std::unique_ptr<char, decltype(&std::free)> text(llvm::rustDemangle(raw), &std::free);

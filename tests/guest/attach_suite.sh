@@ -135,4 +135,5 @@ if in_scope; then
   docs_scenarios
   cookbook_scenarios
 fi
+[ "$scope" != kernel ] || lockdown_scenario
 finish_suite

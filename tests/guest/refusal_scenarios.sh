@@ -108,3 +108,27 @@ doctor_tells_users_the_truth() {
   kernel_has_multi || return 0 # without multi no buffer can be tried
   expect_answers "$FIXTURES/as-user" 1000 38,39
 }
+
+# The kernel stays so until it is booted again: for kernels that nobody else uses, as the last scenario.
+lockdown_scenario() {
+  [ "${THROWAWAY_KERNEL:-}" = yes ] || return 0
+  scenario 'a kernel in lockdown: what it refuses is named, all else works' meets_lockdown
+}
+
+meets_lockdown() {
+  mount -t securityfs none /sys/kernel/security 2>/dev/null || [ -e /sys/kernel/security/lockdown ] ||
+    skip 'this kernel has no lockdown'
+  echo confidentiality >/sys/kernel/security/lockdown || fail 'the kernel cannot be locked'
+  "$UPROBECTL" doctor >out || fail "doctor: $(cat out)"
+  expect_match 'doctor' 'lockdown[[:space:]]+no[[:space:]]+confidentiality[[:space:]]+boot without lockdown=confidentiality' "$(cat out)"
+  expect_match 'doctor' 'mechanism_tracefs[[:space:]]+no[[:space:]].*boot without lockdown=confidentiality' "$(cat out)"
+
+  "$UPROBECTL" attach -q --count "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err ||
+    fail "$(cat err)"
+  expect_match 'count' '^3[[:space:]]+work_six' "$(cat out)"
+  attach_fails_with 1 -d 5 --mechanism tracefs "$FIXTURES/workload" work_six
+  expect_match 'tracefs' 'hint: .*lockdown=confidentiality' "$(cat err)"
+  attach_fails_with 1 -d 5 --stack=dwarf "$FIXTURES/workload" work_six
+  expect_match 'stacks' 'this kernel does not let BPF programs read its memory' "$(cat err)"
+  expect_match 'stacks' 'hint: boot without lockdown=confidentiality' "$(cat err)"
+}

@@ -57,7 +57,8 @@ def main() -> int:
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",
-                     "CPU_FEATURES": options.features, "SCOPE": options.scope},
+                     "CPU_FEATURES": options.features, "SCOPE": options.scope,
+                     "THROWAWAY_KERNEL": "yes"},
         cpu=options.cpu,
         timeout=options.timeout,
     )

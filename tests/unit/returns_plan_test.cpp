@@ -78,7 +78,7 @@ TEST_CASE("the kernel's return probe is there for who asks for it, and said to b
   // The kernel omits such returns in silence (kernel/events/uprobes.c, prepare_uretprobe).
   CHECK_THAT(*trampoline_notice(asked, Mechanism::perf, false),
              Catch::StartsWith(*notice) &&
-                 Catch::Contains("calls nested deeper than 64 are missed, and nobody counts them"));
+                 Catch::Contains("calls nested deeper than 64 are missed and not counted"));
   Resolved of_section = unreadable("/data/app/libf.so", false);
   of_section.sites.front().by_trampoline = true;
   CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi, true));
