@@ -175,21 +175,21 @@ static __always_inline __u64 stack_end(struct registers* regs, const struct call
 
 /* Go begins a function anew when it has made room on the stack, which moves, or has let others run
  * (runtime/stack.go, newstack): that is one call, of which two entries are seen. A function that a
- * panic has left is called again instead. The stack tells by where it is, or the traces of the way
- * back into the function (runtime/asm_*.s): of x86-64 what the call of morestack has pushed, where
- * functions that go on keep the frame pointer; of arm64 the register by which gogo has jumped. */
+ * panic has left is called again instead. A stack at another place tells, or what the call of
+ * morestack has pushed (runtime/asm_amd64.s), where functions that go on keep the frame pointer. On
+ * arm64 nothing is pushed, so a function that is called again there counts as begun anew. */
 static __always_inline int is_begun_anew(struct registers* regs, const struct call_key* key,
                                          __u64 known_stack_end) {
   if (!key->goroutine) return 0;
   if (stack_end(regs, key) != known_stack_end) return 1;
-  __u64 back = 0;
 #ifdef RETURN_ADDRESS_ON_STACK
+  __u64 back = 0;
   if (bpf_probe_read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0)
     return 0;
-#else
-  back = RESUMED_AT(regs);
-#endif
   return back - PROBED_ADDRESS(regs) < MOST_FUNCTION_BYTES;
+#else
+  return 1;
+#endif
 }
 
 static __always_inline struct call_key this_call(struct registers* regs, __u64 number,

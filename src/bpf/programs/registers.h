@@ -48,7 +48,6 @@ struct registers {
 #define TAKEN_BY_RETURN(pointer_size) 0
 #define LINK_REGISTER(regs) ((regs)->x[30])
 #define GOROUTINE(regs) ((regs)->x[28])
-#define RESUMED_AT(regs) ((regs)->x[6]) /* runtime/asm_arm64.s, gogo */
 #define REGISTERS 34
 #else
 #error "no register layout for this architecture"
