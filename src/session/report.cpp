@@ -185,10 +185,11 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
         SilenceFacts shared = facts[i];
         shared.inlined.reset();
         const bool is_explained = left_out.empty() && end.nobody.empty();
+        const std::string reason =
+            is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason;
         // At how many places each is inlined does not make it another kind, only that it is.
         reporter.gathered_warning(
-            (facts[i].inlined ? "inlined, never hit: " : "never hit: ") +
-                (is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason),
+            (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
             fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
       }
     }
