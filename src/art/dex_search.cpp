@@ -46,20 +46,20 @@ std::uint32_t DexSource::common_checksum() {
 }
 
 const Result<DexSource::Content>& DexSource::content(const ArchiveEntry& entry,
-                                                     std::uint64_t& room) {
+                                                     std::uint64_t& budget) {
   const auto known = contents_.find(entry.local_header);
   if (known != contents_.end()) return known->second;
-  return contents_.emplace(entry.local_header, read(entry, room)).first->second;
+  return contents_.emplace(entry.local_header, read(entry, budget)).first->second;
 }
 
-Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint64_t& room) const {
+Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint64_t& budget) const {
   if (entry.probeable()) {
     const auto stored = archive_->value().stored_bytes(entry);
     if (!stored) return fail(stored.error());
     return Content{*stored, file_};
   }
-  if (entry.size > room) return fail(ErrorKind::unsupported, "too large to be inflated");
-  room -= entry.size;
+  if (entry.size > budget) return fail(ErrorKind::unsupported, "too large to be inflated");
+  budget -= entry.size;
   auto content = archive_->value().extract(entry, entry.size);
   if (!content) return fail(std::move(content).error());
   const auto inflated = std::make_shared<const std::vector<std::byte>>(std::move(*content));
@@ -118,7 +118,7 @@ bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry
   return (source.common_checksum() | 1U) == (record.checksum | 1U);
 }
 
-Found in_archive(DexSource& source, const OatRecord& record, std::uint64_t& room, Tried& tried) {
+Found in_archive(DexSource& source, const OatRecord& record, std::uint64_t& budget, Tried& tried) {
   const auto& archive = source.archive();
   if (!archive) return failed(tried, source.path(), archive.error().message);
   const std::string name(split_location(record.location).entry);
@@ -130,7 +130,7 @@ Found in_archive(DexSource& source, const OatRecord& record, std::uint64_t& room
                                                              : entry.error().message);
   if (!record.signature && !has_checksum(record, source, *entry))
     return failed(tried, shown, other_dex);
-  const auto& content = source.content(*entry, room);
+  const auto& content = source.content(*entry, budget);
   if (!content) return failed(tried, shown, content.error().message);
   if (record.signature && !has_signature(record, content->bytes))
     return failed(tried, shown, other_dex);
@@ -200,7 +200,7 @@ Found DexFinder::in_file(const std::string& path, const OatRecord& record, Tried
   // A DEX file in the VDEX file may have been rewritten, its classes and all.
   if (record.dex_offset != 0) return failed(tried, path, "the DEX file is in the VDEX file");
   if (DexFile::looks_like_dex(bytes)) return plain(*source, record, tried);
-  if (Archive::looks_like_archive(bytes)) return in_archive(*source, record, room_, tried);
+  if (Archive::looks_like_archive(bytes)) return in_archive(*source, record, budget_, tried);
   return failed(tried, path, "no DEX file, jar or APK");
 }
 

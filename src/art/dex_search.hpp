@@ -33,11 +33,11 @@ public:
     Bytes bytes;
     std::shared_ptr<const void> owner;
   };
-  // Of an entry of the archive, stored or deflated. room: how many bytes may still be inflated.
-  const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& room);
+  // Of an entry of the archive, stored or deflated. budget: how many bytes may still be inflated.
+  const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& budget);
 
 private:
-  Result<Content> read(const ArchiveEntry& entry, std::uint64_t& room) const;
+  Result<Content> read(const ArchiveEntry& entry, std::uint64_t& budget) const;
 
   std::shared_ptr<const MappedFile> file_;
   std::optional<std::uint32_t> crc_;
@@ -79,7 +79,7 @@ private:
   const DexSearch& where_;
   std::map<std::string, DexSource*> opened_; // by path, of which a file can have many
   std::map<FileIdentity, DexSource> sources_;
-  std::uint64_t room_ = most_inflated; // bytes
+  std::uint64_t budget_ = most_inflated; // bytes
 };
 
 // "/x/y.apk!classes2.dex" (Android 8: with ':') taken apart: "/x/y.apk" and "classes2.dex".

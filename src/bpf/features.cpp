@@ -85,8 +85,7 @@ bool has_attach_cookie() {
 Result<bool> has_ring_buffer() {
   const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_RINGBUF, "uprobectl_probe", 0, 0,
                                     static_cast<std::uint32_t>(::getpagesize()), nullptr)};
-  if (!map && (errno == ENOMEM || errno == EMFILE))
-    return fail(system_error(errno, "cannot make a BPF map"));
+  if (!map && is_shortage(errno)) return fail(system_error(errno, "cannot make a BPF map"));
   return static_cast<bool>(map);
 }
 

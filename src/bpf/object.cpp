@@ -162,9 +162,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
     const std::string verifier = last_lines(state_->log, 3);
-    const bool is_shortage =
-        -error == ENOMEM || -error == EMFILE || -error == ENFILE || -error == ESRCH;
-    if (!verifier.empty() && -error != EPERM && !is_shortage)
+    if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error))
       return fail(
           Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"}.hint(
               "the verifier said: " + verifier));

@@ -1,8 +1,9 @@
 #include "bpf/object_check.hpp"
 
 #include "bpf/type_check.hpp"
+#include "elf/elf_types.hpp"
+#include "uprobectl/elf.hpp"
 
-#include <elf.h>
 #include <fmt/format.h>
 #include <map>
 #include <vector>
@@ -10,6 +11,9 @@
 namespace uprobectl {
 
 namespace {
+
+namespace raw = llvm::ELF;
+using ELFT = llvm::object::ELF64LE; // what clang makes for -target bpf
 
 constexpr std::size_t longest_section_name = 4096;
 
@@ -22,10 +26,11 @@ public:
   explicit ObjectCheck(Bytes file) : file_(file) {}
 
   Result<void> run() {
-    const auto header = structure_at<Elf64_Ehdr>(file_, 0);
-    if (!header || as_text(file_.first(SELFMAG)) != ELFMAG ||
-        header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
-        header->e_type != ET_REL || (header->e_machine != EM_BPF && header->e_machine != EM_NONE))
+    const auto* const header = elf::view_at<ELFT::Ehdr>(file_, 0);
+    if (header == nullptr || !elf::looks_like_elf(file_) ||
+        header->e_ident[raw::EI_CLASS] != raw::ELFCLASS64 ||
+        header->e_ident[raw::EI_DATA] != raw::ELFDATA2LSB || header->e_type != raw::ET_REL ||
+        (header->e_machine != raw::EM_BPF && header->e_machine != raw::EM_NONE))
       return {}; // libbpf's business
     if (auto taken = take_sections(*header); !taken) return taken;
     for (const Section& section : sections_)
@@ -35,20 +40,20 @@ public:
 
 private:
   struct Section {
-    Elf64_Shdr header{};
+    ELFT::Shdr header{};
     std::string_view name;
     Bytes bytes; // none of .bss
   };
 
-  Result<void> take_sections(const Elf64_Ehdr& header) {
-    if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum)
+  Result<void> take_sections(const ELFT::Ehdr& header) {
+    if (header.e_shentsize != sizeof(ELFT::Shdr) || header.e_shstrndx >= header.e_shnum)
       return unsound("its section headers are damaged");
     for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-      const auto offset = checked_add(header.e_shoff, i * sizeof(Elf64_Shdr));
-      const auto section = offset ? structure_at<Elf64_Shdr>(file_, *offset) : std::nullopt;
-      if (!section) return unsound("its section headers lie outside of the file");
+      const auto offset = checked_add(header.e_shoff, i * sizeof(ELFT::Shdr));
+      const auto* const section = offset ? elf::view_at<ELFT::Shdr>(file_, *offset) : nullptr;
+      if (section == nullptr) return unsound("its section headers lie outside of the file");
       sections_.push_back({.header = *section, .name = {}, .bytes = {}});
-      if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL) continue;
+      if (section->sh_type == raw::SHT_NOBITS || section->sh_type == raw::SHT_NULL) continue;
       const auto bytes = slice(file_, section->sh_offset, section->sh_size);
       if (!bytes) return unsound(fmt::format("its section {} lies outside of the file", i));
       sections_.back().bytes = *bytes;
@@ -85,9 +90,9 @@ private:
 
   Result<void> check(const Section& section) const {
     switch (section.header.sh_type) {
-    case SHT_SYMTAB:
+    case raw::SHT_SYMTAB:
       return check_symbols(section);
-    case SHT_REL:
+    case raw::SHT_REL:
       return check_relocations(section);
     default:
       return {};
@@ -96,16 +101,17 @@ private:
 
   Result<void> check_symbols(const Section& section) const {
     const Section* const strings = section_at(section.header.sh_link);
-    if (section.header.sh_entsize != sizeof(Elf64_Sym) || strings == nullptr ||
+    if (section.header.sh_entsize != sizeof(ELFT::Sym) || strings == nullptr ||
         strings->bytes.empty() || strings->bytes.back() != std::byte{} ||
-        section.bytes.size() % sizeof(Elf64_Sym) != 0)
+        section.bytes.size() % sizeof(ELFT::Sym) != 0)
       return unsound("its symbol table is damaged");
-    for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(Elf64_Sym)) {
-      const auto symbol = structure_at<Elf64_Sym>(section.bytes, at);
-      const std::uint64_t index = at / sizeof(Elf64_Sym);
+    for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(ELFT::Sym)) {
+      const auto* const symbol = elf::view_at<ELFT::Sym>(section.bytes, at);
+      const std::uint64_t index = at / sizeof(ELFT::Sym);
       if (symbol->st_name >= strings->bytes.size())
         return unsound(fmt::format("the name of its symbol {} is damaged", index));
-      const bool is_special = symbol->st_shndx >= SHN_LORESERVE || symbol->st_shndx == SHN_UNDEF;
+      const bool is_special =
+          symbol->st_shndx >= raw::SHN_LORESERVE || symbol->st_shndx == raw::SHN_UNDEF;
       const Section* const home = section_at(symbol->st_shndx);
       if (is_special) continue;
       if (home == nullptr || symbol->st_value > home->header.sh_size ||
@@ -118,16 +124,16 @@ private:
   Result<void> check_relocations(const Section& section) const {
     const Section* const symbols = section_at(section.header.sh_link);
     const Section* const target = section_at(section.header.sh_info);
-    if (section.header.sh_entsize != sizeof(Elf64_Rel) || symbols == nullptr || target == nullptr ||
-        symbols->header.sh_type != SHT_SYMTAB || section.bytes.size() % sizeof(Elf64_Rel) != 0)
+    if (section.header.sh_entsize != sizeof(ELFT::Rel) || symbols == nullptr || target == nullptr ||
+        symbols->header.sh_type != raw::SHT_SYMTAB || section.bytes.size() % sizeof(ELFT::Rel) != 0)
       return unsound(fmt::format("its relocations '{}' are damaged", section.name));
-    for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(Elf64_Rel)) {
-      const auto relocation = structure_at<Elf64_Rel>(section.bytes, at);
+    for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(ELFT::Rel)) {
+      const auto* const relocation = elf::view_at<ELFT::Rel>(section.bytes, at);
       if (relocation->r_offset >= target->header.sh_size ||
-          ELF64_R_SYM(relocation->r_info) >= symbols->bytes.size() / sizeof(Elf64_Sym))
+          relocation->getSymbol(false) >= symbols->bytes.size() / sizeof(ELFT::Sym))
         return unsound(
             fmt::format("relocation {} of '{}' names a place or a symbol that is not there",
-                        at / sizeof(Elf64_Rel), section.name));
+                        at / sizeof(ELFT::Rel), section.name));
     }
     return {};
   }

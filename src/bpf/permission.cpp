@@ -11,6 +11,8 @@
 
 namespace uprobectl {
 
+bool is_shortage(int errnum) { return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE; }
+
 Error with_filter_hint(Error error) {
   // Without /proc, too. In the strict mode nothing but read and write would have come this far.
   if (::prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER) return error;
@@ -35,17 +37,16 @@ namespace {
 
 // libbpf says ESRCH for whatever keeps it from reading the kernel's types.
 std::optional<Error> kernel_types_error(int errnum) {
-  constexpr const char* kernel_types = "/sys/kernel/btf/vmlinux";
   if (errnum != ESRCH) return std::nullopt;
-  if (const OwnedTypes types(btf__parse(kernel_types, nullptr)); types) return std::nullopt;
-  return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types);
+  if (const OwnedTypes types(btf__parse(kernel_types_path, nullptr)); types) return std::nullopt;
+  return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
 }
 
 } // namespace
 
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_said) {
-  if (errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE) return system_error(errnum, what);
+  if (is_shortage(errnum)) return system_error(errnum, what);
   if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
   // Of each name of the helper: bpf_probe_read, bpf_probe_read_kernel, bpf_probe_read_kernel_str.
   for (const std::string_view refusal :
@@ -61,13 +62,16 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
   return libbpf_said.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_said);
 }
 
+Error unknown_processors() {
+  return Error{ErrorKind::unsupported, "the number of processors is not known: "
+                                       "/sys/devices/system/cpu/possible cannot be read"}
+      .hint("mount -t sysfs sysfs /sys");
+}
+
 Result<std::size_t> possible_cpus() {
   const int count = ::libbpf_num_possible_cpus();
   if (count > 0) return static_cast<std::size_t>(count);
-  return fail(Error{
-      ErrorKind::unsupported,
-      "the number of processors is not known: /sys/devices/system/cpu/possible cannot be read"}
-                  .hint("mount sysfs: mount -t sysfs sysfs /sys"));
+  return fail(unknown_processors());
 }
 
 } // namespace uprobectl

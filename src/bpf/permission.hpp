@@ -5,6 +5,9 @@
 
 namespace uprobectl {
 
+// Whether the errno is about memory or descriptors, and so says nothing about the kernel.
+bool is_shortage(int errnum);
+
 // errnum of a refused BPF_PROG_LOAD or BPF_MAP_CREATE as an Error with the way out.
 Error bpf_load_error(int errnum, std::string_view what);
 
@@ -19,5 +22,6 @@ Error with_filter_hint(Error error);
 
 // How many values a per-CPU map has for each key. Fails if sysfs does not tell.
 Result<std::size_t> possible_cpus();
+Error unknown_processors(); // what it fails with
 
 } // namespace uprobectl

@@ -3,6 +3,7 @@
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"
 #include "bpf/libbpf_log.hpp"
+#include "bpf/owned_types.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/processes_record.h"
 #include "bpf/record_reader.hpp"
@@ -20,8 +21,6 @@ namespace uprobectl {
 namespace {
 
 static_assert(ProcessSet::most_members == MOST_PROCESSES);
-
-constexpr const char* kernel_types = "/sys/kernel/btf/vmlinux";
 
 struct FreeObject {
   void operator()(bpf_object* object) const { bpf_object__close(object); }
@@ -101,12 +100,11 @@ ProcessSet::ProcessSet(ProcessSet&&) noexcept = default;
 ProcessSet& ProcessSet::operator=(ProcessSet&&) noexcept = default;
 ProcessSet::~ProcessSet() = default;
 
-bool ProcessSet::possible() { return ::access(kernel_types, R_OK) == 0; }
+bool ProcessSet::possible() { return ::access(kernel_types_path, R_OK) == 0; }
 
 Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   const auto encoded = encode(settings);
   if (!encoded) return fail(encoded.error());
-  // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
   if (::access("/sys/kernel", F_OK) != 0)
     return fail(
         Error{ErrorKind::not_found, "cannot watch processes come and go: /sys is not mounted"}.hint(
@@ -116,7 +114,7 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
     return fail(Error{ErrorKind::unsupported,
                       "cannot watch processes come and go: this kernel does not describe its types"}
                     .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which has ") +
-                          kernel_types)
+                          kernel_types_path)
                     .hint("processes that run already can be given by their pids"));
   auto state = std::make_unique<State>();
   if (auto loaded = state->load(*encoded); !loaded) return fail(std::move(loaded).error());

@@ -80,10 +80,9 @@ std::optional<nesting_layout> read_nesting(const btf* kernel_types) {
 
 namespace {
 
-// Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
 OwnedTypes running_kernel_types() {
   const LibbpfLog unheard;
-  return OwnedTypes(btf__parse("/sys/kernel/btf/vmlinux", nullptr));
+  return OwnedTypes(btf__parse(kernel_types_path, nullptr));
 }
 
 } // namespace

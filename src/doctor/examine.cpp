@@ -1,3 +1,4 @@
+#include "bpf/permission.hpp"
 #include "uprobectl/doctor.hpp"
 
 #include <fmt/format.h>
@@ -217,9 +218,7 @@ private:
     if (!facts_.has_proc)
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.knows_processors)
-      add("attach", false,
-          "the number of processors is not known: /sys/devices/system/cpu/possible cannot be read",
-          "mount -t sysfs sysfs /sys");
+      add("attach", false, unknown_processors().message, fix_of(unknown_processors()));
     else if (!mechanism)
       add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
     else if (!buffer)

@@ -2,6 +2,7 @@
 
 #include "base/rooted_path.hpp"
 #include "inventory/holders.hpp"
+#include "process/pseudo_file.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
@@ -11,10 +12,6 @@
 namespace uprobectl {
 
 namespace {
-
-std::string path_in_proc(pid_t pid, std::string_view name) {
-  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
-}
 
 // Regular files only. Nothing is opened.
 std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhere) {
@@ -28,7 +25,7 @@ std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhe
 // The link itself is followed, so it is not taken for a path below that folder.
 std::optional<FileIdentity> root_folder_of(pid_t pid) {
   struct stat status{};
-  if (::stat(path_in_proc(pid, "root").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(proc_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
 
@@ -80,7 +77,7 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::st
   namespace fs = std::filesystem;
   auto here = regular_file(path, false);
   std::error_code failure;
-  for (fs::directory_iterator entry(path_in_proc(holder, "fd"), failure);
+  for (fs::directory_iterator entry(proc_path(holder, "fd"), failure);
        !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     std::error_code unreadable;
     if (fs::read_symlink(entry->path(), unreadable) != path) continue;
@@ -88,7 +85,7 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::st
     if (!found) continue;
     if (here && here->identity == found->identity) return here;
     for (const ForeignRoot& root : foreign_roots_)
-      if (auto rooted = regular_file(path_in_proc(root.pid, "root") + path, true);
+      if (auto rooted = regular_file(proc_path(root.pid, "root") + path, true);
           rooted && rooted->identity == found->identity)
         return rooted;
     found->elsewhere = false;
@@ -102,13 +99,13 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_holder(const std::string
   if (mount_namespace_of(holder) == own_namespace_ &&
       root_folder_of(holder) == root_folder_of(::getpid()))
     return regular_file(path, false);
-  return regular_file(path_in_proc(holder, "root") + path, true);
+  return regular_file(proc_path(holder, "root") + path, true);
 }
 
 Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::string& path) const {
   std::vector<Found> others;
   for (const ForeignRoot& root : foreign_roots_)
-    if (auto found = regular_file(path_in_proc(root.pid, "root") + path, true))
+    if (auto found = regular_file(proc_path(root.pid, "root") + path, true))
       others.push_back(std::move(*found));
   const auto [begin, end] = foreign_mappings_.equal_range(path);
   for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);

@@ -10,10 +10,6 @@ namespace uprobectl {
 
 namespace {
 
-std::string file_of(pid_t pid, std::string_view name) {
-  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
-}
-
 std::optional<std::string> namespace_link(const std::string& path) {
   std::array<char, 64> name{};
   const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
@@ -33,7 +29,7 @@ bool is_named(pid_t pid, std::string_view name) {
   const auto comm = command_name(pid);
   if (!comm) return false;
   if (goes_by_name(name, *comm, {})) return true;
-  const auto arguments = pseudo_file_text(file_of(pid, "cmdline"));
+  const auto arguments = pseudo_file_text(proc_path(pid, "cmdline"));
   return arguments && goes_by_name(name, *comm, *arguments);
 }
 
@@ -46,7 +42,7 @@ std::vector<pid_t> processes_named(std::string_view name) {
 std::vector<pid_t> descendants_of(pid_t pid) {
   std::vector<std::pair<pid_t, pid_t>> parents;
   for (const pid_t process : all_processes()) {
-    const auto stat = pseudo_file_text(file_of(process, "stat"));
+    const auto stat = pseudo_file_text(proc_path(process, "stat"));
     const auto parent = stat ? parse_parent(*stat) : std::nullopt;
     if (parent) parents.emplace_back(process, *parent);
   }
@@ -54,7 +50,7 @@ std::vector<pid_t> descendants_of(pid_t pid) {
 }
 
 std::optional<uid_t> user_of(pid_t pid) {
-  const auto status = pseudo_file_text(file_of(pid, "status"));
+  const auto status = pseudo_file_text(proc_path(pid, "status"));
   return status ? parse_user(*status) : std::nullopt;
 }
 
@@ -65,18 +61,18 @@ std::vector<pid_t> processes_of_user(uid_t user) {
 }
 
 std::optional<pid_t> pid_in_namespace(pid_t pid) {
-  const auto status = pseudo_file_text(file_of(pid, "status"));
+  const auto status = pseudo_file_text(proc_path(pid, "status"));
   return status ? parse_innermost_pid(*status) : std::nullopt;
 }
 
 std::optional<FileIdentity> executable_of(pid_t pid) {
   struct stat status{};
-  if (::stat(file_of(pid, "exe").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{status.st_dev, status.st_ino};
 }
 
 std::optional<std::string> mount_namespace_of(pid_t pid) {
-  return namespace_link(file_of(pid, "ns/mnt"));
+  return namespace_link(proc_path(pid, "ns/mnt"));
 }
 
 // Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.

@@ -11,10 +11,6 @@ namespace uprobectl {
 
 namespace {
 
-std::string proc_path(pid_t pid, std::string_view name) {
-  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
-}
-
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };

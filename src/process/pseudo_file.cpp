@@ -6,6 +6,10 @@
 
 namespace uprobectl {
 
+std::string proc_path(pid_t pid, std::string_view name) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
 Result<std::string> read_pseudo_file(const std::string& path) {
   const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   if (!fd) return fail(system_error(errno, path));

@@ -5,6 +5,9 @@
 
 namespace uprobectl {
 
+// "/proc/PID/NAME".
+std::string proc_path(pid_t pid, std::string_view name);
+
 // The whole text. Such files have no size that stat would tell: it is read until its end.
 Result<std::string> read_pseudo_file(const std::string& path);
 

@@ -14,6 +14,24 @@ constexpr std::uint64_t most_debug_frame = std::uint64_t{128} << 20;
 // Of all files together: which files there are, the probed processes decide.
 constexpr std::uint64_t most_inflated = std::uint64_t{512} << 20;
 
+// Keeps inflated bytes, and counts them as long as it does.
+class Inflated {
+public:
+  Inflated(std::shared_ptr<const void> owner, std::uint64_t size)
+      : owner_(std::move(owner)), size_(size) {
+    total += size_;
+  }
+  Inflated(const Inflated&) = delete;
+  Inflated& operator=(const Inflated&) = delete;
+  ~Inflated() { total -= size_; }
+
+  static inline std::atomic<std::uint64_t> total = 0; // bytes
+
+private:
+  std::shared_ptr<const void> owner_;
+  std::uint64_t size_;
+};
+
 // The segment's bytes as a section that begins where the segment does, and where the frames lie in
 // it. Entries refer to each other by distance, so the section need not be exact.
 std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
@@ -58,9 +76,8 @@ void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<cons
   if (!section || !*section) return;
   const Bytes bytes = (*section)->bytes;
   if ((*section)->owner) {
-    static std::atomic<std::uint64_t> inflated = 0;
-    if (inflated += bytes.size(); inflated > most_inflated) return;
-    owner = (*section)->owner;
+    owner = std::make_shared<const Inflated>((*section)->owner, bytes.size());
+    if (Inflated::total > most_inflated) return;
   }
   sources_.push_back(
       {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},

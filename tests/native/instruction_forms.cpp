@@ -127,6 +127,17 @@ void run_from(std::span<const Form> forms, int file, Shared& shared, bool is_tra
   }
 }
 
+// Of a form that has ended its process: mapped again, and not run.
+bool is_probed(const Form& form, int file, std::size_t index) {
+  const std::size_t size = (index + 1) * slot_size;
+  void* const code = mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+  if (code == MAP_FAILED) die("mmap");
+  const bool found =
+      is_breakpoint(static_cast<const std::uint8_t*>(code) + index * slot_size, form);
+  munmap(code, size);
+  return found;
+}
+
 constexpr std::uint64_t ending_died = 900;
 constexpr std::uint64_t ending_hung = 901;
 
@@ -165,8 +176,7 @@ std::vector<Outcome> run_all(std::span<const Form> forms, int file, bool is_trac
     if (at >= forms.size()) break;
     shared->outcomes[at] = {};
     shared->outcomes[at].ending = hung ? ending_hung : ending_died;
-    // What its breakpoint is says the mapping of another process.
-    shared->outcomes[at].probed = true;
+    shared->outcomes[at].probed = is_probed(forms[at], file, at);
     at = at + 1;
   }
   std::vector<Outcome> outcomes(shared->outcomes, shared->outcomes + forms.size());

@@ -4,9 +4,8 @@
 Usage: run_instruction_forms.py PROGRAM DOCUMENT [--series 6.12 --cache DIR [--arch arm64] [--cpu MODEL]] [--every N]
 
 Each kind of instruction in the output is a row of the document's table for the architecture, each kernel a
-column. A cell has three numbers: refused, wrong, same. Where a run found some refused or wrong, some column
-must have some, too. Where it has as many forms as its kernel's column (the same processor, all forms) the wrong
-ones must be equal, and so must the sum of the others: "same" is by chance.
+column. A cell has three numbers: refused, wrong, same. Where a run found some, some column must have some,
+too. Where it has as many forms as its kernel's column (the same processor, all forms) they must be equal.
 """
 
 import argparse
@@ -133,21 +132,14 @@ def differences(run: Run, document: str) -> list[str]:
         if not said:
             faults.append(f"no row '{kind}'")
         faults.extend(f"'{kind}': {counts[i]} {verdict}, which the document does not know"
-                      for i, verdict in enumerate(VERDICTS)
-                      if verdict != "same" and said and counts[i] > 0 and all(one[i] == 0 for one in said))
+                      for i, verdict in enumerate(VERDICTS) if said and counts[i] > 0 and all(one[i] == 0 for one in said))
     for header, rows in columns.items():
         same_kernel = re.match(rf"{re.escape(run.series)}\b", header) is not None
         if not same_kernel or total(rows) != total(run.kinds):
             continue
         faults.extend(f"'{kind}' on {header}: {counts} in the document, {run.kinds.get(kind)} found"
-                      for kind, counts in rows.items() if settled(counts) != settled(run.kinds.get(kind, (0, 0, 0))))
+                      for kind, counts in rows.items() if counts != run.kinds.get(kind, (0, 0, 0)))
     return faults
-
-
-def settled(counts: Counts) -> tuple[int, int]:
-    """The wrong ones, and the others: what is the same by chance is so in some runs only."""
-    refused, wrong, same = counts
-    return wrong, refused + same
 
 
 def total(kinds: dict[str, Counts]) -> int:

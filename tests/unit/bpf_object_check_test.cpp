@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include <elf.h>
+
 using namespace uprobectl;
 
 namespace {
@@ -64,6 +66,60 @@ std::string verdict_with(std::size_t at, std::uint32_t value) {
   put(bytes, at, value);
   return verdict(bytes);
 }
+
+// An object with sections, symbols and relocations, none of them with a fault.
+struct ObjectFile {
+  std::array<char, 64> names{"\0.BTF\0.BTF.ext\0.text\0.data\0.symtab\0.strtab\0.rel\0"};
+  std::array<std::uint64_t, 2> code{};
+  std::array<Elf64_Sym, 2> symbols{
+      Elf64_Sym{},
+      Elf64_Sym{
+          .st_name = 1, .st_info = 0, .st_other = 0, .st_shndx = 2, .st_value = 0, .st_size = 16}};
+  std::array<Elf64_Rel, 1> relocations{
+      Elf64_Rel{.r_offset = 8, .r_info = ELF64_R_INFO(std::uint64_t{1}, 1)}};
+  enum Index { none, section_names, text, data, symbol_table, relocation_table, count };
+  std::array<Elf64_Shdr, count> sections{};
+
+  ObjectFile() {
+    const auto set = [&](Index index, std::string_view name, std::uint32_t type, std::size_t place,
+                         std::size_t size, std::size_t each) {
+      Elf64_Shdr& section = sections[index];
+      section.sh_name = static_cast<std::uint32_t>(std::string_view(names.data(), 64).find(name));
+      section.sh_type = type;
+      section.sh_offset = sizeof(Elf64_Ehdr) + place;
+      section.sh_size = size;
+      section.sh_entsize = each;
+    };
+    set(section_names, ".strtab", SHT_STRTAB, offsetof(ObjectFile, names), 64, 0);
+    set(text, ".text", SHT_PROGBITS, offsetof(ObjectFile, code), 16, 0);
+    set(data, ".data", SHT_PROGBITS, offsetof(ObjectFile, code), 16, 0);
+    set(symbol_table, ".symtab", SHT_SYMTAB, offsetof(ObjectFile, symbols), sizeof(symbols),
+        sizeof(Elf64_Sym));
+    set(relocation_table, ".rel", SHT_REL, offsetof(ObjectFile, relocations), sizeof(relocations),
+        sizeof(Elf64_Rel));
+    sections[symbol_table].sh_link = section_names;
+    sections[relocation_table].sh_link = symbol_table;
+    sections[relocation_table].sh_info = text;
+  }
+
+  std::string verdict() const {
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_type = ET_REL;
+    header.e_machine = EM_BPF;
+    header.e_shoff = sizeof(header) + offsetof(ObjectFile, sections);
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = count;
+    header.e_shstrndx = section_names;
+    std::vector<std::byte> bytes(sizeof(header) + sizeof(*this));
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    std::memcpy(bytes.data() + sizeof(header), this, sizeof(*this));
+    const auto checked = check_bpf_object(bytes);
+    return checked ? "sound" : checked.error().message;
+  }
+};
 
 constexpr std::size_t name = 0; // in struct btf_type
 constexpr std::size_t size_or_type = 8;
@@ -126,4 +182,47 @@ TEST_CASE("types nested deeper than any compiler's are refused") {
 TEST_CASE("what is no 64-bit ELF file is left to libbpf") {
   CHECK(check_bpf_object({}));
   CHECK(check_bpf_object(as_bytes("not an object")));
+}
+
+TEST_CASE("an object whose sections, symbols and relocations lie inside of it is sound") {
+  CHECK(ObjectFile().verdict() == "sound");
+}
+
+TEST_CASE("a section that lies outside of the object is refused") {
+  ObjectFile object;
+  object.sections[ObjectFile::text].sh_size = 100000;
+  CHECK(object.verdict() == "its section 2 lies outside of the file");
+  object = ObjectFile();
+  object.sections[ObjectFile::text].sh_name = 64;
+  CHECK(object.verdict() == "the names of its sections are damaged");
+}
+
+// libbpf reads the last, so a check of the first alone would let damaged types pass.
+TEST_CASE("an object with two sections of types is refused") {
+  ObjectFile object;
+  object.sections[ObjectFile::text].sh_name = 1; // ".BTF"
+  object.sections[ObjectFile::data].sh_name = 1;
+  CHECK(object.verdict() == "it has several sections '.BTF'");
+}
+
+TEST_CASE("a symbol that lies outside of its section is refused") {
+  ObjectFile object;
+  object.symbols[1].st_size = 17;
+  CHECK(object.verdict() == "its symbol 1 lies outside of its section");
+  object = ObjectFile();
+  object.symbols[1].st_value = ~std::uint64_t{0};
+  CHECK(object.verdict() == "its symbol 1 lies outside of its section");
+  object = ObjectFile();
+  object.symbols[1].st_name = 64;
+  CHECK(object.verdict() == "the name of its symbol 1 is damaged");
+}
+
+TEST_CASE("a relocation of a place or a symbol that is not there is refused") {
+  const std::string refusal = "relocation 0 of '.rel' names a place or a symbol that is not there";
+  ObjectFile object;
+  object.relocations[0].r_offset = 16;
+  CHECK(object.verdict() == refusal);
+  object = ObjectFile();
+  object.relocations[0].r_info = ELF64_R_INFO(std::uint64_t{2}, 1);
+  CHECK(object.verdict() == refusal);
 }
