@@ -3,7 +3,7 @@
 #include "file_text.hpp"
 #include "replaced_file.hpp"
 #include "target_options.hpp"
-#include "uprobectl/statsd.hpp"
+#include "uprobectl/uprobestats/statsd.hpp"
 
 namespace uprobectl::cli {
 
@@ -30,10 +30,10 @@ Result<void> check_task_file_options(const OptionParser& parser, const TaskFileO
   return {};
 }
 
-Result<config::TaskFile> read_tasks(const TaskFileOptions& options, Console& console) {
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console) {
   const auto text = FileText::read(*options.config, largest_file);
   if (!text) return fail(text.error());
-  auto tasks = config::read_task_file(as_bytes(text->text()));
+  auto tasks = uprobestats::read_task_file(as_bytes(text->text()));
   if (!tasks) return fail(std::move(tasks).error().within(*options.config));
   for (const std::string& warning : tasks->warnings)
     console.warn({*options.config + ": " + warning});
@@ -43,10 +43,10 @@ Result<config::TaskFile> read_tasks(const TaskFileOptions& options, Console& con
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
   if (!options.policy) return policy_of_device();
   if (*options.policy == "builtin")
-    return TaskPolicy{config::Policy::builtin(), "UprobeStats' policy"};
+    return TaskPolicy{uprobestats::Policy::builtin(), "UprobeStats' policy"};
   const auto text = FileText::read(*options.policy, largest_file);
   if (!text) return fail(text.error());
-  auto policy = config::Policy::parse(text->text());
+  auto policy = uprobestats::Policy::parse(text->text());
   if (!policy) return fail(std::move(policy).error().within(*options.policy));
   return TaskPolicy{std::move(*policy), "policy " + *options.policy};
 }

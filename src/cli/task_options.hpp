@@ -2,7 +2,7 @@
 #pragma once
 
 #include "console.hpp"
-#include "uprobectl/session/tasks.hpp"
+#include "uprobectl/uprobestats.hpp"
 
 namespace uprobectl::cli {
 
@@ -19,7 +19,7 @@ Result<void> check_task_file_options(const OptionParser& parser, const TaskFileO
                                      bool asks_otherwise);
 
 // The file of --config; what is odd about it is told.
-Result<config::TaskFile> read_tasks(const TaskFileOptions& options, Console& console);
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console);
 // That of --policy, or the device's.
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options);
 

@@ -1,13 +1,13 @@
 // Task files in both forms. What is written as the binary form is read as the same tasks.
-#include "uprobectl/config.hpp"
+#include "uprobectl/uprobestats/task_file.hpp"
 
 #include <cstdlib>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
-  const auto file = config::read_task_file({reinterpret_cast<const std::byte*>(data), size});
+  const auto file = uprobestats::read_task_file({reinterpret_cast<const std::byte*>(data), size});
   if (!file) return 0;
-  const auto again = config::read_task_file(as_bytes(file->binary));
+  const auto again = uprobestats::read_task_file(as_bytes(file->binary));
   // Without a duration the numbering of the written form may be in doubt.
   if (!again) {
     if (again.error().kind != ErrorKind::ambiguous) std::abort();

@@ -1,5 +1,5 @@
 // Policies: the first line is a method. What allows it is its beginning.
-#include "uprobectl/config.hpp"
+#include "uprobectl/uprobestats/task_file.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace uprobectl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto end = std::min(text.find('\n'), text.size());
-  const std::string_view method = config::without_return_type(text.substr(0, end));
-  const auto policy = config::Policy::parse(text.substr(std::min(end + 1, text.size())));
+  const std::string_view method = uprobestats::without_return_type(text.substr(0, end));
+  const auto policy = uprobestats::Policy::parse(text.substr(std::min(end + 1, text.size())));
   if (!policy) return 0;
   const auto prefix = policy->allowing(method);
   if (prefix && !without_blanks(method).starts_with(without_blanks(*prefix))) std::abort();

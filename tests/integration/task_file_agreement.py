@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-MESSAGE = "uprobectl.config.wire.UprobestatsConfig"
+MESSAGE = "uprobectl.uprobestats.wire.UprobestatsConfig"
 ROUNDS = 150
 
 # name, kind, repeated; of a message the kind is its own list.

@@ -31,11 +31,10 @@ ROOMS = {
     "events": "base spelling usdt resolve bpf",
     "inventory": "base process resolve bpf",
     "drawing": "base",
-    "statsd": "base bpf events",
     "output": "base path symbols usdt resolve bpf doctor inventory events stacks",
-    "config": "base spelling resolve",
     "verify": "base path resolve output",
     "session": "*",
+    "uprobestats": "*",
     "cli": "*",
 }
 
@@ -45,7 +44,7 @@ LIBRARIES = {
     "llvm": {"elf", "insn", "symbols", "stacks", "output"},
     "bpf": {"bpf", "attach", "events"},
     "CLI": {"cli"},
-    "google": {"config"},
+    "google": {"uprobestats"},
     "fmt": set(ROOMS),
 }
 

@@ -1,6 +1,6 @@
 #include "events/known_records.hpp"
-#include "statsd/event_buffer.hpp"
-#include "uprobectl/statsd.hpp"
+#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/event_buffer.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,11 +1,11 @@
 // Task files as a whole: both forms, both numberings, what is wrong with them. Bytes are written by
 // hand after protobuf.dev/programming-guides/encoding.
-#include "uprobectl/config.hpp"
+#include "uprobectl/uprobestats/task_file.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using config::read_task_file;
+using uprobestats::read_task_file;
 
 namespace {
 
@@ -19,7 +19,7 @@ std::string field(int number, int value) {
 
 const std::string probe = field(1, "prog_x") + field(2, "/a.odex") + field(3, "void a.B.c()");
 
-Result<config::TaskFile> read(std::string_view file) { return read_task_file(as_bytes(file)); }
+Result<uprobestats::TaskFile> read(std::string_view file) { return read_task_file(as_bytes(file)); }
 
 std::string fault_of(std::string_view file) {
   const auto read_file = read(file);
@@ -34,7 +34,7 @@ struct Draft {
   std::string duration = "duration_seconds: 5";
   std::string more = {};
 
-  config::Task task() const {
+  uprobestats::Task task() const {
     const auto file = read("tasks { probe_configs { " + probe + " } " + process + " " + duration +
                            " " + more + " }");
     INFO((file ? std::string() : file.error().message));
@@ -72,7 +72,7 @@ tasks {
   REQUIRE(file);
   CHECK(file->warnings.empty());
   REQUIRE(file->tasks.size() == 1);
-  const config::Task& task = file->tasks.front();
+  const uprobestats::Task& task = file->tasks.front();
   CHECK_FALSE(task.problem);
   CHECK(task.bpf_maps == std::vector<std::string>{"map_GenericInstrumentation_call_detail_buf"});
   CHECK(task.target_process_name == "system_server");
@@ -83,7 +83,7 @@ tasks {
   CHECK(task.logging->atom_id == 915);
   CHECK(task.logging->primitive_argument_positions == std::vector<std::int32_t>{0, 2});
   REQUIRE(task.probes.size() == 1);
-  const config::TaskProbe& found = task.probes.front();
+  const uprobestats::TaskProbe& found = task.probes.front();
   CHECK_FALSE(found.problem);
   CHECK(found.bpf_name == "prog_GenericInstrumentation_uprobe_call_detail");
   CHECK(found.file_paths ==
@@ -110,7 +110,7 @@ TEST_CASE("the binary form of early Android 15 is told by its types, and its map
   REQUIRE(file);
   REQUIRE(file->warnings.size() == 1);
   CHECK(file->warnings.front().starts_with("it has the field numbers of early Android 15"));
-  const config::Task& task = file->tasks.front();
+  const uprobestats::Task& task = file->tasks.front();
   CHECK_FALSE(task.problem);
   CHECK(task.target_process_name == "system_server");
   CHECK(task.duration == std::chrono::seconds(60));

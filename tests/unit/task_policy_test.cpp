@@ -1,10 +1,10 @@
-#include "session/task_mappings.hpp"
-#include "uprobectl/config.hpp"
+#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_mappings.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using config::Policy;
+using uprobestats::Policy;
 
 namespace {
 
@@ -81,10 +81,10 @@ TEST_CASE("a refusal names the policy and the prefix that does not reach") {
 }
 
 TEST_CASE("a signature without its return type is the method's name") {
-  CHECK(config::without_return_type("void com.foo.Bar.baz(int, long)") ==
+  CHECK(uprobestats::without_return_type("void com.foo.Bar.baz(int, long)") ==
         "com.foo.Bar.baz(int, long)");
-  CHECK(config::without_return_type("com.foo.Bar.baz") == "com.foo.Bar.baz");
-  CHECK(config::without_return_type("a.B[] a.C.d()") == "a.C.d()");
+  CHECK(uprobestats::without_return_type("com.foo.Bar.baz") == "com.foo.Bar.baz");
+  CHECK(uprobestats::without_return_type("a.B[] a.C.d()") == "a.C.d()");
 }
 
 TEST_CASE("a compiled file is known for its jar") {

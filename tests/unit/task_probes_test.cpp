@@ -1,6 +1,6 @@
 // What a task's probe means in an OAT file, and where the arguments are that it logs.
 #include "oat_samples.hpp"
-#include "session/task_probes.hpp"
+#include "uprobestats/task_probes.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,11 +1,11 @@
 // The text form of task files. Expected bytes are written by hand after
 // protobuf.dev/programming-guides/encoding.
-#include "config/text_form.hpp"
+#include "uprobestats/text_form.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using config::parse_text_form;
+using uprobestats::parse_text_form;
 
 namespace {
 

@@ -1,0 +1,108 @@
+#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/event_buffer.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace uprobectl {
+
+namespace {
+
+// A record's members by name; nothing is there that is not of the type.
+class Members {
+public:
+  explicit Members(const DataValue::Struct& members) : members_(members) {}
+
+  const DataValue* find(std::string_view name) const {
+    const auto found = std::ranges::find(members_, name, &DataMember::name);
+    return found == members_.end() ? nullptr : &found->value;
+  }
+  std::int64_t number(std::string_view name) const {
+    const DataValue* const value = find(name);
+    if (value == nullptr) return 0;
+    if (const auto* const u = std::get_if<std::uint64_t>(&value->value))
+      return static_cast<std::int64_t>(*u);
+    const auto* const s = std::get_if<std::int64_t>(&value->value);
+    return s == nullptr ? 0 : *s;
+  }
+  std::int32_t int32(std::string_view name) const {
+    return static_cast<std::int32_t>(number(name));
+  }
+  bool flag(std::string_view name) const {
+    const DataValue* const value = find(name);
+    const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
+    return flag != nullptr && *flag;
+  }
+  std::string text(std::string_view name) const {
+    const DataValue* const value = find(name);
+    const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(&value->value);
+    return text == nullptr ? "" : *text;
+  }
+
+private:
+  const DataValue::Struct& members_;
+};
+
+Result<void> add_arguments(StatsdEvent& event, const Members& members, const StatsdAtom& atom) {
+  const DataValue* const value = members.find("regs");
+  const auto* const registers =
+      value == nullptr ? nullptr : std::get_if<DataValue::Array>(&value->value);
+  for (const StatsdArgument& argument : atom.arguments) {
+    if (!argument.place) return fail(ErrorKind::unsupported, argument.problem);
+    if (registers == nullptr || *argument.place >= registers->size())
+      return fail(ErrorKind::unsupported,
+                  fmt::format("the record has no register {}", *argument.place));
+    const auto& word = (*registers)[*argument.place].value;
+    const auto* const address = std::get_if<DataValue::Pointer>(&word);
+    const auto* const number = std::get_if<std::uint64_t>(&word);
+    event.add_int32(static_cast<std::int32_t>(address != nullptr  ? address->address
+                                              : number != nullptr ? *number
+                                                                  : 0));
+  }
+  return {};
+}
+
+Result<void> add_fields(StatsdEvent& event, std::string_view type, const Members& members,
+                        const StatsdAtom& atom) {
+  if (type == "CallResult") return add_arguments(event, members, atom);
+  if (type == "CallTimestamp") {
+    event.add_int32(members.int32("event"));
+    event.add_int64(members.number("timestamp_ns"));
+  } else if (type == "UpdateDeviceIdleTempAllowlistRecord") {
+    event.add_int32(members.int32("changing_uid"));
+    event.add_bool(members.flag("adding"));
+    event.add_int64(members.number("duration_ms"));
+    event.add_int32(members.int32("type"));
+    event.add_int32(members.int32("reason_code"));
+    event.add_string(members.text("reason"));
+    event.add_int32(members.int32("calling_uid"));
+  } else if (type == "SetUidTempAllowlistStateRecord") {
+    event.add_int32(members.int32("uid"));
+    event.add_bool(members.flag("on_allowlist"));
+  } else {
+    return fail(ErrorKind::unsupported,
+                fmt::format("no atom is made of a record of type '{}'", type));
+  }
+  return {};
+}
+
+} // namespace
+
+Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
+                                           std::uint64_t time_ns) {
+  if (atom.atom_id <= 0 || atom.atom_id > std::numeric_limits<std::int32_t>::max())
+    return fail(ErrorKind::unsupported, fmt::format("{} is no atom's id", atom.atom_id));
+  const auto* const members =
+      record.value ? std::get_if<DataValue::Struct>(&record.value->value) : nullptr;
+  if (members == nullptr || !record.type)
+    return fail(ErrorKind::unsupported,
+                fmt::format("no atom is made of a record of map '{}' whose layout is not known",
+                            record.map));
+  StatsdEvent event(time_ns, static_cast<std::int32_t>(atom.atom_id));
+  if (auto added = add_fields(event, *record.type, Members(*members), atom); !added)
+    return fail(std::move(added).error());
+  return event.finish();
+}
+
+} // namespace uprobectl

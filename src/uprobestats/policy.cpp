@@ -1,0 +1,117 @@
+#include "uprobectl/uprobestats/task_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace uprobectl::uprobestats {
+
+namespace {
+
+constexpr std::size_t most_prefixes = 4096;
+
+// AOSP packages/modules/UprobeStats: src/Guardrail.cpp, and what its Rust successor
+// (daemon/core/guardrail.rs) has besides.
+constexpr std::array<std::string_view, 7> allowed_on_user_builds = {
+    "com.android.server.am.ActiveServices.bindServiceLocked",
+    "com.android.server.am.ActivityManagerService$LocalService.updateDeviceIdleTempAllowlist",
+    "com.android.server.am.CachedAppOptimizer",
+    "com.android.server.am.OomAdjuster",
+    "com.android.server.am.OomAdjusterModernImpl",
+    "com.android.server.pm.PackageManagerService$IPackageManagerImpl.setComponentEnabledSetting",
+    "com.android.server.pm.permission.PermissionManagerService.grantRuntimePermission",
+};
+
+// Between parameters they do not count.
+std::string without_inner_blanks(std::string_view method) {
+  std::string kept(method);
+  const auto parameters =
+      kept.begin() + static_cast<std::ptrdiff_t>(std::min(kept.find('('), kept.size()));
+  kept.erase(std::remove(parameters, kept.end(), ' '), kept.end());
+  return kept;
+}
+
+bool allows(std::string_view prefix, std::string_view method) {
+  if (!method.starts_with(prefix)) return false;
+  const std::string_view rest = method.substr(prefix.size());
+  return rest.empty() || rest[0] == '.' || rest[0] == '$' || rest[0] == '(';
+}
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && std::string_view(" \t\r").find(text.front()) != std::string_view::npos)
+    text.remove_prefix(1);
+  while (!text.empty() && std::string_view(" \t\r").find(text.back()) != std::string_view::npos)
+    text.remove_suffix(1);
+  return text;
+}
+
+// A method's parameters may have blanks between them.
+std::optional<std::string> fault(std::string_view prefix) {
+  const auto control = std::ranges::find_if(
+      prefix, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; });
+  if (control != prefix.end()) return "a control character in a prefix";
+  if (prefix.substr(0, prefix.find('(')).find(' ') != std::string_view::npos)
+    return fmt::format("'{}' is no prefix of a method's name: it has a blank", prefix);
+  if (prefix.ends_with('.') || prefix.ends_with('$'))
+    return fmt::format("'{}' allows nothing: leave out its last sign, which a prefix is followed "
+                       "by",
+                       prefix);
+  if (prefix.find('*') != std::string_view::npos)
+    return fmt::format("'{}' is a pattern, not a prefix", prefix);
+  return std::nullopt;
+}
+
+} // namespace
+
+Policy Policy::builtin() {
+  Policy policy;
+  policy.prefixes_.assign(allowed_on_user_builds.begin(), allowed_on_user_builds.end());
+  return policy;
+}
+
+Result<Policy> Policy::parse(std::string_view text) {
+  Policy policy;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view prefix = without_blanks(line.substr(0, line.find('#')));
+    if (prefix.empty()) continue;
+    if (auto wrong = fault(prefix))
+      return fail(ErrorKind::corrupt, fmt::format("line {}: {}", number, *wrong));
+    if (policy.prefixes_.size() == most_prefixes)
+      return fail(ErrorKind::out_of_range,
+                  fmt::format("there are more than {} prefixes", most_prefixes));
+    policy.prefixes_.emplace_back(prefix);
+  }
+  return policy;
+}
+
+std::optional<std::string_view> Policy::allowing(std::string_view method) const {
+  const std::string asked = without_inner_blanks(method);
+  for (const std::string& prefix : prefixes_)
+    if (allows(without_inner_blanks(prefix), asked)) return prefix;
+  return std::nullopt;
+}
+
+bool Policy::has_overload(std::string_view name) const {
+  return std::ranges::any_of(prefixes_, [&](std::string_view prefix) {
+    return prefix.starts_with(name) && prefix.substr(name.size()).starts_with('(');
+  });
+}
+
+Error Policy::refusal(std::string_view method, std::string_view name) const {
+  Error error{ErrorKind::not_permitted,
+              fmt::format("'{}' is refused by {}: it is under none of the {} allowed prefixes",
+                          method, name, prefixes_.size())};
+  // The longest that it merely begins with like letters.
+  const std::string* nearest = nullptr;
+  for (const std::string& prefix : prefixes_)
+    if (method.starts_with(prefix) && (nearest == nullptr || prefix.size() > nearest->size()))
+      nearest = &prefix;
+  if (nearest == nullptr) return error;
+  return std::move(error).hint(
+      fmt::format("'{}' allows itself and what follows it behind '.', '$' or '('", *nearest));
+}
+
+} // namespace uprobectl::uprobestats

@@ -1,0 +1,275 @@
+#include "uprobestats/running_task.hpp"
+
+#include "session/clock.hpp"
+#include "session/counted.hpp"
+#include "session/file_changes.hpp"
+#include "session/report.hpp"
+#include "session/silence.hpp"
+#include "uprobestats/task_mappings.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
+  for (std::size_t i = 0; i < task_.probes.size(); ++i) {
+    const TaskProbeName name{.task = number_, .probe = i + 1, .spec = &task_.probes[i]};
+    auto answer = finder.find(name, TaskProbeFinder::Files::all);
+    if (!answer.error) {
+      const auto& program = programs.open(name.spec->bpf_name);
+      if (program) {
+        const std::size_t points = answer.points.size();
+        probes_.push_back({.name = name,
+                           .points = std::move(answer.points),
+                           .method = answer.method,
+                           .program = &*program,
+                           .surveys = std::vector<MappingSurvey>(points)});
+        continue;
+      }
+      answer.error = program.error();
+    }
+    failed_ = true;
+    tell_failure(name, *answer.error, answer.refused, sink_, reporter_);
+  }
+  if (task_.problem) fail(*task_.problem);
+  if (probes_.empty()) over_ = true;
+  return !failed_;
+}
+
+std::uint32_t RunningTask::btf_id() const {
+  for (const Probe& probe : probes_)
+    if (const std::uint32_t id = probe.program->pinned.btf_id(); id != 0) return id;
+  return 0;
+}
+
+std::vector<std::string> RunningTask::programs() const {
+  std::vector<std::string> names;
+  names.reserve(probes_.size());
+  for (const Probe& probe : probes_) names.push_back(probe.name.spec->bpf_name);
+  return names;
+}
+
+std::vector<StatsdArgument> RunningTask::logged_arguments() const {
+  if (!task_.logging) return {};
+  const auto& positions = task_.logging->primitive_argument_positions;
+  std::vector<LoggedMethod> methods;
+  for (const Probe& probe : probes_) {
+    warn_of_arguments(to_string(probe.name), probe.method, positions, reporter_);
+    methods.push_back(probe.method);
+  }
+  auto arguments = arguments_at(methods, positions);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const bool each_has_it = std::ranges::all_of(methods, [&](const LoggedMethod& method) {
+      return argument_at(method, positions[i]).place.has_value();
+    });
+    if (!arguments[i].place && each_has_it)
+      reporter_.warning(
+          fmt::format("task {}: no atom is made of its calls: {}", number_, arguments[i].problem));
+  }
+  return arguments;
+}
+
+void RunningTask::forget(pid_t pid) {
+  std::erase_if(attachments_, [&](const Attached& each) { return each.pid == pid; });
+}
+
+std::optional<RunningTask::Time> RunningTask::deadline() const {
+  return began_ ? std::optional(*began_ + task_.duration) : std::nullopt;
+}
+
+void RunningTask::fail(const Error& error) {
+  over_ = true;
+  failed_ = true;
+  attachments_.clear();
+  const Error told = Error(error).within(fmt::format("task {}", number_));
+  reporter_.error(told);
+  sink_.error({.target = {}, .request = {}, .error = told});
+  for (const Probe& probe : probes_)
+    tell_result(probe.name,
+                {.status = "failed", .point = &probe.points.front(), .reason = error.message},
+                sink_);
+}
+
+// What the process maps comes before the order in the file. Where it maps none of them yet each is
+// probed: what it will map is one of them.
+std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
+                                             std::span<const MappingSurvey> surveys) const {
+  const auto maps = [&](std::size_t point) {
+    return std::ranges::find(surveys[point].executable, pid) != surveys[point].executable.end();
+  };
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < probe.points.size(); ++i) {
+    all.push_back(i);
+    if (!maps(i)) continue;
+    warn_of_order(probe, pid, i);
+    return {i};
+  }
+  if (const auto other = other_build(probe, pid))
+    reporter_.repeated_warning(
+        "other build: " + to_string(probe.name),
+        fmt::format("{}: process {} maps none of file_paths; of the same jar it maps {}",
+                    to_string(probe.name), pid, *other));
+  return all;
+}
+
+bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
+  const ProbePoint& place = probe.points[point];
+  const auto tell_refused = [&](const Error& error) {
+    // Or the process has ended meanwhile, which is no error.
+    if (error.kind == ErrorKind::interrupted) interrupted_ = true;
+    if (error.kind == ErrorKind::interrupted || !has_process_name(pid, task_.target_process_name))
+      return true;
+    if (!probe.refusal) {
+      probe.refusal = error;
+      const Error told = Error(error).within(to_string(probe.name));
+      reporter_.error(told);
+      sink_.error({.target = place.binary->target, .request = place.request, .error = told});
+    }
+    failed_ = true;
+    return false;
+  };
+  if (auto checked = check_unwritten(std::span(&place, 1)); !checked)
+    return tell_refused(checked.error());
+  const ProbeSite site{.file = place.binary->file->fd(),
+                       .offset = *place.offset,
+                       .program = probe.program->pinned.program(),
+                       .label = to_string(place.binary->path) + ": " + display_name(place)};
+  auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),
+                                       std::span(&pid, 1), [&] { return signals.arrived(); });
+  if (!attachment) return tell_refused(attachment.error());
+  attachments_.push_back({pid, std::move(*attachment)});
+  if (!probe.chosen) probe.chosen = point;
+  ++placed_;
+  return true;
+}
+
+bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch& signals) {
+  if (!began_) {
+    for (Probe& probe : probes_) probe.runs = programs.runs(*probe.program);
+    began_ = std::chrono::steady_clock::now();
+  }
+  pids_.push_back(pid);
+  bool all = true;
+  for (Probe& probe : probes_) {
+    auto surveys = survey_points(probe.points, std::span(&pid, 1));
+    for (const std::size_t point : choose(probe, pid, surveys))
+      if (!place(probe, point, pid, signals)) all = false;
+    add_earlier(probe.surveys, surveys);
+  }
+  const bool refused =
+      std::ranges::all_of(probes_, [](const Probe& probe) { return probe.refusal.has_value(); });
+  if (placed_ == 0 && refused) { // and would be in any other process
+    over_ = true;
+    began_.reset();
+    for (const Probe& probe : probes_) tell(probe, std::nullopt);
+    return false;
+  }
+  if (pids_.size() == 1) announce();
+  reporter_.detail(fmt::format("task {}: process {} is probed", number_, pid));
+  return all;
+}
+
+void RunningTask::announce() const {
+  std::string names;
+  for (const Probe& probe : probes_)
+    names += (names.empty() ? "" : ", ") + probe.name.spec->bpf_name;
+  sink_.attached({.mechanism = to_string(probes_.front().program->mechanism),
+                  .probes = placed_,
+                  .program = std::move(names),
+                  .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+                  .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+                  .realtime_ns = clock_ns(CLOCK_REALTIME)});
+}
+
+void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
+  if (!probe.chosen) {
+    const ProbePoint& point = probe.points.front();
+    const bool refused = probe.refusal.has_value();
+    tell_result(probe.name,
+                {.status = refused ? "failed" : "attached",
+                 .point = &point,
+                 .hits = refused ? std::nullopt : hits,
+                 .reason = refused ? probe.refusal->message
+                                   : std::string("its processes ended before it was in place")},
+                sink_);
+    return;
+  }
+  std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
+  add_earlier(surveys, probe.surveys);
+  const std::size_t at = mapped_point(probe, surveys);
+  std::optional<std::string> reason;
+  if (hits == 0) {
+    reason = explain_point(probe, at, surveys[at]);
+    ++silent_;
+    reporter_.gathered_warning("never hit: " + *reason,
+                               fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
+  } else {
+    ++(hits ? hit_ : unknown_);
+  }
+  tell_result(probe.name,
+              {.status = "attached",
+               .point = &probe.points[at],
+               .hits = hits,
+               .processes_mapping = surveys[at].executable.size(),
+               .reason = std::move(reason)},
+              sink_);
+}
+
+// A process that was probed as it began mapped nothing yet: only now it is known which of the files
+// it maps.
+std::size_t RunningTask::mapped_point(const Probe& probe,
+                                      std::span<const MappingSurvey> surveys) const {
+  if (!surveys[*probe.chosen].executable.empty()) return *probe.chosen;
+  const auto mapped = std::ranges::find_if(
+      surveys, [](const MappingSurvey& survey) { return !survey.executable.empty(); });
+  if (mapped == surveys.end()) return *probe.chosen;
+  const auto at = static_cast<std::size_t>(mapped - surveys.begin());
+  warn_of_order(probe, mapped->executable.front(), at);
+  return at;
+}
+
+void RunningTask::warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const {
+  if (point == 0) return;
+  reporter_.repeated_warning(
+      "order: " + to_string(probe.name),
+      fmt::format("{}: process {} maps {}, which is probed, and not {}, which comes before it in "
+                  "file_paths",
+                  to_string(probe.name), pid, to_string(probe.points[point].binary->path),
+                  to_string(probe.points.front().binary->path)));
+}
+
+std::optional<std::string> RunningTask::other_build(const Probe& probe, pid_t pid) {
+  std::vector<std::string> files = probe.name.spec->file_paths;
+  for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
+  return mapped_for_same_jar(pid, files);
+}
+
+std::string RunningTask::explain_point(const Probe& probe, std::size_t at,
+                                       const MappingSurvey& survey) const {
+  std::string reason = explain_silence(
+      survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
+  if (!survey.executable.empty()) return reason;
+  for (const pid_t pid : pids_)
+    if (const auto other = other_build(probe, pid))
+      return reason + fmt::format("; of the same jar process {} maps {}", pid, *other);
+  return reason;
+}
+
+void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>& shared,
+                      const std::function<void()>& meanwhile) {
+  over_ = true;
+  std::vector<std::optional<std::uint64_t>> hits;
+  for (const Probe& probe : probes_) {
+    const auto now = programs.runs(*probe.program);
+    std::optional<std::uint64_t> count;
+    if (now && probe.runs) count = *now - *probe.runs;
+    // A program counts its runs for all of its probes together.
+    if (count > 0 && shared.contains(probe.name.spec->bpf_name)) count.reset();
+    hits.push_back(count);
+  }
+  for (Attached& each : attachments_) each.attachment.detach([&](std::size_t) { meanwhile(); });
+  attachments_.clear();
+  for (std::size_t i = 0; i < probes_.size(); ++i) tell(probes_[i], hits[i]);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,286 @@
+#include "uprobestats/task_probes.hpp"
+
+#include "base/rooted_path.hpp"
+#include "resolve/android.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t most_lines = 3; // about the files of one probe
+constexpr std::size_t most_overloads = 10;
+
+// What each file had to say; of a single one its own error.
+Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors) {
+  if (errors.size() == 1) return std::move(errors.front());
+  Error all{ErrorKind::not_found,
+            fmt::format("none of its {} file_paths has '{}'", errors.size(), probe.method)};
+  std::size_t told = 0;
+  for (Error& error : errors) {
+    if (all.kind == ErrorKind::not_found) all.kind = error.kind;
+    if (told++ < most_lines) all = std::move(all).hint(std::move(error.message));
+  }
+  return all;
+}
+
+// Paths may lead to one file, by links or because they are the same.
+bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
+  return one.binary->file->identity() == other.binary->file->identity() &&
+         one.offset == other.offset;
+}
+
+// A task file takes neither addresses nor several places of one name.
+Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
+                 const uprobestats::TaskProbe& probe) {
+  ambiguous.hints.clear();
+  for (const ProbePoint& point : points.first(std::min(points.size(), most_overloads)))
+    ambiguous = std::move(ambiguous).hint("there is: " + display_name(point));
+  if (points.size() > most_overloads)
+    ambiguous =
+        std::move(ambiguous).hint(fmt::format("and {} more", points.size() - most_overloads));
+  if (points.front().table != elf::Table::oat) return ambiguous;
+  return std::move(ambiguous).hint(probe.by_signature
+                                       ? "method_signature says which, with its parameters"
+                                       : "fully_qualified_parameters say which");
+}
+
+} // namespace
+
+Result<std::optional<TaskPolicy>> policy_of_device() {
+  const auto user_build = is_user_build();
+  if (!user_build) return fail(user_build.error());
+  if (!*user_build) return std::nullopt;
+  return TaskPolicy{uprobestats::Policy::builtin(), "the policy of user builds"};
+}
+
+std::string to_string(const TaskProbeName& name) {
+  return name.spec->bpf_name.empty()
+             ? fmt::format("task {}, probe {}", name.task, name.probe)
+             : fmt::format("task {}, probe {} ({})", name.task, name.probe, name.spec->bpf_name);
+}
+
+std::optional<std::string> service_spelling(const uprobestats::TaskProbe& probe,
+                                            const ProbePoint& point) {
+  if (point.table != elf::Table::oat || !point.symbol) return std::nullopt;
+  const std::string_view found =
+      probe.by_signature ? *point.symbol : uprobestats::without_return_type(*point.symbol);
+  // Without parameters the service means a method that has none.
+  const bool alike = probe.by_signature || probe.has_parameters ? found == probe.method
+                                                                : found == probe.method + "()";
+  return alike ? std::nullopt : std::optional<std::string>(found);
+}
+
+Result<std::string> TaskProbeFinder::path_of(const std::string& file) const {
+  const auto& root = request_.where.dex.root;
+  return root ? path_in_root(*root, file) : file;
+}
+
+const Result<Target>& TaskProbeFinder::open(const std::string& path) {
+  const auto known = targets_.find(path);
+  if (known != targets_.end()) return known->second;
+  const auto& opened = targets_.emplace(path, Target::open(path, request_.where)).first->second;
+  if (opened)
+    for (const std::string& warning : opened->warnings()) reporter_.warning_once(warning);
+  return opened;
+}
+
+Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
+                                            const uprobestats::TaskProbe& probe) {
+  const auto& target = open(path);
+  if (!target) return fail(target.error());
+  ResolveOptions how{.aliases = request_.aliases,
+                     .to_probe = true,
+                     .instructions = request_.instructions,
+                     .thorough = true};
+  const auto ask = [&](const std::string& method) -> Result<std::vector<ProbePoint>> {
+    const auto function = parse_function(method);
+    if (!function) return fail(function.error());
+    if (function->form != FunctionSpec::Form::name || function->plus)
+      return fail(ErrorKind::usage, fmt::format("'{}' is no name of a method", method));
+    return target->resolve(*function, how);
+  };
+  auto points = ask(probe.method);
+  // UprobeStats means the method without parameters where none are given.
+  if (!points && points.error().kind == ErrorKind::ambiguous && !probe.has_parameters &&
+      target->java_methods() != nullptr)
+    if (auto exact = ask(probe.method + "()")) points = std::move(exact);
+  if (!points && points.error().kind == ErrorKind::ambiguous) {
+    how.all = true;
+    const auto all = ask(probe.method);
+    return fail(all ? told_apart(std::move(points).error(), *all, probe) : all.error());
+  }
+  if (!points) return fail(std::move(points).error());
+  ProbePoint& point = points->front();
+  if (!point.offset)
+    return fail(ErrorKind::compressed,
+                fmt::format("{}: compressed in its archive, there is no file to probe", path));
+  if (auto trouble = probe_trouble(point)) return fail(std::move(*trouble));
+  return std::move(point);
+}
+
+// What was found is judged as well as what was asked for: names may be taken for others.
+std::optional<Error> TaskProbeFinder::judge(std::string_view signature,
+                                            const TaskProbeName& name) const {
+  if (!request_.policy) return std::nullopt;
+  const std::string_view method = uprobestats::without_return_type(signature);
+  const auto prefix = request_.policy->policy.allowing(method);
+  if (!prefix) return request_.policy->policy.refusal(method, request_.policy->name);
+  reporter_.detail(fmt::format("{}: '{}' is allowed by '{}' of {}", to_string(name), method,
+                               *prefix, request_.policy->name));
+  return std::nullopt;
+}
+
+// Whoever shares the code is probed with it.
+std::optional<Error> TaskProbeFinder::judge_code(const Result<art::OatFile>& oat,
+                                                 const ProbePoint& point,
+                                                 const TaskProbeName& name) const {
+  if (!request_.policy) return std::nullopt;
+  const auto unknown = [&](std::string_view why) {
+    return Error{ErrorKind::not_permitted,
+                 fmt::format("'{}' is refused by {}: which methods share its code is not known, {}",
+                             name.spec->method, request_.policy->name, why)};
+  };
+  if (!oat) return unknown(oat.error().message);
+  for (const art::Method& method : oat->methods_at(point.address)) {
+    const std::string signature = to_string(oat->signature(method));
+    auto refusal = judge(signature, name);
+    if (!refusal) continue;
+    if (signature == point.symbol) return refusal;
+    return std::move(*refusal).hint(fmt::format(
+        "it has the same code as '{}', and would be probed with it", name.spec->method));
+  }
+  for (const art::OatDex& dex : oat->dex_files())
+    if (!dex.source)
+      return art::with_dex_places(unknown("the DEX file of " + dex.location + " is not found"),
+                                  dex);
+  return std::nullopt;
+}
+
+TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
+  const uprobestats::TaskProbe& probe = *name.spec;
+  TaskProbeAnswer answer;
+  const auto refuse = [&](Error error) {
+    answer.points.clear();
+    answer.error = std::move(error);
+    answer.refused = true;
+    return std::move(answer);
+  };
+  if (probe.problem) {
+    answer.error = probe.problem;
+    return answer;
+  }
+  const auto refusal = judge(probe.method, name);
+  // Where parameters decide they are known when the method is found.
+  const bool may_be_allowed = refusal && request_.policy->policy.has_overload(
+                                             uprobestats::without_return_type(probe.method));
+  if (refusal && !may_be_allowed) return refuse(*refusal);
+  std::vector<Error> errors;
+  std::vector<std::string> doubtful; // files that are there, and have no such method
+  for (const std::string& file : probe.file_paths) {
+    const auto path = path_of(file);
+    auto point = path ? look_in(*path, probe) : fail(path.error());
+    if (!point) {
+      const bool there =
+          path && (path->find("!/") != std::string::npos || ::access(path->c_str(), F_OK) == 0);
+      const std::string said = fmt::format("{}: {}", to_string(name), point.error().message);
+      if (there && doubtful.size() < most_lines)
+        doubtful.push_back(said);
+      else
+        reporter_.detail(said);
+      errors.push_back(std::move(point).error());
+      continue;
+    }
+    for (const std::string& warning : point->warnings) reporter_.warning_once(warning);
+    if (point->table == elf::Table::oat && point->symbol) {
+      if (auto of_found = judge(*point->symbol, name)) return refuse(std::move(*of_found));
+    } else if (refusal) {
+      return refuse(*refusal);
+    }
+    const auto& target = *open(*path);
+    if (const auto* const oat = target.java_methods(); oat != nullptr)
+      if (auto of_code = judge_code(*oat, *point, name)) return refuse(std::move(*of_code));
+    const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
+    if (std::ranges::any_of(answer.points, is_there)) continue;
+    if (answer.points.empty()) answer.method = logged_method(target, *point);
+    answer.points.push_back(std::move(*point));
+    if (files == Files::first_that_has_it) break;
+  }
+  for (const std::string& said : doubtful) {
+    if (answer.points.empty())
+      reporter_.detail(said); // the error's hints say it
+    else
+      reporter_.warning(said);
+  }
+  if (answer.points.empty())
+    answer.error = none_has_it(probe, std::move(errors));
+  else if (probe.filters_transactions)
+    reporter_.warning(to_string(name) + ": binder_transaction_filters are not applied, the program "
+                                        "sends what it sends without them");
+  return answer;
+}
+
+void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Sink& sink) {
+  sink.probe({.point = result.point,
+              .hits = result.hits,
+              .processes_mapping = result.processes_mapping,
+              .reason = result.reason,
+              .task = TaskProbeNote{.task = name.task,
+                                    .bpf_name = name.spec->bpf_name,
+                                    .request = name.spec->method,
+                                    .status = result.status}});
+}
+
+void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Sink& sink,
+                  const Reporter& reporter) {
+  const Error told = Error(error).within(to_string(name));
+  reporter.error(told);
+  const auto& paths = name.spec->file_paths;
+  sink.error({.target = paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
+              .request = name.spec->method,
+              .error = told});
+  tell_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, sink);
+}
+
+bool resolve_tasks(const TaskRequest& request, Sink& sink, const Reporter& reporter) {
+  TaskProbeFinder finder(request, reporter);
+  bool all_found = true;
+  if (request.file->tasks.size() > 1)
+    reporter.warning(fmt::format("the service runs one task a file, of these {} the first or none; "
+                                 "attach --config runs them all",
+                                 request.file->tasks.size()));
+  for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
+    const uprobestats::Task& task = request.file->tasks[t];
+    if (task.bpf_maps.empty() && !task.problem)
+      reporter.warning(fmt::format("task {} has no bpf_maps: nothing would be read", t + 1));
+    if (task.problem) {
+      all_found = false;
+      const Error error = Error(*task.problem).within(fmt::format("task {}", t + 1));
+      reporter.error(error);
+      sink.error({.target = {}, .request = {}, .error = error});
+    }
+    for (std::size_t p = 0; p < task.probes.size(); ++p) {
+      const TaskProbeName name{.task = t + 1, .probe = p + 1, .spec = &task.probes[p]};
+      const auto answer = finder.find(name, TaskProbeFinder::Files::first_that_has_it);
+      if (answer.error) {
+        all_found = false;
+        tell_failure(name, *answer.error, answer.refused, sink, reporter);
+        continue;
+      }
+      if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
+        reporter.warning(
+            fmt::format("{}: the service wants it spelled '{}'", to_string(name), *spelling));
+      if (task.logging)
+        warn_of_arguments(to_string(name), answer.method,
+                          task.logging->primitive_argument_positions, reporter);
+      sink.match(answer.points.front());
+      tell_result(name, {.status = "resolved", .point = &answer.points.front()}, sink);
+    }
+  }
+  return all_found;
+}
+
+} // namespace uprobectl

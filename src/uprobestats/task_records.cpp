@@ -1,0 +1,169 @@
+#include "uprobestats/task_records.hpp"
+
+#include "session/clock.hpp"
+#include "session/counted.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+namespace {
+constexpr std::size_t most_drains = 1024; // of 65,536 records: other runs may never stop sending
+}
+
+TaskRecords::TaskRecords(Sink& sink, const Reporter& reporter, std::optional<std::string> statsd)
+    : sink_(sink), reporter_(reporter) {
+  if (statsd) statsd_.emplace(std::move(*statsd));
+}
+
+Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& path,
+                                              std::uint32_t btf) {
+  if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer)
+    return fail(ErrorKind::unsupported, path + ": the map is no buffer of records");
+  Stream stream;
+  stream.map.push_back(std::move(map));
+  std::optional<DataTypes> types;
+  if (btf != 0)
+    if (auto known = DataTypes::of_kernel(btf)) types = std::move(*known);
+  auto decoder = UserRecordDecoder::make(std::move(types), stream.map, std::nullopt);
+  if (!decoder) return fail(std::move(decoder).error().within(path));
+  stream.decoder = std::move(*decoder);
+  auto records = RecordStreams::open(stream.map);
+  if (!records) return fail(std::move(records).error());
+  stream.records = std::move(*records);
+  return stream;
+}
+
+Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::uint32_t btf,
+                              const std::optional<StatsdAtom>& atom) {
+  auto map = open_pinned_map(path);
+  if (!map) return fail(std::move(map).error());
+  // One map may be pinned, and spelled, in several ways: two readers take each other's records.
+  auto known = std::ranges::find_if(
+      streams_, [&](const Stream& stream) { return stream.map.front().id == map->id; });
+  if (known == streams_.end()) {
+    auto stream = open(std::move(*map), path, btf);
+    if (!stream) return fail(std::move(stream).error());
+    known = streams_.insert(known, std::move(*stream));
+    // Nobody runs yet: once through what waits.
+    known->records->drain([&](std::size_t, Bytes) {
+      ++known->stale;
+      return true;
+    });
+  }
+  const bool twice = std::ranges::any_of(
+      known->listeners, [&](const Listener& listener) { return listener.task == task; });
+  if (!twice) listen(*known, {task, atom});
+  return {};
+}
+
+// A record does not say whose probe has sent it.
+void TaskRecords::listen(Stream& stream, Listener listener) const {
+  const auto differs = std::ranges::find_if(
+      stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
+  if (differs != stream.listeners.end() && statsd_) {
+    reporter_.repeated_warning(
+        "differ: " + stream.map.front().pin,
+        fmt::format("{}: no atoms are sent for its records while tasks {} and {} both "
+                    "run: they log them differently, and a record does not say whose "
+                    "it is",
+                    stream.map.front().pin, differs->task, listener.task));
+  }
+  stream.listeners.push_back(std::move(listener));
+}
+
+void TaskRecords::add_to(std::vector<pollfd>& polled) const {
+  for (const Stream& stream : streams_)
+    for (const int fd : stream.records->poll_fds())
+      polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+}
+
+// Tasks that log it alike log it once.
+void TaskRecords::log(Stream& stream, const UserRecord& record) {
+  const Listener* whose = nullptr;
+  bool differ = false;
+  for (const Listener& listener : stream.listeners) {
+    if (!running_.contains(listener.task)) continue;
+    differ = differ || (whose != nullptr && whose->atom != listener.atom);
+    whose = &listener;
+  }
+  const auto leave_out = [&](std::string why) {
+    if (stream.unlogged++ == 0) stream.why_unlogged = std::move(why);
+  };
+  if (differ) return leave_out("the tasks that ran log it differently");
+  if (whose == nullptr || !whose->atom) return;
+  auto encoded = encode_atom(record, *whose->atom, clock_ns(CLOCK_BOOTTIME));
+  if (!encoded) return leave_out(std::move(encoded.error().message));
+  statsd_->send(*encoded);
+}
+
+void TaskRecords::take(Stream& stream, Bytes sent) {
+  const bool wanted = std::ranges::any_of(
+      stream.listeners, [&](const Listener& listener) { return running_.contains(listener.task); });
+  if (!wanted) {
+    ++stream.stale;
+    return;
+  }
+  const auto record = stream.records->record_of(0, sent);
+  if (!record) {
+    ++stream.damaged;
+    return;
+  }
+  Event event = stream.decoder->decode(0, record->record);
+  // The kernel keeps 15 bytes of a map's name, the task file has its pin's.
+  auto named = std::make_shared<UserRecord>(*event.record);
+  named->map = stream.map.front().pin;
+  event.record = std::move(named);
+  sink_.event(event);
+  ++events_;
+  if (statsd_) log(stream, *event.record);
+}
+
+bool TaskRecords::drain() {
+  bool more = false;
+  for (Stream& stream : streams_)
+    if (stream.records->drain([&](std::size_t, Bytes sent) {
+          take(stream, sent);
+          return true;
+        }))
+      more = true;
+  return more;
+}
+
+void TaskRecords::drain_all() {
+  for (std::size_t round = 0; round < most_drains && drain(); ++round) {
+  }
+}
+
+std::uint64_t TaskRecords::lost() const {
+  std::uint64_t sum = 0;
+  for (const Stream& stream : streams_) sum += stream.records->lost() + stream.damaged;
+  return sum;
+}
+
+void TaskRecords::tell_end() const {
+  for (const Stream& stream : streams_) {
+    const std::string& name = stream.map.front().pin;
+    if (stream.stale > 0)
+      reporter_.warning(fmt::format("{}: {} passed over that no probe of this run has sent", name,
+                                    counted(stream.stale, "record", "records")));
+    if (const std::uint64_t odd = stream.decoder->wrong_sized(); odd > 0)
+      reporter_.warning(fmt::format("{}: {} of a size that no version of its program sends", name,
+                                    counted(odd, "record", "records")));
+    if (stream.damaged > 0)
+      reporter_.warning(fmt::format("{}: {} could not be taken apart", name,
+                                    counted(stream.damaged, "record", "records")));
+    if (stream.unlogged > 0)
+      reporter_.warning(fmt::format("{}: {} made no atom: {}", name,
+                                    counted(stream.unlogged, "record", "records"),
+                                    stream.why_unlogged));
+  }
+  if (!statsd_) return;
+  reporter_.status(fmt::format("{} sent to statsd", counted(statsd_->sent(), "atom", "atoms")));
+  if (statsd_->refused() > 0)
+    reporter_.warning(
+        fmt::format("{} refused by statsd{}", counted(statsd_->refused(), "atom", "atoms"),
+                    statsd_->last_error() ? ": " + statsd_->last_error()->message : std::string()));
+}
+
+} // namespace uprobectl

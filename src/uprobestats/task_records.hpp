@@ -1,0 +1,63 @@
+// What the programs of tasks send through their pinned maps: shown, and logged as atoms.
+#pragma once
+
+#include "uprobectl/uprobestats.hpp"
+#include "uprobectl/uprobestats/statsd.hpp"
+
+#include <poll.h>
+#include <set>
+
+namespace uprobectl {
+
+class TaskRecords {
+public:
+  TaskRecords(Sink& sink, const Reporter& reporter, std::optional<std::string> statsd);
+
+  // A map of a task, which others may have as well. `btf`: of a program that writes to it, 0 for
+  // none. What is in it already is of earlier runs.
+  Result<void> add(std::size_t task, const std::string& path, std::uint32_t btf,
+                   const std::optional<StatsdAtom>& atom);
+
+  // Records of maps of tasks that run are taken; of others they are passed over.
+  void begin(std::size_t task) { running_.insert(task); }
+  void end(std::size_t task) { running_.erase(task); }
+
+  void add_to(std::vector<pollfd>& polled) const;
+  // True if more may wait.
+  bool drain();
+  void drain_all(); // what is sent meanwhile aside
+
+  std::uint64_t events() const { return events_; }
+  std::uint64_t lost() const;
+  // What was passed over, or could not be logged.
+  void tell_end() const;
+
+private:
+  struct Listener {
+    std::size_t task = 0;
+    std::optional<StatsdAtom> atom; // that its records become
+  };
+  struct Stream {
+    std::vector<UserMap> map; // one: its descriptor stays open as long as it is read
+    std::optional<UserRecordDecoder> decoder;
+    std::optional<RecordStreams> records;
+    std::vector<Listener> listeners;
+    std::uint64_t stale = 0; // sent while no task of the map ran
+    std::uint64_t damaged = 0;
+    std::uint64_t unlogged = 0;
+    std::string why_unlogged;
+  };
+  static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
+  void listen(Stream& stream, Listener listener) const;
+  void take(Stream& stream, Bytes sent);
+  void log(Stream& stream, const UserRecord& record);
+
+  Sink& sink_;
+  const Reporter& reporter_;
+  std::optional<StatsdSocket> statsd_;
+  std::vector<Stream> streams_;
+  std::set<std::size_t> running_;
+  std::uint64_t events_ = 0;
+};
+
+} // namespace uprobectl
