@@ -24,7 +24,7 @@ ROOMS = {
     "art": "base archive elf",
     "process": "base path archive",
     "resolve": "*",
-    "bpf": "base spelling",
+    "bpf": "base spelling elf",
     "attach": "base resolve bpf",
     "doctor": "base process bpf attach",
     "stacks": "base path archive elf symbols art process",
