@@ -1,14 +1,56 @@
 #include "uprobectl/events/arguments.hpp"
-
 #include "events/registers.hpp"
-#include "events/words.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 
 namespace uprobectl {
+
+std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
+  int base = 10;
+  if (text.starts_with("0x")) {
+    base = 16;
+    text.remove_prefix(2);
+  }
+  std::uint64_t value = 0;
+  const char* const begin = text.data();
+  const char* const stop = begin + text.size();
+  const auto [end, error] = std::from_chars(begin, stop, value, base);
+  if (error != std::errc() || end != stop || text.empty()) return std::nullopt;
+  return value;
+}
+
+bool is_name(std::string_view text) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !text.empty() && is_letter(text.front()) &&
+         std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::optional<ArgumentSource> parse_source_name(std::string_view name) {
+  ArgumentSource source;
+  if (name == "ret") {
+    source.kind = ArgumentSource::Kind::returned;
+    return source;
+  }
+  constexpr std::uint64_t most = 63; // beyond that nobody has arguments
+  if (name.starts_with("arg")) {
+    const auto number = parse_unsigned(name.substr(3));
+    if (!number || *number > most || name.substr(3).starts_with("0x")) return std::nullopt;
+    source.number = static_cast<std::uint32_t>(*number);
+    return source;
+  }
+  if (!register_number(name)) return std::nullopt;
+  source.kind = ArgumentSource::Kind::machine_register;
+  source.register_name = name;
+  return source;
+}
 
 namespace {
 
@@ -207,6 +249,49 @@ Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
   return {};
 }
 
+struct Sign {
+  std::string_view text;
+  Comparison comparison;
+};
+// The longer ones first.
+constexpr std::array signs = {
+    Sign{"==", Comparison::equal},   Sign{"!=", Comparison::not_equal},
+    Sign{"<=", Comparison::at_most}, Sign{">=", Comparison::at_least},
+    Sign{"<", Comparison::less},     Sign{">", Comparison::more},
+    Sign{"&", Comparison::has_bits},
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+Error no_condition(std::string_view text, std::string_view what) {
+  return Error{ErrorKind::usage, in_quotes(text) + " is no condition: " + std::string(what)}.hint(
+      "conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
+}
+
+Result<void> parse_value(std::string_view whole, std::string_view text, ConditionSpec& condition) {
+  const auto colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  if (colon != std::string_view::npos) {
+    const auto type = parse_type_name(text.substr(colon + 1));
+    if (!type) return fail(no_condition(whole, in_quotes(text.substr(colon + 1)) + " is no type"));
+    if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
+    condition.type = type;
+  }
+  // A register, too, unless an argument has its name.
+  auto source = parse_source_name(name);
+  if (source && source->kind != ArgumentSource::Kind::machine_register)
+    condition.source = std::move(*source);
+  else if (is_name(name))
+    condition.name = name;
+  else
+    return fail(no_condition(whole, "nothing to compare before the operator"));
+  return {};
+}
+
 } // namespace
 
 std::string_view to_string(ArgumentType type) {
@@ -254,6 +339,29 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
   if (auto checked = check_lengths(list.arguments); !checked)
     return fail(std::move(checked).error());
   return list;
+}
+
+Result<ConditionSpec> parse_condition(std::string_view text) {
+  ConditionSpec condition;
+  condition.text = text;
+  const auto at = text.find_first_of("=!<>&");
+  if (at == std::string_view::npos) return fail(no_condition(text, "it has no operator"));
+  const Sign* sign = nullptr;
+  for (const Sign& each : signs)
+    if (sign == nullptr && text.substr(at).starts_with(each.text)) sign = &each;
+  if (sign == nullptr) return fail(no_condition(text, "equality is written '=='"));
+  condition.comparison = sign->comparison;
+  if (auto value = parse_value(text, trimmed(text.substr(0, at)), condition); !value)
+    return fail(std::move(value).error());
+  std::string_view number = trimmed(text.substr(at + sign->text.size()));
+  condition.negative = number.starts_with('-');
+  if (condition.negative) number.remove_prefix(1);
+  const auto magnitude = parse_unsigned(number);
+  if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
+    return fail(no_condition(text, "behind the operator a number is needed"));
+  condition.magnitude = *magnitude;
+  condition.negative = condition.negative && *magnitude != 0;
+  return condition;
 }
 
 } // namespace uprobectl

@@ -1,7 +1,6 @@
 #include "uprobectl/events/plan.hpp"
 
 #include "events/readings.hpp"
-#include "events/words.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,14 @@
-#include "session/silence.hpp"
+#include "session/diagnosis.hpp"
 
 #include "session/counted.hpp"
+#include "session/probes.hpp"
 #include "session/process_history.hpp"
+#include "symbols/clone_name.hpp"
+#include "uprobectl/elf/inlined.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace uprobectl {
 
@@ -95,6 +99,35 @@ std::string mention_children(std::span<const pid_t> children) {
                      any_runs ? "map" : "mapped");
 }
 
+// The name of the function that begins at the point, as its source has it: debug data know no
+// "f.constprop.0".
+std::optional<std::string_view> source_name(const ProbePoint& point) {
+  if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt)
+    return std::nullopt;
+  const auto clone = clone_name(*point.symbol);
+  return clone ? clone->base : std::string_view(*point.symbol);
+}
+
+std::string times(std::uint64_t count) {
+  return count == 1 ? std::string("once") : fmt::format("{} times", count);
+}
+
+// Those that have it as a library, and do not run it: all processes of a program are its own
+// business.
+std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      pids, [&](pid_t pid) { return executable_of(pid) != binary.file->identity(); }));
+}
+
+constexpr std::chrono::seconds before_first{2};
+constexpr std::chrono::seconds between_tellings{10};
+
+// The mappings of all processes are read for it: at most this share of the time.
+constexpr int most_share = 100; // a hundredth
+
+// Of more probes only the first are looked at.
+constexpr std::size_t most_told = 20;
+
 } // namespace
 
 std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
@@ -140,6 +173,115 @@ std::vector<std::vector<pid_t>> children_mapping(std::span<const ProbePoint> poi
   const std::vector<MappingSurvey> surveys = survey_points(points, children);
   for (std::size_t i = 0; i < surveys.size(); ++i) result[i] = surveys[i].executable;
   return result;
+}
+
+std::vector<std::optional<std::uint64_t>>
+inlined_places(std::span<const ProbePoint> points, const std::vector<bool>& silent,
+               std::span<const std::string> debug_places) {
+  std::map<std::shared_ptr<const ProbedBinary>, std::vector<std::size_t>> by_binary;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (silent[i] && source_name(points[i])) by_binary[points[i].binary].push_back(i);
+
+  std::vector<std::optional<std::uint64_t>> result(points.size());
+  const elf::DebugSearch where{.places = {debug_places.begin(), debug_places.end()}};
+  for (const auto& [binary, indices] : by_binary) {
+    const auto image = elf::Image::open(binary->file, binary->path);
+    if (!image) continue;
+    std::vector<std::string_view> names;
+    for (const std::size_t i : indices) names.push_back(*source_name(points[i]));
+    const auto counts = elf::count_inlined(*image, where, names);
+    if (!counts) continue; // that nothing is known is no news
+    for (std::size_t at = 0; at < indices.size(); ++at) result[indices[at]] = (*counts)[at];
+  }
+  return result;
+}
+
+std::string explain_left_out(const ProbeCounts& counts, const Inspection& inspection) {
+  const std::uint64_t shown =
+      inspection.pair_calls ? counts.returns : counts.entries + counts.returns;
+  if (shown > 0) return {};
+  if (counts.left_out > 0) {
+    const bool slow_only = inspection.min_latency.count() > 0;
+    if (!slow_only)
+      return fmt::format("called {}, but --if held for none of them", times(counts.left_out));
+    return fmt::format("called {}, but {} for none of them", times(counts.left_out),
+                       inspection.conditions.empty() ? "--min-latency was reached"
+                                                     : "--if and --min-latency held");
+  }
+  if (inspection.pair_calls && counts.entries > 0)
+    return fmt::format("called {}, but has not returned yet", times(counts.entries));
+  if (counts.unpaired > 0)
+    return fmt::format("returned {}, from calls that began before it was probed",
+                       times(counts.unpaired));
+  if (counts.of_others > 0)
+    return fmt::format("called {}, but by none of the processes that are probed",
+                       times(counts.of_others));
+  return {};
+}
+
+void warn_if_everybody(std::span<const ProbePoint> points, std::span<const MappingSurvey> surveys,
+                       const Reporter& reporter) {
+  // By the path of the file: the probe that most processes may hit.
+  std::map<std::string_view, std::size_t> most;
+  for (std::size_t i = 0; i < points.size() && i < surveys.size(); ++i) {
+    const auto [at, is_new] = most.try_emplace(points[i].binary->real_path, i);
+    if (!is_new && surveys[i].executable.size() > surveys[at->second].executable.size())
+      at->second = i;
+  }
+  for (const auto& [path, i] : most) {
+    if (surveys[i].executable.size() < many_processes) continue;
+    const ProbedBinary& binary = *points[i].binary;
+    const std::size_t users = count_users(binary, surveys[i].executable);
+    if (users >= many_processes)
+      reporter.gathered_warning(
+          "mapped by many",
+          fmt::format("{} is mapped by {} processes: every call in any of them stops at the "
+                      "probes; restrict with -p, --app, --uid or --cgroup",
+                      file_name_of(binary.path.entry.value_or(binary.real_path)), users));
+  }
+}
+
+SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
+                             const Payload& payload, const ProcessChoice& processes,
+                             const Reporter& reporter, Time start)
+    : points_(points), sites_(sites), payload_(payload), processes_(processes), reporter_(reporter),
+      next_(start + before_first) {}
+
+std::map<std::size_t, std::string> SilenceTeller::reasons() const {
+  const std::vector<std::size_t> groups = probe_groups(points_);
+  const auto hits = hits_by_probe(groups, payload_.hits(sites_, points_.size()));
+  const auto left_out = payload_.explain_left_out(points_.size());
+  std::map<std::size_t, std::string> result;
+  std::vector<std::size_t> unexplained;
+  for (std::size_t i = 0; i < points_.size() && result.size() < most_told; ++i) {
+    if (hits[i] != 0 || !is_first(groups, i)) continue;
+    result[i] = left_out[i];
+    if (left_out[i].empty()) unexplained.push_back(i);
+  }
+  if (unexplained.empty()) return result;
+  const std::vector<pid_t> pids = processes_.known();
+  if (pids.empty() && !processes_.is_everybody()) {
+    for (const std::size_t i : unexplained) result[i] = processes_.nobody();
+    return result;
+  }
+  std::vector<ProbePoint> points;
+  for (const std::size_t i : unexplained) points.push_back(points_[i]);
+  const auto surveys = survey_points(points, pids);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    result[unexplained[i]] = explain_silence(
+        surveys[i], pids, {.change = points[i].binary->file->change(), .children = {}});
+  return result;
+}
+
+void SilenceTeller::tell(Time now) {
+  if (!reporter_.is_verbose() || now < next_) return;
+  std::map<std::size_t, std::string> found = reasons();
+  for (const auto& [point, reason] : found)
+    if (const auto before = told_.find(point); before == told_.end() || before->second != reason)
+      reporter_.detail(fmt::format("{}: not hit so far: {}", display_name(points_[point]), reason));
+  told_ = std::move(found);
+  const auto end = std::chrono::steady_clock::now();
+  next_ = end + std::max<Time::duration>(between_tellings, (end - now) * most_share);
 }
 
 } // namespace uprobectl

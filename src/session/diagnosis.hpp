@@ -1,9 +1,15 @@
-// Why a probe has not fired, as far as the mappings of processes tell.
+// Why a probe was not hit, or shows nothing: what processes map, what is inlined, what was
+// filtered.
 #pragma once
 
+#include "session/process_filter.hpp"
+#include "uprobectl/bpf/builtin.hpp"
+#include "uprobectl/events/plan.hpp"
 #include "uprobectl/output.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/resolve.hpp"
+
+#include <map>
 
 namespace uprobectl {
 
@@ -46,5 +52,35 @@ std::vector<std::optional<std::uint64_t>> inlined_places(std::span<const ProbePo
 constexpr std::size_t many_processes = 10;
 void warn_if_everybody(std::span<const ProbePoint> points, std::span<const MappingSurvey> surveys,
                        const Reporter& reporter);
+
+// While a run lasts: which probes have not been hit so far, and why (--verbose).
+
+class SilenceTeller {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // All are borrowed.
+  SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
+                const Payload& payload, const ProcessChoice& processes, const Reporter& reporter,
+                Time start);
+
+  // Says what is new, now and then; nothing where nobody wants to know.
+  void tell(Time now);
+
+private:
+  std::map<std::size_t, std::string> reasons() const; // by point
+
+  std::span<const ProbePoint> points_;
+  std::span<const PlannedSite> sites_;
+  const Payload& payload_;
+  const ProcessChoice& processes_;
+  const Reporter& reporter_;
+  Time next_;
+  std::map<std::size_t, std::string> told_;
+};
+
+// Why a probe that was hit has shown nothing. One line, without subject: "called 3 times, but --if
+// held for none of them". Empty where it was not hit, or hits were shown.
+std::string explain_left_out(const ProbeCounts& counts, const Inspection& inspection);
 
 } // namespace uprobectl

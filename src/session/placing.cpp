@@ -1,10 +1,11 @@
 #include "session/placing.hpp"
 
-#include "session/probe_groups.hpp"
+#include "session/probes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
+#include <map>
 
 namespace uprobectl {
 
@@ -152,6 +153,17 @@ void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
                                events, events / 25, events / 2));
 }
 
+// Each file once.
+std::vector<const MappedFile*> files_of(std::span<const ProbePoint> points) {
+  std::map<FileIdentity, const MappedFile*> files;
+  for (const ProbePoint& point : points)
+    files.emplace(point.binary->file->identity(), point.binary->file.get());
+  std::vector<const MappedFile*> result;
+  result.reserve(files.size());
+  for (const auto& [identity, file] : files) result.push_back(file);
+  return result;
+}
+
 } // namespace
 
 std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t done,
@@ -197,6 +209,22 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
     if (resolved.points.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
   }
+}
+
+Result<void> check_unwritten(std::span<const ProbePoint> points) {
+  for (const MappedFile* file : files_of(points))
+    if (file->change() == FileChange::written)
+      return fail(Error{ErrorKind::io, file->path() + ": written to while it was being read"}.hint(
+          "run it again when what writes the file is done"));
+  return {};
+}
+
+void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter) {
+  for (const MappedFile* file : files_of(points))
+    if (file->change() == FileChange::replaced)
+      reporter.gathered_warning(
+          "replaced", file->path() + ": replaced while it was being read; the probes are in the "
+                                     "file it was, which only running processes still map");
 }
 
 } // namespace uprobectl

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "session/resolving.hpp"
-#include "session/watch.hpp"
+#include "session/run_loop.hpp"
+#include "uprobectl/output.hpp"
 
 #include <chrono>
 
@@ -40,5 +41,12 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload&
 // Detaches, which takes its time where there are many perf events; on a terminal it says how far it
 // is.
 void take_away(Placed& placed, const Reporter& reporter);
+
+// Whether the files are still what was resolved in them: io where one was written to since it was
+// opened, and its offsets may be those of other code.
+Result<void> check_unwritten(std::span<const ProbePoint> points);
+
+// One that was replaced is no failure: its probes are in the file that was opened.
+void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter);
 
 } // namespace uprobectl

@@ -1,12 +1,36 @@
 // Who is probed: by what the probes' links filter, by what the program does, and who that is now.
 #pragma once
 
-#include "session/control_group.hpp"
-#include "session/named_processes.hpp"
-#include "session/payload.hpp"
-#include "session/watch.hpp"
+#include "session/event_source.hpp"
+#include "session/process_watch.hpp"
+#include "uprobectl/base.hpp"
+
+#include <sys/types.h>
 
 namespace uprobectl {
+
+// Control groups of version 2, as people name them. Source: Linux
+// Documentation/admin-guide/cgroup-v2.rst, filesystems/proc.rst (mountinfo).
+
+// Where cgroup2 is mounted, first of several; the text is that of a mountinfo file.
+std::optional<std::string> cgroup2_mount(std::string_view mountinfo);
+
+class ControlGroup {
+public:
+  // An absolute path, or one from where cgroup2 is mounted on. not_found, or usage where the folder
+  // is none of cgroup2.
+  static Result<ControlGroup> open(std::string_view path);
+
+  int fd() const { return fd_.get(); } // of the folder
+  const std::string& path() const { return path_; }
+  // Its processes and those of the groups below it, ascending.
+  std::vector<pid_t> processes() const;
+
+private:
+  ControlGroup(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  UniqueFd fd_;
+  std::string path_;
+};
 
 // The processes whose mappings say what TARGET means. Warns where there is none of a name.
 Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,

@@ -1,6 +1,7 @@
 #include "session/process_history.hpp"
 
 #include "base/rooted_path.hpp"
+#include "uprobectl/process.hpp"
 
 #include <algorithm>
 
@@ -18,6 +19,11 @@ std::string path_in_maps(const ProbedBinary& binary) {
   if (!binary.real_path.starts_with("/proc/")) return binary.real_path;
   return path_of_descriptor(binary.file->fd()).value_or(binary.real_path);
 }
+
+constexpr std::size_t most_pids = 65536; // that are remembered
+
+// A pid is not used again within this time: all others come first.
+constexpr std::uint64_t trusted_ns = 1'000'000'000;
 
 } // namespace
 
@@ -101,6 +107,23 @@ std::vector<MappingSurvey> ProcessHistory::surveys(std::span<const pid_t> pids, 
     if (is_one != others) survey.add(pid, mappings);
   }
   return survey.take();
+}
+
+OwnPids::OwnPids() : possible_(in_initial_pid_namespace()) {}
+
+std::optional<std::uint32_t> OwnPids::of(std::uint32_t pid, std::uint64_t time_ns) {
+  if (!possible_) return std::nullopt;
+  const auto found = known_.find(pid);
+  // Events of several CPUs may be a little out of order.
+  if (found != known_.end() && time_ns < found->second.asked_ns + trusted_ns)
+    return found->second.own;
+  if (known_.size() >= most_pids) known_.clear();
+  const auto own = pid_in_namespace(static_cast<pid_t>(pid));
+  Known& known = known_[pid];
+  known.asked_ns = time_ns;
+  // Where it has ended since, it is still what it was.
+  if (own) known.own = static_cast<std::uint32_t>(*own);
+  return known.own;
 }
 
 } // namespace uprobectl

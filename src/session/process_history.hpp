@@ -3,6 +3,7 @@
 #pragma once
 
 #include "process/surveyor.hpp"
+#include "uprobectl/base.hpp"
 #include "uprobectl/process/mapping_watch.hpp"
 #include "uprobectl/session.hpp"
 
@@ -44,6 +45,25 @@ private:
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
   std::unordered_map<pid_t, std::string> names_;
   std::deque<pid_t> ended_; // of them
+};
+
+// The pids that processes have for themselves, for many events: /proc is asked seldom.
+
+class OwnPids {
+public:
+  OwnPids();
+
+  // Of a process that had an event at that time (CLOCK_MONOTONIC); nothing where it had ended
+  // before /proc was first asked.
+  std::optional<std::uint32_t> of(std::uint32_t pid, std::uint64_t time_ns);
+
+private:
+  struct Known {
+    std::uint64_t asked_ns = 0; // the time of the event that /proc was asked for
+    std::optional<std::uint32_t> own;
+  };
+  std::unordered_map<std::uint32_t, Known> known_;
+  bool possible_; // else /proc has other pids than the kernel's
 };
 
 } // namespace uprobectl

@@ -1,9 +1,9 @@
-#include "session/watch.hpp"
+#include "session/process_watch.hpp"
 
 #include "uprobectl/process.hpp"
 
+#include <algorithm>
 #include <cerrno>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -12,97 +12,17 @@ namespace uprobectl {
 
 namespace {
 
-sigset_t watched_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGCONT); // it continues a stopped process even if it is blocked (signal(7))
-  // Under nohup it is ignored already, and stays so.
-  struct sigaction hangup{};
-  if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
-    sigaddset(&set, SIGHUP);
-  return set;
-}
-
-// Only async-signal-safe calls.
-void end_at_once(int /*signal*/) {
-  constexpr std::string_view message =
-      "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
-  static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
-  constexpr int interrupted = 130;
-  ::_exit(interrupted);
-}
-
 bool is_readable(int fd) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
   return ::poll(&polled, 1, 0) > 0;
 }
 
+// What has ended meanwhile needs no place in the set, and for what is too much there is none.
+void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
+  static_cast<void>(set.add(pid, stay).has_value());
+}
+
 } // namespace
-
-Result<SignalWatch> SignalWatch::start() {
-  const sigset_t set = watched_signals();
-  sigset_t previous;
-  ::sigprocmask(SIG_BLOCK, &set, &previous);
-  UniqueFd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
-  if (!fd) {
-    const int error = errno;
-    ::sigprocmask(SIG_SETMASK, &previous, nullptr);
-    return fail(system_error(error, "cannot watch for signals"));
-  }
-  return SignalWatch(std::move(fd), previous);
-}
-
-SignalWatch::SignalWatch(SignalWatch&& other) noexcept = default;
-
-SignalWatch::~SignalWatch() {
-  if (!fd_) return; // moved from
-  arrived();
-  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
-}
-
-void SignalWatch::read_all() {
-  signalfd_siginfo info;
-  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
-    if (info.ssi_signo == SIGCONT)
-      continued_ = true;
-    else
-      ++count_;
-}
-
-bool SignalWatch::arrived() { return count() > 0; }
-
-std::uint64_t SignalWatch::count() {
-  read_all();
-  return count_;
-}
-
-bool SignalWatch::continued() {
-  read_all();
-  return std::exchange(continued_, false);
-}
-
-EndsOnSignal::EndsOnSignal() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const sigset_t watched = watched_signals();
-    if (sigismember(&watched, signal) != 1) continue;
-    struct sigaction action{};
-    action.sa_handler = end_at_once;
-    struct sigaction before{};
-    if (::sigaction(signal, &action, &before) != 0) continue;
-    actions_before_.emplace_back(signal, before);
-    sigaddset(&set, signal);
-  }
-  ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_before_);
-}
-
-EndsOnSignal::~EndsOnSignal() {
-  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
-  for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
-}
 
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   ProcessWatch watch;
@@ -138,6 +58,52 @@ bool ProcessWatch::all_gone() {
 void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
   for (const Running& process : running_)
     polled.push_back({.fd = process.fd.get(), .events = POLLIN, .revents = 0});
+}
+
+void add_family(ProcessSet& set, pid_t pid) {
+  // A child of one that is not yet a member may be missed, and is seen the next time.
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t child : descendants_of(pid)) {
+      if (set.contains(child)) continue;
+      if (set.add(child)) found = true;
+    }
+  }
+}
+
+void NamedProcesses::scan(ProcessSet& set) {
+  for (const std::string& name : names_)
+    for (const pid_t pid : processes_named(name)) {
+      add_if_running(set, pid, ProcessSet::Stay::while_named);
+      if (follow_) add_family(set, pid);
+    }
+}
+
+void NamedProcesses::judge(ProcessSet& set, pid_t pid) const {
+  const bool named =
+      std::ranges::any_of(names_, [&](const std::string& name) { return is_named(pid, name); });
+  if (named)
+    add_if_running(set, pid, ProcessSet::Stay::while_named);
+  else if (!follow_)
+    set.withdraw(pid);
+}
+
+void NamedProcesses::look(ProcessSet& set, Time now) {
+  set.drain([&](const ProcessSet::Renamed& renamed) {
+    judge(set, renamed.pid);
+    for (const auto later : until_arguments) again_.emplace(now + later, renamed.pid);
+  });
+  const auto later = again_.upper_bound(now);
+  for (auto at = again_.begin(); at != later; ++at) judge(set, at->second);
+  again_.erase(again_.begin(), later);
+  if (const std::uint64_t missed = set.missed(); missed != missed_) {
+    missed_ = missed;
+    scan(set);
+  }
+}
+
+std::optional<NamedProcesses::Time> NamedProcesses::next_look() const {
+  return again_.empty() ? std::nullopt : std::optional(again_.begin()->first);
 }
 
 } // namespace uprobectl

@@ -1,53 +1,15 @@
-// Waits for whatever comes first: records, the deadline, a signal, the end of the probed processes,
-// room in the output or its reader's end.
+// Watches processes: those of given pids until they end, and those of given names as they begin.
 #pragma once
 
+#include "uprobectl/bpf/process_set.hpp"
 #include "uprobectl/session.hpp"
 
+#include <array>
+#include <chrono>
+#include <map>
 #include <poll.h>
-#include <signal.h>
 
 namespace uprobectl {
-
-// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for. SIGCONT is noted
-// besides what it does anyway.
-class SignalWatch {
-public:
-  static Result<SignalWatch> start();
-  SignalWatch(SignalWatch&& other) noexcept;
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(SignalWatch&&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-  ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
-
-  bool arrived();        // true once an ending signal has come, from then on
-  std::uint64_t count(); // of ending signals so far
-  bool continued();      // whether SIGCONT has come since the last call
-  int fd() const { return fd_.get(); }
-
-private:
-  SignalWatch(UniqueFd fd, const sigset_t& previous) : fd_(std::move(fd)), previous_(previous) {}
-  void read_all();
-
-  UniqueFd fd_;
-  sigset_t previous_;
-  std::uint64_t count_ = 0;
-  bool continued_ = false;
-};
-
-// While it lives one of the signals of SignalWatch ends the program at once: exit status 130 and a
-// message. For what may take long and leaves nothing behind.
-class EndsOnSignal {
-public:
-  EndsOnSignal();
-  EndsOnSignal(const EndsOnSignal&) = delete;
-  EndsOnSignal& operator=(const EndsOnSignal&) = delete;
-  ~EndsOnSignal();
-
-private:
-  sigset_t mask_before_{};
-  std::vector<std::pair<int, struct sigaction>> actions_before_;
-};
 
 // Tells when the last of some processes has ended.
 class ProcessWatch {
@@ -68,5 +30,37 @@ private:
   std::vector<Running> running_;
   std::vector<std::string> ended_;
 };
+
+// When a process that was renamed is looked at again: after an execve the arguments are there
+// within microseconds; Android's zygote names its child, and then writes the same into the
+// arguments, on a busy machine much later.
+inline constexpr std::array until_arguments = {
+    std::chrono::milliseconds(2), std::chrono::milliseconds(50), std::chrono::milliseconds(300)};
+
+// Keeps a set of processes true to names that the kernel does not see: those in argv[0].
+class NamedProcesses {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  NamedProcesses(std::vector<std::string> names, bool follow)
+      : names_(std::move(names)), follow_(follow) {}
+
+  // Adds all that run now; the set has been started for the same names.
+  void scan(ProcessSet& set);
+  // Looks at those that were renamed since, and again a little later, three times.
+  void look(ProcessSet& set, Time now);
+  std::optional<Time> next_look() const; // nothing: when there are renames
+
+private:
+  void judge(ProcessSet& set, pid_t pid) const;
+
+  std::vector<std::string> names_;
+  bool follow_;
+  std::uint64_t missed_ = 0;
+  std::multimap<Time, pid_t> again_;
+};
+
+// Adds the descendants of a member, those that are made meanwhile included.
+void add_family(ProcessSet& set, pid_t pid);
 
 } // namespace uprobectl

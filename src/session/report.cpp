@@ -1,7 +1,8 @@
 #include "session/report.hpp"
 
 #include "session/counted.hpp"
-#include "session/silence.hpp"
+#include "session/diagnosis.hpp"
+#include "session/probes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,6 +11,45 @@
 namespace uprobectl {
 
 namespace {
+
+// "2 processes and all named 'nginx'"
+std::string named_processes(const AttachRequest& request) {
+  std::string names;
+  for (std::size_t i = 0; i < request.names.size(); ++i)
+    names += fmt::format("{}'{}'",
+                         i == 0                          ? ""
+                         : i + 1 == request.names.size() ? " or "
+                                                         : ", ",
+                         request.names[i]);
+  if (request.pids.empty()) return "all processes named " + names;
+  return fmt::format("{} and all named {}", counted(request.pids.size(), "process", "processes"),
+                     names);
+}
+
+// "all processes", "2 processes and their children", "all processes of user 1000"
+std::string processes_of(const AttachRequest& request) {
+  if (request.all_processes) return "all processes";
+  const bool any = !request.pids.empty() || !request.names.empty();
+  std::string text = !any                    ? "all processes"
+                     : request.names.empty() ? counted(request.pids.size(), "process", "processes")
+                                             : named_processes(request);
+  if (!request.command.empty()) text = fmt::format("'{}'", request.command.front());
+  if (request.follow) {
+    const bool one = request.names.empty() && request.pids.size() == 1;
+    text += one ? " and its children" : " and their children";
+  }
+  if (request.target_options.app) text += " of " + *request.target_options.app;
+  if (request.user) text += fmt::format(" of user {}", *request.user);
+  if (request.cgroup) text += " in " + *request.cgroup;
+  return text;
+}
+
+// "3 functions", "1 static probe at 4 places"
+std::string probes_of(const ProbeTotals& totals) {
+  if (totals.static_places == 0) return counted(totals.probes, "function", "functions");
+  return counted(totals.probes, "static probe", "static probes") + " at " +
+         counted(totals.static_places, "place", "places");
+}
 
 // Whole milliseconds, or microseconds where it was less than one.
 std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
@@ -119,7 +159,55 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
+std::string share_of(std::uint64_t part, std::uint64_t all) {
+  return fmt::format("{} of {} stacks", part, all);
+}
+
+std::string explain_cut(const AttachRequest& request) {
+  const std::uint32_t size = request.inspection.stack_bytes;
+  if (request.inspection.stack == StackWalk::frame_pointers)
+    return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
+                       MOST_FRAMES);
+  return fmt::format(
+      "more than the {} bytes that are copied of each{}", size,
+      size < MOST_STACK_BYTES
+          ? fmt::format(", --stack-size {} copies more",
+                        std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
+          : ", which is the most that can be");
+}
+
 } // namespace
+
+std::string format_duration(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  const auto ns = duration.count();
+  const auto with_unit = [&](std::int64_t unit, std::string_view name) {
+    std::string text = fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(unit));
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return text + std::string(name);
+  };
+  constexpr std::int64_t second = 1'000'000'000;
+  if (ns >= 60 * second && ns % (60 * second) == 0) return with_unit(60 * second, "m");
+  if (ns >= second) return with_unit(second, "s");
+  if (ns >= 1'000'000) return with_unit(1'000'000, "ms");
+  if (ns >= 1000) return with_unit(1000, "us");
+  return with_unit(1, "ns");
+}
+
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
+                       std::size_t others) {
+  std::string what = probes_of(totals);
+  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
+  const std::string where = processes_of(request);
+  if (request.duration)
+    return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
+                       format_duration(*request.duration));
+  if (!request.command.empty())
+    return fmt::format("probing {} in {} until {}", what, where,
+                       request.follow ? "the last has ended" : "it ends");
+  return fmt::format("probing {} in {} until ctrl-c", what, where);
+}
 
 void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
   for (const ProbePoint& point : points)
@@ -210,6 +298,63 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
                                 "instruction (docs/instructions.md)",
                                 *summary.single_stepped,
                                 counted(summary.probes_hit, "function", "functions")));
+}
+
+void report_stacks(const StackTotals& totals, const AttachRequest& request,
+                   const Reporter& reporter) {
+  if (totals.truncated > 0)
+    reporter.warning(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
+                                 explain_cut(request)));
+  if (totals.failed > 0)
+    reporter.warning(fmt::format(
+        "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
+        request.kept_stacks ? "" : "; --keep-stacks DIR saves some of them"));
+  if (totals.lost_mappings > 0)
+    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
+                                 "those of what was mapped there before",
+                                 counted(totals.lost_mappings, "record", "records")));
+  if (totals.saved > 0)
+    reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
+                                counted(totals.saved, "stack", "stacks"), *request.kept_stacks));
+}
+
+// Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
+// out of it.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter) {
+  if (hits == 0) return;
+  reporter.warning(fmt::format("{} counted without a stack, which the kernel could not keep: "
+                               "--count --stack unwinds stacks and keeps them itself",
+                               counted(hits, "hit", "hits")));
+}
+
+std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
+  std::string text =
+      format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
+  if (totals == nullptr) return text;
+  text += ", " + counted(totals->all, "stack", "stacks");
+  if (totals->truncated > 0) text += fmt::format(", {} of them cut off", totals->truncated);
+  if (totals->failed > 0) text += fmt::format(", {} not unwound to the end", totals->failed);
+  return text;
+}
+
+bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
+                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+                         const Reporter& reporter) {
+  bool met = true;
+  const std::vector<std::size_t> groups = probe_groups(points);
+  const auto hits = hits_by_probe(groups, by_point);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!is_first(groups, i) || (hits[i] && *hits[i] >= expected)) continue;
+    met = false;
+    const Error error{ErrorKind::not_found,
+                      fmt::format("{}: {} where {} {} expected", display_name(points[i]),
+                                  hits[i] ? counted(*hits[i], "hit", "hits")
+                                          : "it is not known how often it was hit",
+                                  expected, expected == 1 ? "is" : "are")};
+    reporter.error(error);
+    sink.error({.target = points[i].binary->target, .request = points[i].request, .error = error});
+  }
+  return met;
 }
 
 } // namespace uprobectl

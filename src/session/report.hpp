@@ -3,8 +3,9 @@
 
 #include "process/child.hpp"
 #include "session/hit_stacks.hpp"
-#include "session/probe_groups.hpp"
-#include "session/pump.hpp"
+#include "session/probes.hpp"
+#include "session/run_loop.hpp"
+#include "uprobectl/output.hpp"
 #include "uprobectl/process.hpp"
 
 namespace uprobectl {
@@ -42,5 +43,23 @@ struct RunEnd {
 
 // The `probe` records, one line for each probe that never fired, and the summary.
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter);
+
+// Whether probes were hit as often as expected. Reports each probe that was not; one whose hits are
+// not known is one of them. by_point: the hits.
+bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
+                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+                         const Reporter& reporter);
+
+// Reports the stacks that are not whole, with the option that would help.
+void report_stacks(const StackTotals& totals, const AttachRequest& request,
+                   const Reporter& reporter);
+
+// Hits that the kernel has counted by stack but whose stack it could not keep; nothing where there
+// are none.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter);
+
+// "10s, 4711 stacks, 2 of them cut off": what stands below a flame graph's title. Without totals
+// the stacks were counted by the kernel.
+std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
 
 } // namespace uprobectl

@@ -1,7 +1,7 @@
 // From the FUNCTIONs of a request to the places that are to be probed.
 #pragma once
 
-#include "session/payload.hpp"
+#include "session/event_source.hpp"
 
 #include <set>
 
@@ -21,5 +21,13 @@ Result<Resolved> resolve_questions(std::span<const PayloadQuestion> questions,
 // failures that are not what is returned are reported.
 Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
                             const Resolved& resolved, Sink& sink, const Reporter& reporter);
+
+// Whether the point is one of many that a pattern stands for, which nobody has named by itself.
+bool is_of_pattern(const ProbePoint& point);
+
+// Takes away the points that have a site at such an instruction, and a static probe's with all of
+// its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
+// with one warning for each reason, unless none is left.
+void leave_out_unprobeable(Resolved& resolved, const Reporter& reporter);
 
 } // namespace uprobectl

@@ -1,6 +1,10 @@
-#include "session/pump.hpp"
+#include "session/run_loop.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
 
 namespace uprobectl {
 
@@ -19,7 +23,92 @@ constexpr std::size_t most_pending_output = 4U << 20;
 // When the end takes longer than this, a person is told what is waited for.
 constexpr std::chrono::seconds silent_wait{2};
 
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGCONT); // it continues a stopped process even if it is blocked (signal(7))
+  // Under nohup it is ignored already, and stays so.
+  struct sigaction hangup{};
+  if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// Only async-signal-safe calls.
+void end_at_once(int /*signal*/) {
+  constexpr std::string_view message =
+      "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
+  static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
+  constexpr int interrupted = 130;
+  ::_exit(interrupted);
+}
+
 } // namespace
+
+Result<SignalWatch> SignalWatch::start() {
+  const sigset_t set = watched_signals();
+  sigset_t previous;
+  ::sigprocmask(SIG_BLOCK, &set, &previous);
+  UniqueFd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!fd) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &previous, nullptr);
+    return fail(system_error(error, "cannot watch for signals"));
+  }
+  return SignalWatch(std::move(fd), previous);
+}
+
+SignalWatch::SignalWatch(SignalWatch&& other) noexcept = default;
+
+SignalWatch::~SignalWatch() {
+  if (!fd_) return; // moved from
+  arrived();
+  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
+}
+
+void SignalWatch::read_all() {
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_signo == SIGCONT)
+      continued_ = true;
+    else
+      ++count_;
+}
+
+bool SignalWatch::arrived() { return count() > 0; }
+
+std::uint64_t SignalWatch::count() {
+  read_all();
+  return count_;
+}
+
+bool SignalWatch::continued() {
+  read_all();
+  return std::exchange(continued_, false);
+}
+
+EndsOnSignal::EndsOnSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const sigset_t watched = watched_signals();
+    if (sigismember(&watched, signal) != 1) continue;
+    struct sigaction action{};
+    action.sa_handler = end_at_once;
+    struct sigaction before{};
+    if (::sigaction(signal, &action, &before) != 0) continue;
+    actions_before_.emplace_back(signal, before);
+    sigaddset(&set, signal);
+  }
+  ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_before_);
+}
+
+EndsOnSignal::~EndsOnSignal() {
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
+}
 
 std::uint64_t PumpState::lost() const {
   std::uint64_t sum = 0;

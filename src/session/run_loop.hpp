@@ -1,9 +1,51 @@
 // Moves events from the payload to the sink until something ends the run.
 #pragma once
 
-#include "session/process_choice.hpp"
+#include "session/process_filter.hpp"
+
+#include <signal.h>
 
 namespace uprobectl {
+
+// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for. SIGCONT is noted
+// besides what it does anyway.
+class SignalWatch {
+public:
+  static Result<SignalWatch> start();
+  SignalWatch(SignalWatch&& other) noexcept;
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(SignalWatch&&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
+
+  bool arrived();        // true once an ending signal has come, from then on
+  std::uint64_t count(); // of ending signals so far
+  bool continued();      // whether SIGCONT has come since the last call
+  int fd() const { return fd_.get(); }
+
+private:
+  SignalWatch(UniqueFd fd, const sigset_t& previous) : fd_(std::move(fd)), previous_(previous) {}
+  void read_all();
+
+  UniqueFd fd_;
+  sigset_t previous_;
+  std::uint64_t count_ = 0;
+  bool continued_ = false;
+};
+
+// While it lives one of the signals of SignalWatch ends the program at once: exit status 130 and a
+// message. For what may take long and leaves nothing behind.
+class EndsOnSignal {
+public:
+  EndsOnSignal();
+  EndsOnSignal(const EndsOnSignal&) = delete;
+  EndsOnSignal& operator=(const EndsOnSignal&) = delete;
+  ~EndsOnSignal();
+
+private:
+  sigset_t mask_before_{};
+  std::vector<std::pair<int, struct sigaction>> actions_before_;
+};
 
 // What goes through the pump, and how far it has come.
 struct PumpState {

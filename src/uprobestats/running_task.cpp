@@ -2,9 +2,9 @@
 
 #include "session/clock.hpp"
 #include "session/counted.hpp"
-#include "session/file_changes.hpp"
+#include "session/diagnosis.hpp"
+#include "session/placing.hpp"
 #include "session/report.hpp"
-#include "session/silence.hpp"
 #include "uprobestats/task_mappings.hpp"
 
 #include <algorithm>

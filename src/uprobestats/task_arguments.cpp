@@ -1,6 +1,6 @@
 #include "uprobestats/task_arguments.hpp"
 
-#include "events/java_arguments.hpp"
+#include "events/java_method.hpp"
 #include "session/counted.hpp"
 
 #include <algorithm>

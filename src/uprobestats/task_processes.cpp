@@ -1,7 +1,7 @@
 #include "uprobestats/task_processes.hpp"
 
 #include "process/pseudo_file.hpp"
-#include "session/named_processes.hpp"
+#include "session/process_watch.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Characters of Java strings: whatever they are, what comes of them is UTF-8.
-#include "events/java_text.hpp"
+#include "events/java_method.hpp"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 #include "mapped_here.hpp"
-#include "session/stack_report.hpp"
+#include "session/report.hpp"
 #include "session/stream_stacks.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,4 @@
-#include "events/java_arguments.hpp"
-#include "events/java_text.hpp"
+#include "events/java_method.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-#include "session/control_group.hpp"
-#include "session/left_out.hpp"
-#include "session/own_pids.hpp"
+#include "session/diagnosis.hpp"
+#include "session/process_filter.hpp"
+#include "session/process_history.hpp"
 #include "session/report.hpp"
 
 #include <catch2/catch.hpp>

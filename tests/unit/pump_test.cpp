@@ -1,4 +1,4 @@
-#include "session/pump.hpp"
+#include "session/run_loop.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,4 +1,3 @@
-#include "session/exit_rules.hpp"
 #include "session/returns.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "session/silence.hpp"
+#include "session/diagnosis.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "session/probe_groups.hpp"
+#include "session/probes.hpp"
 #include "uprobectl/events/histogram.hpp"
 #include "uprobectl/events/plan.hpp"
 

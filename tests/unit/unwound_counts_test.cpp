@@ -1,4 +1,4 @@
-#include "session/unwound_counts.hpp"
+#include "session/aggregates.hpp"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>

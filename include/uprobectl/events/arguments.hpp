@@ -99,4 +99,10 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text);
 // "argN", "ret", or a name or register without a kind of its own.
 std::optional<ArgumentSource> parse_source_name(std::string_view name);
 
+std::optional<ArgumentType> parse_type_name(std::string_view name);
+
+bool is_name(std::string_view text); // [A-Za-z_][A-Za-z0-9_]*
+
+std::string in_quotes(std::string_view text); // 'text'
+
 } // namespace uprobectl

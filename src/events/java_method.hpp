@@ -5,6 +5,7 @@
 #pragma once
 
 #include "events/registers.hpp"
+#include "uprobectl/base.hpp"
 
 namespace uprobectl {
 
@@ -32,5 +33,12 @@ std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind)
 
 // What tells two methods apart as far as their arguments are concerned; empty without one.
 std::string signature_key(const JavaMethod* method);
+
+// The characters of a java.lang.String, one byte each, as UTF-8.
+
+std::string utf_8_of_latin_1(Bytes characters);
+
+// Little-endian; half a surrogate pair becomes U+FFFD, half a unit at the end is left out.
+std::string utf_8_of_utf_16(Bytes characters);
 
 } // namespace uprobectl

@@ -1,4 +1,6 @@
-#include "events/java_arguments.hpp"
+#include "events/java_method.hpp"
+
+#include "events/readings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -76,6 +78,43 @@ private:
   std::size_t vectors_ = 0;
 };
 
+std::size_t java_parameters(std::span<const JavaArgument> arguments) {
+  return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
+    return each.spec.source.number != this_argument;
+  }));
+}
+
+// A surrogate pair, RFC 2781 2.2.
+constexpr std::uint32_t first_high = 0xd800;
+constexpr std::uint32_t first_low = 0xdc00;
+constexpr std::uint32_t behind_low = 0xe000;
+constexpr std::uint32_t first_of_pairs = 0x10000;
+constexpr std::uint32_t unknown = 0xfffd;
+
+bool is_high(std::uint32_t unit) { return unit >= first_high && unit < first_low; }
+bool is_low(std::uint32_t unit) { return unit >= first_low && unit < behind_low; }
+
+// RFC 3629.
+void append_utf_8(std::string& text, std::uint32_t point) {
+  const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  const auto tail = [&](unsigned shift) { put(0x80U | ((point >> shift) & 0x3fU)); };
+  if (point < 0x80) {
+    put(point);
+  } else if (point < 0x800) {
+    put(0xc0U | (point >> 6U));
+    tail(0);
+  } else if (point < first_of_pairs) {
+    put(0xe0U | (point >> 12U));
+    tail(6);
+    tail(0);
+  } else {
+    put(0xf0U | (point >> 18U));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
 } // namespace
 
 std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind) {
@@ -112,6 +151,55 @@ std::string signature_key(const JavaMethod* method) {
   key += method->return_type;
   for (const std::string& parameter : method->parameters) key += "," + parameter;
   return key;
+}
+
+// Parameters of Java methods -> how the program reads them.
+
+Result<reading> ReadingMaker::java_value(const ArgumentSource& source, std::uint32_t size,
+                                         bool is_signed) const {
+  const JavaArgument* const argument = find_java(java_, source);
+  if (argument == nullptr)
+    return fail(ErrorKind::usage, name_of_source(source) + ": the method has " +
+                                      std::to_string(java_parameters(java_)) +
+                                      (java_parameters(java_) == 1 ? " parameter" : " parameters"));
+  if (!argument->problem.empty())
+    return fail(ErrorKind::unsupported, name_of_source(source) + ": " + argument->problem);
+  reading made{};
+  if (argument->machine_register) {
+    made.base = *argument->machine_register;
+  } else {
+    if (source.memory)
+      return fail(ErrorKind::unsupported,
+                  name_of_source(source) + ": memory behind a reference on the stack is not read");
+    auto read = stack_value(source, argument->on_stack);
+    if (!read) return read;
+    made = *read;
+  }
+  // No more than there is: what lies behind it is something else.
+  made.size = std::min(size, argument->size);
+  made.is_signed = (made.size < size ? argument->is_signed : is_signed) ? 1 : 0;
+  return made;
+}
+
+std::string utf_8_of_latin_1(Bytes characters) {
+  std::string text;
+  for (const std::byte character : characters)
+    append_utf_8(text, std::to_integer<std::uint32_t>(character));
+  return text;
+}
+
+std::string utf_8_of_utf_16(Bytes characters) {
+  std::string text;
+  for (std::size_t at = 0; const auto unit = read_at<std::uint16_t>(characters, at); at += 2) {
+    const auto next = read_at<std::uint16_t>(characters, at + 2);
+    if (is_high(*unit) && next && is_low(*next)) {
+      append_utf_8(text, first_of_pairs + ((*unit - first_high) << 10U) + (*next - first_low));
+      at += 2;
+    } else {
+      append_utf_8(text, is_high(*unit) || is_low(*unit) ? unknown : *unit);
+    }
+  }
+  return text;
 }
 
 } // namespace uprobectl
