@@ -1,162 +1,261 @@
 #include "uprobestats/binary_form.hpp"
 
-#include "uprobestats/survey.hpp"
-
-#include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace uprobectl::uprobestats {
 
 namespace {
 
-// What speaks against one way of reading the file.
-struct Doubts {
-  std::optional<std::string> impossible; // a field's type, or that there are two of it
-  std::optional<std::string> unlikely;   // what its text says
+constexpr unsigned max_tag_bytes = 5; // and of lengths, as in protobuf
 
-  void rule_out(std::string why) {
-    if (!impossible) impossible = std::move(why);
+std::string_view describe(WireType type) {
+  switch (type) {
+  case WireType::varint:
+    return "a number";
+  case WireType::fixed64:
+    return "8 bytes";
+  case WireType::bytes:
+    return "a text or message";
+  case WireType::fixed32:
+    return "4 bytes";
   }
-  void question(std::string why) {
-    if (!unlikely) unlikely = std::move(why);
-  }
+  return "";
+}
+
+bool is_type_of(const Field& field, WireType type) {
+  if (field.type == Field::Type::text || field.type == Field::Type::message)
+    return type == WireType::bytes;
+  // Numbers of a repeated field may be packed.
+  return type == WireType::varint || (field.repeated && type == WireType::bytes);
+}
+
+// Groups, which protobuf has deprecated, are not supported.
+std::optional<WireType> wire_type(std::uint64_t bits) {
+  for (const WireType type :
+       {WireType::varint, WireType::fixed64, WireType::bytes, WireType::fixed32})
+    if (static_cast<std::uint64_t>(type) == bits) return type;
+  return std::nullopt;
+}
+
+void append_varint(std::string& wire, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7U) wire += static_cast<char>(0x80U | (value & 0x7fU));
+  wire += static_cast<char>(value);
+}
+
+void append_tag(std::string& wire, std::uint32_t number, WireType type) {
+  append_varint(wire, std::uint64_t{number} << 3U | static_cast<std::uint64_t>(type));
+}
+
+void append_number(std::string& wire, std::uint32_t number, std::uint64_t value) {
+  append_tag(wire, number, WireType::varint);
+  append_varint(wire, value);
+}
+
+void append_bytes(std::string& wire, std::uint32_t number, std::string_view bytes) {
+  append_tag(wire, number, WireType::bytes);
+  append_varint(wire, bytes.size());
+  wire += bytes;
+}
+
+// A field as it lies in the file.
+struct RawField {
+  std::uint64_t offset = 0;
+  std::uint32_t number = 0;
+  WireType type = WireType::varint;
+  std::uint64_t begin = 0; // of the value, without its length
+  std::uint64_t end = 0;
 };
 
-// As bpf_maps and bpf_map have it: a pin's file name, which Android's loader begins so, or its
-// path.
-bool is_map(std::string_view name) {
-  return name.starts_with("map_") || name.find('/') != std::string_view::npos;
-}
+class BinaryReader {
+public:
+  BinaryReader(Bytes file, Numbering numbering) : file_(file), numbering_(numbering) {}
 
-Doubts doubts_of_current(const wire::UprobestatsConfig& config, std::span<const OddField> odd) {
-  Doubts doubts;
-  for (const OddField& field : odd)
-    if (field.known) doubts.rule_out(to_string(field) + " is of another type");
-  for (const wire::Task& task : config.tasks()) {
-    for (const std::string& map : task.bpf_maps())
-      if (!is_map(map)) doubts.question(fmt::format("'{}' would be one of bpf_maps", map));
-    for (const wire::ProbeConfig& probe : task.probe_configs())
-      if (is_map(probe.fully_qualified_class_name()))
-        doubts.question(fmt::format("'{}' would be a fully_qualified_class_name",
-                                    probe.fully_qualified_class_name()));
-  }
-  return doubts;
-}
-
-// Fields that neither numbering knows tell nothing.
-Doubts doubts_of_early(const wire::EarlyConfig& early, const wire::UprobestatsConfig& current,
-                       std::span<const OddField> odd, std::span<const OddField> current_odd) {
-  Doubts doubts;
-  for (const OddField& field : odd) {
-    const bool is_unknown_now =
-        std::ranges::find(current_odd, field.offset, &OddField::offset) != current_odd.end();
-    if (field.known || !is_unknown_now) doubts.rule_out(to_string(field) + " was not there then");
-  }
-  for (const wire::Task& task : current.tasks())
-    if (task.bpf_maps_size() > 1) doubts.rule_out("a task would have several target_process_name");
-  for (const wire::EarlyTask& task : early.tasks()) {
-    const std::string& name = task.target_process_name();
-    if (name.starts_with("map_") || name.starts_with("/sys/fs/bpf/"))
-      doubts.question(fmt::format("'{}' would be the target_process_name", name));
-    for (const wire::EarlyProbe& probe : task.probe_configs())
-      if (probe.has_bpf_map() && !is_map(probe.bpf_map()))
-        doubts.question(fmt::format("'{}' would be a bpf_map", probe.bpf_map()));
-  }
-  return doubts;
-}
-
-// Whether it makes any difference.
-bool has_moved_fields(const wire::EarlyConfig& early) {
-  return std::ranges::any_of(early.tasks(), [](const wire::EarlyTask& task) {
-    return task.has_target_process_name() || task.has_duration_seconds() ||
-           std::ranges::any_of(task.probe_configs(), &wire::EarlyProbe::has_bpf_map);
-  });
-}
-
-wire::UprobestatsConfig renumbered(const wire::EarlyConfig& early) {
-  wire::UprobestatsConfig config;
-  for (const wire::EarlyTask& from : early.tasks()) {
-    wire::Task& task = *config.add_tasks();
-    for (const wire::EarlyProbe& probe : from.probe_configs()) {
-      wire::ProbeConfig& to = *task.add_probe_configs();
-      if (probe.has_bpf_name()) to.set_bpf_name(probe.bpf_name());
-      *to.mutable_file_paths() = probe.file_paths();
-      if (probe.has_method_signature()) to.set_method_signature(probe.method_signature());
-      if (probe.has_bpf_map()) to.set_bpf_map(probe.bpf_map());
+  Result<void> read(std::uint64_t begin, std::uint64_t end, const MessageType& type,
+                    proto::Message& message, const std::string& place) {
+    std::map<std::uint32_t, std::size_t> counts; // of nested messages, by number
+    for (std::uint64_t at = begin; at < end;) {
+      const auto raw = take_field(at, end);
+      if (!raw) return fail(raw.error());
+      const Field* const field = type.find(raw->number, numbering_);
+      if (field == nullptr || !is_type_of(*field, raw->type)) {
+        odd.push_back({.place = place,
+                       .number = raw->number,
+                       .type = raw->type,
+                       .offset = raw->offset,
+                       .known = field != nullptr});
+        keep_unknown(*raw, message);
+      } else if (field->type == Field::Type::message) {
+        const std::string inner = fmt::format("{}{}{} {}", place, place.empty() ? "" : ", ",
+                                              field->name, ++counts[raw->number]);
+        auto& nested = *std::get<proto::Message*>(field->add(message));
+        if (auto nested_read = read(raw->begin, raw->end, *field->message, nested, inner);
+            !nested_read)
+          return nested_read;
+      } else if (field->type == Field::Type::text) {
+        *std::get<std::string*>(field->add(message)) =
+            as_text(file_.subspan(raw->begin, raw->end - raw->begin));
+      } else if (auto added = add_numbers(*field, *raw, message, place); !added) {
+        return added;
+      }
     }
-    if (from.has_target_process_name()) task.set_target_process_name(from.target_process_name());
-    if (from.has_duration_seconds()) task.set_duration_seconds(from.duration_seconds());
-    if (from.has_statsd_logging_config())
-      *task.mutable_statsd_logging_config() = from.statsd_logging_config();
+    return {};
   }
-  return config;
-}
 
-Error neither(const Doubts& current, const Doubts& early) {
-  return Error{ErrorKind::corrupt, "the binary form fits neither numbering of task files"}
-      .hint("in the current one " + *current.impossible)
-      .hint("in that of early Android 15 " + *early.impossible);
-}
+  std::vector<OddField> odd;
 
-Error both(const Doubts& current, const Doubts& early) {
-  Error error{ErrorKind::ambiguous,
-              "the binary form can be read in both numberings of task files, and the meanings "
-              "differ"};
-  if (current.unlikely) error = std::move(error).hint("in the current one " + *current.unlikely);
-  if (early.unlikely)
-    error = std::move(error).hint("in that of early Android 15 " + *early.unlikely);
-  return std::move(error).hint(
-      "write it as text, or with duration_seconds, whose number tells them apart");
-}
+private:
+  static std::unexpected<Error> damaged(std::uint64_t at, std::string_view what) {
+    return fail(ErrorKind::corrupt, fmt::format("byte {:#x}: {}", at, what));
+  }
 
-std::vector<std::string> warnings_of(std::span<const OddField> odd) {
-  constexpr std::size_t most = 100;
-  std::vector<std::string> warnings;
-  for (const OddField& field : odd.first(std::min(odd.size(), most)))
-    warnings.push_back(to_string(field) + " is not known");
-  return warnings;
-}
+  std::optional<std::uint64_t> varint(std::uint64_t& at, std::uint64_t end,
+                                      unsigned max_bytes = 10) const {
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < max_bytes && at < end; ++i) {
+      const auto byte = static_cast<std::uint64_t>(file_[at++]);
+      value |= (byte & 0x7fU) << (7 * i);
+      if (byte < 0x80) return value;
+    }
+    return std::nullopt;
+  }
 
-template <typename Message>
-Result<Message> parse_as(Bytes file) {
-  Message message;
-  if (message.ParseFromArray(file.data(), static_cast<int>(file.size()))) return message;
-  return fail(ErrorKind::corrupt, "the binary form is no protobuf message");
+  // Moves `at` behind the field.
+  Result<RawField> take_field(std::uint64_t& at, std::uint64_t end) {
+    RawField field{.offset = at};
+    if (++fields_ > max_fields)
+      return fail(ErrorKind::out_of_range,
+                  fmt::format("there are more than {} fields", max_fields));
+    const auto tag = varint(at, end, max_tag_bytes);
+    const auto type = tag ? wire_type(*tag & 7U) : std::nullopt;
+    if (!tag || !type || *tag >> 3U == 0 || *tag >> 32U != 0)
+      return damaged(field.offset, "no field begins here");
+    field.number = static_cast<std::uint32_t>(*tag >> 3U);
+    field.type = *type;
+    if (!find_value(field, at, end))
+      return damaged(field.offset, fmt::format("field {} is cut off", field.number));
+    at = field.end;
+    return field;
+  }
+
+  bool find_value(RawField& field, std::uint64_t at, std::uint64_t end) const {
+    std::uint64_t size = 0;
+    field.begin = at;
+    switch (field.type) {
+    case WireType::varint:
+      if (!varint(at, end)) return false;
+      size = at - field.begin;
+      break;
+    case WireType::fixed64:
+      size = 8;
+      break;
+    case WireType::fixed32:
+      size = 4;
+      break;
+    case WireType::bytes:
+      const auto length = varint(at, end, max_tag_bytes);
+      if (!length) return false;
+      field.begin = at;
+      size = *length;
+      break;
+    }
+    if (size > end - field.begin) return false;
+    field.end = field.begin + size;
+    return true;
+  }
+
+  // One number, or several that are packed.
+  Result<void> add_numbers(const Field& field, const RawField& raw, proto::Message& message,
+                           const std::string& place) {
+    for (std::uint64_t at = raw.begin; at < raw.end;) {
+      const auto number = varint(at, raw.end);
+      if (!number) return damaged(raw.offset, fmt::format("field {} is cut off", raw.number));
+      const auto narrow = static_cast<std::int32_t>(*number); // as protobuf cuts it
+      if (field.is_enumeration() && !field.has_value(narrow)) {
+        odd.push_back({.place = place,
+                       .number = raw.number,
+                       .offset = raw.offset,
+                       .value = narrow,
+                       .name = field.name});
+        if (numbering_ == Numbering::current) append_number(message.unknown, raw.number, *number);
+        continue;
+      }
+      const Value value = field.add(message);
+      if (auto* const* const int32 = std::get_if<std::int32_t*>(&value))
+        **int32 = narrow;
+      else if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))
+        **int64 = static_cast<std::int64_t>(*number);
+      else
+        *std::get<bool*>(value) = *number != 0;
+    }
+    return {};
+  }
+
+  // In another numbering it would become some other field when it is written.
+  void keep_unknown(const RawField& raw, proto::Message& message) const {
+    if (numbering_ == Numbering::current)
+      message.unknown += as_text(file_.subspan(raw.offset, raw.end - raw.offset));
+  }
+
+  Bytes file_;
+  Numbering numbering_;
+  std::size_t fields_ = 0;
+};
+
+std::string write_message(const MessageType& type, const proto::Message& message) {
+  std::string wire;
+  for (const Field& field : type.fields) {
+    const std::uint32_t number = field.numbers.current;
+    const std::size_t count = number == 0 ? 0 : field.count(message);
+    for (std::size_t i = 0; i < count; ++i) {
+      const ConstValue value = field.get(message, i);
+      switch (field.type) {
+      case Field::Type::text:
+        append_bytes(wire, number, *std::get<const std::string*>(value));
+        break;
+      case Field::Type::int32: // negative ones have ten bytes, too
+        append_number(
+            wire, number,
+            static_cast<std::uint64_t>(std::int64_t{*std::get<const std::int32_t*>(value)}));
+        break;
+      case Field::Type::int64:
+        append_number(wire, number,
+                      static_cast<std::uint64_t>(*std::get<const std::int64_t*>(value)));
+        break;
+      case Field::Type::boolean:
+        append_number(wire, number, *std::get<const bool*>(value) ? 1 : 0);
+        break;
+      case Field::Type::message:
+        append_bytes(wire, number,
+                     write_message(*field.message, *std::get<const proto::Message*>(value)));
+        break;
+      }
+    }
+  }
+  return wire + message.unknown;
 }
 
 } // namespace
 
-Result<wire::UprobestatsConfig> parse_current(Bytes file) {
-  if (auto odd = survey_message(file, task_file_type()); !odd) return fail(std::move(odd).error());
-  return parse_as<wire::UprobestatsConfig>(file);
+std::string to_string(const OddField& field) {
+  const std::string what = field.value
+                               ? fmt::format("value {} of {}", *field.value, field.name)
+                               : fmt::format("field {} ({})", field.number, describe(field.type));
+  return fmt::format("{}{}{} at byte {:#x}", field.place, field.place.empty() ? "" : ": ", what,
+                     field.offset);
 }
 
-Result<BinaryForm> parse_binary_form(Bytes file) {
-  const auto odd = survey_message(file, task_file_type());
-  if (!odd) return fail(odd.error());
-  const auto early_odd = survey_message(file, early_task_file_type());
-  if (!early_odd) return fail(early_odd.error());
-  auto current = parse_as<wire::UprobestatsConfig>(file);
-  if (!current) return fail(std::move(current).error());
-  const auto early = parse_as<wire::EarlyConfig>(file);
-  if (!early) return fail(early.error());
-
-  const Doubts against_current = doubts_of_current(*current, *odd);
-  const Doubts against_early = doubts_of_early(*early, *current, *early_odd, *odd);
-  if (against_current.impossible && against_early.impossible)
-    return fail(neither(against_current, against_early));
-  bool is_early = against_current.impossible.has_value();
-  if (!against_current.impossible && !against_early.impossible && has_moved_fields(*early)) {
-    if (against_current.unlikely.has_value() == against_early.unlikely.has_value())
-      return fail(both(against_current, against_early));
-    is_early = against_current.unlikely.has_value();
-  }
-  if (!is_early) return BinaryForm{std::move(*current), warnings_of(*odd)};
-  BinaryForm form{renumbered(*early), warnings_of(*early_odd)};
-  form.warnings.emplace_back(
-      "it has the field numbers of early Android 15, which later versions misread: "
-      "--binary writes the current ones");
+Result<BinaryForm> parse_binary_form(Bytes file, Numbering numbering) {
+  BinaryForm form;
+  BinaryReader reader(file, numbering);
+  if (auto read = reader.read(0, file.size(), task_file_type, form.config, {}); !read)
+    return fail(std::move(read).error());
+  form.odd = std::move(reader.odd);
   return form;
+}
+
+std::string write_binary_form(const proto::UprobestatsConfig& config) {
+  return write_message(task_file_type, config);
 }
 
 } // namespace uprobectl::uprobestats

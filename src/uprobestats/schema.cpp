@@ -1,122 +1,195 @@
 #include "uprobestats/schema.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace uprobectl::uprobestats {
 
 namespace {
 
-constexpr std::array selections = {
-    EnumValue{"UNKNOWN", 0},
-    EnumValue{"SPECIFIC_PROCESS_NAME", 1},
-    EnumValue{"ANY_APP_PROCESS_ON_START", 2},
-    EnumValue{"SPECIFIC_APP_PROCESS_ON_START", 3},
+// The type and the label of a field follow from the member that keeps its value: std::optional is
+// `optional`, std::vector is `repeated`.
+template <typename>
+struct Member;
+template <typename Owner, typename T>
+struct Member<std::optional<T> Owner::*> {
+  using Message = Owner;
+  using Element = T;
+  static constexpr bool repeated = false;
 };
-constexpr std::array atom_fields = {
+template <typename Owner, typename T>
+struct Member<std::vector<T> Owner::*> {
+  using Message = Owner;
+  using Element = T;
+  static constexpr bool repeated = true;
+};
+
+template <typename T>
+constexpr Field::Type type_of() {
+  if constexpr (std::is_same_v<T, std::string>)
+    return Field::Type::text;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return Field::Type::int32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return Field::Type::int64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return Field::Type::boolean;
+  else
+    return Field::Type::message;
+}
+
+template <auto member>
+Value add_value(proto::Message& message) {
+  using M = Member<decltype(member)>;
+  auto& values = static_cast<typename M::Message&>(message).*member;
+  if constexpr (M::repeated) {
+    return &values.emplace_back();
+  } else {
+    if (type_of<typename M::Element>() != Field::Type::message || !values) values.emplace();
+    return &*values;
+  }
+}
+
+template <auto member>
+std::size_t count_values(const proto::Message& message) {
+  using M = Member<decltype(member)>;
+  const auto& values = static_cast<const typename M::Message&>(message).*member;
+  if constexpr (M::repeated)
+    return values.size();
+  else
+    return values.has_value() ? 1 : 0;
+}
+
+template <auto member>
+ConstValue get_value(const proto::Message& message, [[maybe_unused]] std::size_t index) {
+  using M = Member<decltype(member)>;
+  const auto& values = static_cast<const typename M::Message&>(message).*member;
+  if constexpr (M::repeated)
+    return &values[index];
+  else
+    return &*values;
+}
+
+template <auto member>
+constexpr Field field(std::string_view name, FieldNumbers numbers) {
+  using M = Member<decltype(member)>;
+  return {.name = name,
+          .numbers = numbers,
+          .type = type_of<typename M::Element>(),
+          .repeated = M::repeated,
+          .add = add_value<member>,
+          .count = count_values<member>,
+          .get = get_value<member>};
+}
+template <auto member>
+constexpr Field field(std::string_view name, FieldNumbers numbers, const MessageType& type) {
+  Field made = field<member>(name, numbers);
+  made.message = &type;
+  return made;
+}
+template <auto member>
+constexpr Field field(std::string_view name, FieldNumbers numbers,
+                      std::span<const EnumValue> values) {
+  Field made = field<member>(name, numbers);
+  made.values = values;
+  return made;
+}
+
+constexpr std::array atom_field_positions = {
     EnumValue{"UNKNOWN", 0}, EnumValue{"CALLING_UID", 1}, EnumValue{"INTERFACE_NAME", 2},
     EnumValue{"CODE", 3},    EnumValue{"KTIME_NS", 4},
 };
+constexpr std::array target_process_selections = {
+    EnumValue{"UNKNOWN", 0},
+    EnumValue{"SPECIFIC_PROCESS_NAME", proto::SPECIFIC_PROCESS_NAME},
+    EnumValue{"ANY_APP_PROCESS_ON_START", proto::ANY_APP_PROCESS_ON_START},
+    EnumValue{"SPECIFIC_APP_PROCESS_ON_START", proto::SPECIFIC_APP_PROCESS_ON_START},
+};
 
-constexpr FieldRule one(std::string_view name, std::uint32_t number, FieldType type) {
-  return {.name = name, .number = number, .type = type};
-}
-constexpr FieldRule many(std::string_view name, std::uint32_t number, FieldType type) {
-  return {.name = name, .number = number, .type = type, .repeated = true};
-}
-constexpr FieldRule one(std::string_view name, std::uint32_t number, const MessageType& type) {
-  return {.name = name, .number = number, .type = FieldType::message, .message = &type};
-}
-constexpr FieldRule many(std::string_view name, std::uint32_t number, const MessageType& type) {
-  return {.name = name,
-          .number = number,
-          .type = FieldType::message,
-          .repeated = true,
-          .message = &type};
-}
-constexpr FieldRule named(FieldRule field, std::span<const EnumValue> values) {
-  field.type = FieldType::enumeration;
-  field.values = values;
-  return field;
-}
+// Each row: name, current number, number in the first version.
 
-constexpr std::array event_service_fields = {one("flush", 1, FieldType::boolean)};
+constexpr std::array event_service_fields = {
+    field<&proto::EventServiceConfig::flush>("flush", {1}),
+};
 constexpr MessageType event_service_type = {"EventServiceConfig", event_service_fields};
 
-constexpr std::array atom_config_fields = {
-    one("atom_id", 1, FieldType::int32),
-    named(many("atom_field_positions", 2, FieldType::enumeration), atom_fields),
+constexpr std::array atom_fields = {
+    field<&proto::AtomConfig::atom_id>("atom_id", {1}),
+    field<&proto::AtomConfig::atom_field_positions>("atom_field_positions", {2},
+                                                    atom_field_positions),
 };
-constexpr MessageType atom_config_type = {"AtomConfig", atom_config_fields};
+constexpr MessageType atom_type = {"AtomConfig", atom_fields};
 
-constexpr std::array binder_method_fields = {
-    one("method_id", 1, FieldType::int64),
-    one("event_service_config", 2, event_service_type),
-    one("atom_config", 3, atom_config_type),
+constexpr std::array method_fields = {
+    field<&proto::MethodConfig::method_id>("method_id", {1}),
+    field<&proto::MethodConfig::event_service_config>("event_service_config", {2},
+                                                      event_service_type),
+    field<&proto::MethodConfig::atom_config>("atom_config", {3}, atom_type),
 };
-constexpr MessageType binder_method_type = {"MethodConfig", binder_method_fields};
+constexpr MessageType method_type = {"MethodConfig", method_fields};
 
-constexpr std::array binder_filter_fields = {
-    one("interface_name", 1, FieldType::text),
-    many("method_ids", 2, FieldType::int64),
-    many("method_configs", 3, binder_method_type),
+constexpr std::array filter_fields = {
+    field<&proto::BinderTransactionFilter::interface_name>("interface_name", {1}),
+    field<&proto::BinderTransactionFilter::method_ids>("method_ids", {2}),
+    field<&proto::BinderTransactionFilter::method_configs>("method_configs", {3}, method_type),
 };
-constexpr MessageType binder_filter_type = {"BinderTransactionFilter", binder_filter_fields};
+constexpr MessageType filter_type = {"BinderTransactionFilter", filter_fields};
 
 constexpr std::array probe_fields = {
-    one("bpf_name", 1, FieldType::text),
-    many("file_paths", 2, FieldType::text),
-    one("method_signature", 3, FieldType::text),
-    one("fully_qualified_class_name", 4, FieldType::text),
-    one("method_name", 5, FieldType::text),
-    many("fully_qualified_parameters", 6, FieldType::text),
-    many("binder_transaction_filters", 7, binder_filter_type),
-    one("bpf_map", 1000, FieldType::text),
+    field<&proto::ProbeConfig::bpf_name>("bpf_name", {1, 1}),
+    field<&proto::ProbeConfig::file_paths>("file_paths", {2, 2}),
+    field<&proto::ProbeConfig::method_signature>("method_signature", {3, 3}),
+    field<&proto::ProbeConfig::fully_qualified_class_name>("fully_qualified_class_name", {4}),
+    field<&proto::ProbeConfig::method_name>("method_name", {5}),
+    field<&proto::ProbeConfig::fully_qualified_parameters>("fully_qualified_parameters", {6}),
+    field<&proto::ProbeConfig::binder_transaction_filters>("binder_transaction_filters", {7},
+                                                           filter_type),
+    field<&proto::ProbeConfig::bpf_map>("bpf_map", {0, 4}), // and in the text form
 };
 constexpr MessageType probe_type = {"ProbeConfig", probe_fields};
 
 constexpr std::array logging_fields = {
-    one("atom_id", 1, FieldType::int64),
-    many("primitive_argument_positions", 2, FieldType::int32),
+    field<&proto::StatsdLoggingConfig::atom_id>("atom_id", {1, 1}),
+    field<&proto::StatsdLoggingConfig::primitive_argument_positions>("primitive_argument_positions",
+                                                                     {2, 2}),
 };
 constexpr MessageType logging_type = {"StatsdLoggingConfig", logging_fields};
 
 constexpr std::array task_fields = {
-    many("probe_configs", 1, probe_type),
-    many("bpf_maps", 2, FieldType::text),
-    one("target_process_name", 3, FieldType::text),
-    one("duration_seconds", 4, FieldType::int32),
-    one("statsd_logging_config", 5, logging_type),
-    named(one("target_process_selection", 6, FieldType::enumeration), selections),
-    one("task_id", 7, FieldType::int64),
+    field<&proto::Task::probe_configs>("probe_configs", {1, 1}, probe_type),
+    field<&proto::Task::bpf_maps>("bpf_maps", {2}),
+    field<&proto::Task::target_process_name>("target_process_name", {3, 2}),
+    field<&proto::Task::duration_seconds>("duration_seconds", {4, 3}),
+    field<&proto::Task::statsd_logging_config>("statsd_logging_config", {5, 5}, logging_type),
+    field<&proto::Task::target_process_selection>("target_process_selection", {6},
+                                                  target_process_selections),
+    field<&proto::Task::task_id>("task_id", {7}),
 };
 constexpr MessageType task_type = {"Task", task_fields};
 
-constexpr std::array file_fields = {many("tasks", 1, task_type)};
-constexpr MessageType file_type = {"UprobestatsConfig", file_fields};
-
-// The first version's numbers (AOSP packages/modules/UprobeStats before bpf_maps was a task's).
-constexpr std::array early_probe_fields = {
-    one("bpf_name", 1, FieldType::text),
-    many("file_paths", 2, FieldType::text),
-    one("method_signature", 3, FieldType::text),
-    one("bpf_map", 4, FieldType::text),
+constexpr std::array file_fields = {
+    field<&proto::UprobestatsConfig::tasks>("tasks", {1, 1}, task_type),
 };
-constexpr MessageType early_probe_type = {"ProbeConfig", early_probe_fields};
-
-constexpr std::array early_task_fields = {
-    many("probe_configs", 1, early_probe_type),
-    one("target_process_name", 2, FieldType::text),
-    one("duration_seconds", 3, FieldType::int32),
-    one("statsd_logging_config", 5, logging_type),
-};
-constexpr MessageType early_task_type = {"Task", early_task_fields};
-
-constexpr std::array early_file_fields = {many("tasks", 1, early_task_type)};
-constexpr MessageType early_file_type = {"UprobestatsConfig", early_file_fields};
 
 } // namespace
 
-const MessageType& task_file_type() { return file_type; }
-const MessageType& early_task_file_type() { return early_file_type; }
+constexpr MessageType task_file_type = {"UprobestatsConfig", file_fields};
+
+bool Field::has_value(std::int32_t number) const {
+  return std::ranges::find(values, number, &EnumValue::number) != values.end();
+}
+
+const Field* MessageType::find(std::string_view field) const {
+  const auto found = std::ranges::find(fields, field, &Field::name);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+const Field* MessageType::find(std::uint32_t number, Numbering numbering) const {
+  const auto number_of = [&](const Field& field) {
+    return numbering == Numbering::current ? field.numbers.current : field.numbers.early;
+  };
+  const auto found = std::ranges::find(fields, number, number_of);
+  return found == fields.end() ? nullptr : &*found;
+}
 
 } // namespace uprobectl::uprobestats

@@ -1,14 +1,92 @@
-// The fields of a task file: names, numbers and types of task_file.proto, for the text form and to
-// look through the binary one before it is parsed.
+// The messages of a task file, and the one table of their fields: names for the text form, numbers
+// for the binary one, and where each value is kept. Source: AOSP packages/modules/UprobeStats,
+// config.proto of Android 15 and 16.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 namespace uprobectl::uprobestats {
 
-enum class FieldType { text, int32, int64, boolean, enumeration, message };
+namespace proto {
+
+struct Message {
+  std::string unknown; // encoded fields that the schema does not have
+};
+
+struct StatsdLoggingConfig : Message {
+  std::optional<std::int64_t> atom_id;
+  std::vector<std::int32_t> primitive_argument_positions;
+};
+
+struct EventServiceConfig : Message {
+  std::optional<bool> flush;
+};
+
+struct AtomConfig : Message {
+  std::optional<std::int32_t> atom_id;
+  std::vector<std::int32_t> atom_field_positions; // enum AtomFieldPosition
+};
+
+struct MethodConfig : Message {
+  std::optional<std::int64_t> method_id;
+  std::optional<EventServiceConfig> event_service_config;
+  std::optional<AtomConfig> atom_config;
+};
+
+struct BinderTransactionFilter : Message {
+  std::optional<std::string> interface_name;
+  std::vector<std::int64_t> method_ids;
+  std::vector<MethodConfig> method_configs;
+};
+
+struct ProbeConfig : Message {
+  std::optional<std::string> bpf_name;
+  std::vector<std::string> file_paths;
+  std::optional<std::string> method_signature;
+  std::optional<std::string> fully_qualified_class_name;
+  std::optional<std::string> method_name;
+  std::vector<std::string> fully_qualified_parameters;
+  std::vector<BinderTransactionFilter> binder_transaction_filters;
+  std::optional<std::string> bpf_map; // of the first version, where each probe had its map
+};
+
+enum TargetProcessSelection : std::int32_t {
+  SPECIFIC_PROCESS_NAME = 1,
+  ANY_APP_PROCESS_ON_START = 2,
+  SPECIFIC_APP_PROCESS_ON_START = 3,
+};
+
+struct Task : Message {
+  std::vector<ProbeConfig> probe_configs;
+  std::vector<std::string> bpf_maps;
+  std::optional<std::string> target_process_name;
+  std::optional<std::int32_t> duration_seconds;
+  std::optional<StatsdLoggingConfig> statsd_logging_config;
+  std::optional<std::int32_t> target_process_selection;
+  std::optional<std::int64_t> task_id;
+};
+
+struct UprobestatsConfig : Message {
+  std::vector<Task> tasks;
+};
+
+} // namespace proto
+
+// Limits the memory that a file can make us take: a field becomes an object of up to 400 bytes.
+constexpr std::size_t max_fields = 20'000;
+
+// Field numbers changed once, when bpf_maps became a task's.
+enum class Numbering { current, early };
+struct FieldNumbers {
+  std::uint32_t current = 0; // 0: this numbering does not have the field
+  std::uint32_t early = 0;
+};
 
 struct EnumValue {
   std::string_view name;
@@ -17,21 +95,38 @@ struct EnumValue {
 
 struct MessageType;
 
-struct FieldRule {
+using Value = std::variant<std::string*, std::int32_t*, std::int64_t*, bool*, proto::Message*>;
+using ConstValue = std::variant<const std::string*, const std::int32_t*, const std::int64_t*,
+                                const bool*, const proto::Message*>;
+
+struct Field {
+  enum class Type { text, int32, int64, boolean, message }; // in the order of Value
+
   std::string_view name;
-  std::uint32_t number = 0;
-  FieldType type = FieldType::text;
+  FieldNumbers numbers;
+  Type type = Type::text;
   bool repeated = false;
-  const MessageType* message = nullptr;   // of messages
-  std::span<const EnumValue> values = {}; // of enumerations
+  const MessageType* message = nullptr;   // the type of a message
+  std::span<const EnumValue> values = {}; // an int32 with values is an enumeration
+
+  // Returns the place for a new value. As protobuf has it, a singular message that occurs twice is
+  // merged, and the last of other singular values counts.
+  Value (*add)(proto::Message& message) = nullptr;
+  std::size_t (*count)(const proto::Message& message) = nullptr;
+  ConstValue (*get)(const proto::Message& message, std::size_t index) = nullptr;
+
+  bool is_enumeration() const { return !values.empty(); }
+  bool has_value(std::int32_t number) const;
 };
 
 struct MessageType {
   std::string_view name;
-  std::span<const FieldRule> fields;
+  std::span<const Field> fields; // by current number
+
+  const Field* find(std::string_view field) const;
+  const Field* find(std::uint32_t number, Numbering numbering) const;
 };
 
-const MessageType& task_file_type();
-const MessageType& early_task_file_type(); // with the first version's numbers
+extern const MessageType task_file_type; // of proto::UprobestatsConfig
 
 } // namespace uprobectl::uprobestats

@@ -9,13 +9,18 @@ namespace uprobectl::uprobestats {
 
 namespace {
 
-constexpr int most_tasks = 64;
-constexpr int most_probes = 256;    // of a task
-constexpr int most_paths = 64;      // of a probe
-constexpr int most_maps = 64;       // of a task
-constexpr int most_positions = 120; // of an atom, which has at most 127 fields
+constexpr std::size_t max_tasks = 64;
+constexpr std::size_t max_probes = 256;    // of a task
+constexpr std::size_t max_paths = 64;      // of a probe
+constexpr std::size_t max_maps = 64;       // of a task
+constexpr std::size_t max_positions = 120; // of an atom, which has at most 127 fields
 
 Error usage(std::string message) { return Error{ErrorKind::usage, std::move(message)}; }
+
+const std::string& text_of(const std::optional<std::string>& field) {
+  static const std::string none;
+  return field ? *field : none;
+}
 
 // What goes into paths and messages.
 bool is_plain_text(std::string_view text) {
@@ -49,11 +54,11 @@ bool is_exact(std::string_view method) {
   return true;
 }
 
-std::string class_and_method(const wire::ProbeConfig& probe) {
-  const std::string& name = probe.method_name();
-  return probe.fully_qualified_class_name().empty()
+std::string class_and_method(const proto::ProbeConfig& probe) {
+  const std::string& name = text_of(probe.method_name);
+  return text_of(probe.fully_qualified_class_name).empty()
              ? name
-             : probe.fully_qualified_class_name() + "." + name;
+             : text_of(probe.fully_qualified_class_name) + "." + name;
 }
 
 // "RETURN CLASS.NAME(PARAMETERS)"; what a native library has is a symbol.
@@ -70,9 +75,9 @@ std::optional<Error> check_signature(std::string_view signature) {
 }
 
 // As a method is called in one text: "a.B.c(int, long)".
-std::string parameters_of(const wire::ProbeConfig& probe) {
+std::string parameters_of(const proto::ProbeConfig& probe) {
   std::string parameters;
-  for (const std::string& type : probe.fully_qualified_parameters())
+  for (const std::string& type : probe.fully_qualified_parameters)
     parameters += (parameters.empty() ? "" : ", ") + type;
   return "(" + parameters + ")";
 }
@@ -84,16 +89,16 @@ std::string without_spaces(std::string_view text) {
 }
 
 // What is told twice, in the signature and by itself, is told alike.
-std::optional<Error> contradiction(std::string_view method, const wire::ProbeConfig& probe) {
+std::optional<Error> contradiction(std::string_view method, const proto::ProbeConfig& probe) {
   const std::string_view name = method.substr(0, method.find('('));
   const auto dot = name.rfind('.');
   const std::string_view of_class = name.substr(0, dot == std::string_view::npos ? 0 : dot);
-  const std::string& class_name = probe.fully_qualified_class_name();
-  const bool alike =
-      class_name.empty()
-          ? probe.method_name() == name || probe.method_name() == name.substr(name.rfind('.') + 1)
-          : class_and_method(probe) == name;
-  if (!probe.method_name().empty() && !alike)
+  const std::string& class_name = text_of(probe.fully_qualified_class_name);
+  const bool alike = class_name.empty()
+                         ? text_of(probe.method_name) == name ||
+                               text_of(probe.method_name) == name.substr(name.rfind('.') + 1)
+                         : class_and_method(probe) == name;
+  if (!text_of(probe.method_name).empty() && !alike)
     return usage(fmt::format("method_signature and method_name name different methods: '{}', '{}'",
                              name, class_and_method(probe)));
   if (!class_name.empty() && class_name != of_class)
@@ -101,7 +106,7 @@ std::optional<Error> contradiction(std::string_view method, const wire::ProbeCon
                              "classes: '{}', '{}'",
                              of_class, class_name));
   const std::string parameters = parameters_of(probe);
-  if (probe.fully_qualified_parameters_size() > 0 &&
+  if (!probe.fully_qualified_parameters.empty() &&
       without_spaces(parameters) != without_spaces(method.substr(name.size())))
     return usage(fmt::format("method_signature and fully_qualified_parameters differ: '{}', '{}'",
                              method, parameters));
@@ -109,18 +114,18 @@ std::optional<Error> contradiction(std::string_view method, const wire::ProbeCon
 }
 
 // The service takes names and types as they are: it finds nothing under those that have more.
-std::optional<Error> check_java_names(const wire::ProbeConfig& probe) {
+std::optional<Error> check_java_names(const proto::ProbeConfig& probe) {
   const auto odd = [](const std::string& name) {
     return name.find_first_of(" (/") != std::string::npos;
   };
-  if (odd(probe.fully_qualified_class_name()))
+  if (odd(text_of(probe.fully_qualified_class_name)))
     return usage(fmt::format("fully_qualified_class_name is no class's name: '{}'",
-                             probe.fully_qualified_class_name()))
+                             text_of(probe.fully_qualified_class_name)))
         .hint("it is as in Java, without blanks, '(' and '/': com.foo.Outer$Inner");
-  if (odd(probe.method_name()))
-    return usage(fmt::format("method_name is no method's name: '{}'", probe.method_name()))
+  if (odd(text_of(probe.method_name)))
+    return usage(fmt::format("method_name is no method's name: '{}'", text_of(probe.method_name)))
         .hint("parameters are told in fully_qualified_parameters, each for itself");
-  for (const std::string& type : probe.fully_qualified_parameters())
+  for (const std::string& type : probe.fully_qualified_parameters)
     if (type.find(',') != std::string::npos)
       return usage(fmt::format("fully_qualified_parameters has several types in one: '{}'", type))
           .hint("each is told for itself");
@@ -132,12 +137,12 @@ bool is_library(std::string_view path) {
   return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
 }
 
-std::optional<Error> name_method(const wire::ProbeConfig& from, TaskProbe& probe) {
-  const std::string& signature = from.method_signature();
-  const bool named = !from.method_name().empty();
+std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& probe) {
+  const std::string& signature = text_of(from.method_signature);
+  const bool named = !text_of(from.method_name).empty();
   if (signature.empty() && !named) return usage("method_signature, or method_name, is missing");
   const bool native = std::ranges::any_of(probe.file_paths, is_library);
-  if (signature.empty() && from.fully_qualified_class_name().empty() && !native)
+  if (signature.empty() && text_of(from.fully_qualified_class_name).empty() && !native)
     return usage("fully_qualified_class_name is missing");
   if (!native)
     if (auto odd = check_java_names(from)) return odd;
@@ -150,7 +155,7 @@ std::optional<Error> name_method(const wire::ProbeConfig& from, TaskProbe& probe
     probe.by_signature = true;
   } else {
     probe.method = class_and_method(from);
-    probe.has_parameters = from.fully_qualified_parameters_size() > 0;
+    probe.has_parameters = !from.fully_qualified_parameters.empty();
     if (probe.has_parameters) probe.method += parameters_of(from);
   }
   if (!is_exact(probe.method))
@@ -159,12 +164,12 @@ std::optional<Error> name_method(const wire::ProbeConfig& from, TaskProbe& probe
   return std::nullopt;
 }
 
-std::optional<Error> fill(const wire::ProbeConfig& from, TaskProbe& probe) {
-  probe.bpf_name = from.bpf_name();
-  probe.file_paths.assign(from.file_paths().begin(), from.file_paths().end());
-  probe.filters_transactions = from.binder_transaction_filters_size() > 0;
-  const std::array names = {from.method_signature(), from.fully_qualified_class_name(),
-                            from.method_name()};
+std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
+  probe.bpf_name = text_of(from.bpf_name);
+  probe.file_paths = from.file_paths;
+  probe.filters_transactions = !from.binder_transaction_filters.empty();
+  const std::array names = {text_of(from.method_signature),
+                            text_of(from.fully_qualified_class_name), text_of(from.method_name)};
   if (!std::ranges::all_of(names, is_plain_text))
     return usage("the method's name has a control character");
   auto wrong = name_method(from, probe);
@@ -172,7 +177,7 @@ std::optional<Error> fill(const wire::ProbeConfig& from, TaskProbe& probe) {
   if (!is_plain_text(probe.bpf_name)) return usage("bpf_name has a control character");
   if (auto path = check_pin_name("bpf_name", probe.bpf_name)) return path;
   if (wrong) return wrong;
-  if (auto odd = check_texts("fully_qualified_parameters", from.fully_qualified_parameters()))
+  if (auto odd = check_texts("fully_qualified_parameters", from.fully_qualified_parameters))
     return odd;
   if (probe.file_paths.empty()) return usage("file_paths is missing");
   if (auto odd = check_texts("file_paths", probe.file_paths)) return odd;
@@ -190,25 +195,21 @@ std::optional<Error> check_maps(const Task& task) {
   return std::nullopt;
 }
 
-std::optional<Error> fill(const wire::Task& from, Task& task) {
-  task.bpf_maps.assign(from.bpf_maps().begin(), from.bpf_maps().end());
-  task.target_process_name = from.target_process_name();
-  task.duration = std::chrono::seconds(from.duration_seconds());
-  if (from.has_task_id()) task.id = from.task_id();
-  if (from.has_statsd_logging_config()) {
-    const auto& logging = from.statsd_logging_config();
-    task.logging = {.atom_id = logging.atom_id(),
-                    .primitive_argument_positions = {logging.primitive_argument_positions().begin(),
-                                                     logging.primitive_argument_positions().end()}};
-  }
-  const auto selection = from.target_process_selection();
-  task.on_start = selection == wire::Task::SPECIFIC_APP_PROCESS_ON_START;
+std::optional<Error> fill(const proto::Task& from, Task& task) {
+  task.bpf_maps = from.bpf_maps;
+  task.target_process_name = text_of(from.target_process_name);
+  task.duration = std::chrono::seconds(from.duration_seconds.value_or(0));
+  task.id = from.task_id;
+  if (const auto& logging = from.statsd_logging_config)
+    task.logging = {.atom_id = logging->atom_id.value_or(0),
+                    .primitive_argument_positions = logging->primitive_argument_positions};
+  task.on_start = from.target_process_selection == proto::SPECIFIC_APP_PROCESS_ON_START;
 
   if (task.probes.empty()) return usage("probe_configs is missing");
-  if (!from.has_duration_seconds()) return usage("duration_seconds is missing");
-  if (from.duration_seconds() <= 0)
-    return usage(fmt::format("duration_seconds is {}, not above 0", from.duration_seconds()));
-  if (selection == wire::Task::ANY_APP_PROCESS_ON_START)
+  if (!from.duration_seconds) return usage("duration_seconds is missing");
+  if (*from.duration_seconds <= 0)
+    return usage(fmt::format("duration_seconds is {}, not above 0", *from.duration_seconds));
+  if (from.target_process_selection == proto::ANY_APP_PROCESS_ON_START)
     return Error{ErrorKind::unsupported,
                  "target_process_selection ANY_APP_PROCESS_ON_START is not supported"}
         .hint("name the process: target_process_name");
@@ -228,18 +229,19 @@ std::optional<Error> fill(const wire::Task& from, Task& task) {
 }
 
 // What there is too much of.
-std::optional<std::string> excess(const wire::UprobestatsConfig& config) {
-  const auto more = [](int most, std::string_view what) {
+std::optional<std::string> excess(const proto::UprobestatsConfig& config) {
+  const auto more = [](std::size_t most, std::string_view what) {
     return fmt::format("there are more than {} {}", most, what);
   };
-  if (config.tasks_size() > most_tasks) return more(most_tasks, "tasks");
-  for (const wire::Task& task : config.tasks()) {
-    if (task.probe_configs_size() > most_probes) return more(most_probes, "probes in a task");
-    if (task.bpf_maps_size() > most_maps) return more(most_maps, "bpf_maps in a task");
-    if (task.statsd_logging_config().primitive_argument_positions_size() > most_positions)
-      return more(most_positions, "primitive_argument_positions");
-    for (const wire::ProbeConfig& probe : task.probe_configs())
-      if (probe.file_paths_size() > most_paths) return more(most_paths, "file_paths of a probe");
+  if (config.tasks.size() > max_tasks) return more(max_tasks, "tasks");
+  for (const proto::Task& task : config.tasks) {
+    if (task.probe_configs.size() > max_probes) return more(max_probes, "probes in a task");
+    if (task.bpf_maps.size() > max_maps) return more(max_maps, "bpf_maps in a task");
+    if (const auto& logging = task.statsd_logging_config;
+        logging && logging->primitive_argument_positions.size() > max_positions)
+      return more(max_positions, "primitive_argument_positions");
+    for (const proto::ProbeConfig& probe : task.probe_configs)
+      if (probe.file_paths.size() > max_paths) return more(max_paths, "file_paths of a probe");
   }
   return std::nullopt;
 }
@@ -251,22 +253,12 @@ std::string_view without_return_type(std::string_view signature) {
   return space == std::string_view::npos ? signature : signature.substr(space + 1);
 }
 
-void move_early_maps(wire::UprobestatsConfig& config) {
-  for (wire::Task& task : *config.mutable_tasks())
-    for (wire::ProbeConfig& probe : *task.mutable_probe_configs()) {
-      if (!probe.has_bpf_map()) continue;
-      if (std::ranges::find(task.bpf_maps(), probe.bpf_map()) == task.bpf_maps().end())
-        task.add_bpf_maps(probe.bpf_map());
-      probe.clear_bpf_map();
-    }
-}
-
-Result<std::vector<Task>> make_tasks(const wire::UprobestatsConfig& config) {
+Result<std::vector<Task>> make_tasks(const proto::UprobestatsConfig& config) {
   if (auto what = excess(config)) return fail(ErrorKind::out_of_range, std::move(*what));
   std::vector<Task> tasks;
-  for (const wire::Task& from : config.tasks()) {
+  for (const proto::Task& from : config.tasks) {
     Task& task = tasks.emplace_back();
-    for (const wire::ProbeConfig& probe : from.probe_configs()) {
+    for (const proto::ProbeConfig& probe : from.probe_configs) {
       TaskProbe& to = task.probes.emplace_back();
       to.problem = fill(probe, to);
     }

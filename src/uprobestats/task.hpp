@@ -2,14 +2,11 @@
 #pragma once
 
 #include "uprobectl/uprobestats/task_file.hpp"
-#include "uprobestats/task_file.pb.h"
+#include "uprobestats/schema.hpp"
 
 namespace uprobectl::uprobestats {
 
-// Moves each probe's bpf_map to where it belongs now, its task's bpf_maps.
-void move_early_maps(wire::UprobestatsConfig& config);
-
 // out_of_range where there is more of something than a task file may have.
-Result<std::vector<Task>> make_tasks(const wire::UprobestatsConfig& config);
+Result<std::vector<Task>> make_tasks(const proto::UprobestatsConfig& config);
 
 } // namespace uprobectl::uprobestats

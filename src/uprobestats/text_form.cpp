@@ -1,23 +1,19 @@
 #include "uprobestats/text_form.hpp"
 
 #include "uprobectl/spelling.hpp"
-#include "uprobestats/schema.hpp"
 #include "uprobestats/text_tokens.hpp"
-#include "uprobestats/wire.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <memory>
-#include <set>
 
 namespace uprobectl::uprobestats {
 
 namespace {
 
-// Of what is not known, and so passed over. What is known is five levels deep.
-constexpr std::size_t deepest = 64;
-constexpr std::size_t most_warnings = 100;
+constexpr std::size_t max_depth = 64; // of unknown fields, which are skipped; known ones have 5
+constexpr std::size_t max_warnings = 100;
 
 std::string shown(const Token& token) {
   if (token.kind == Token::Kind::end) return "the end of the file";
@@ -50,7 +46,7 @@ public:
   Result<TextForm> parse() {
     TextForm form;
     if (auto begun = tokens_.advance(); !begun) return fail(std::move(begun).error());
-    if (auto read = fields(task_file_type(), '\0', form.wire); !read)
+    if (auto read = fields(task_file_type, '\0', form.config); !read)
       return fail(std::move(read).error());
     form.warnings = std::move(warnings_);
     return form;
@@ -74,12 +70,11 @@ private:
   }
 
   // Up to the closing symbol, which is taken; '\0': to the end of the file.
-  Result<void> fields(const MessageType& type, char closing, std::string& wire) {
-    std::set<std::uint32_t> seen;
+  Result<void> fields(const MessageType& type, char closing, proto::Message& message) {
     while (true) {
       if (closing == '\0' && token().kind == Token::Kind::end) return {};
       if (closing != '\0' && tokens_.is_symbol(closing)) return advance();
-      if (auto read = field(type, seen, wire); !read) return read;
+      if (auto read = field(type, message); !read) return read;
       for (const char separator : {',', ';'}) {
         const auto separated = took(separator);
         if (!separated) return fail(separated.error());
@@ -88,30 +83,30 @@ private:
     }
   }
 
-  Result<void> field(const MessageType& type, std::set<std::uint32_t>& seen, std::string& wire) {
+  Result<void> field(const MessageType& type, proto::Message& message) {
     const TextPlace place = token().place;
     if (tokens_.is_symbol('[')) return extension(place, type);
     if (token().kind != Token::Kind::identifier)
       return expected(fmt::format("a field of {}", type.name));
     const std::string_view name = token().written;
     if (auto next = advance(); !next) return next;
-    const auto rule = std::ranges::find(type.fields, name, &FieldRule::name);
-    if (rule == type.fields.end()) {
+    const Field* const field = type.find(name);
+    if (field == nullptr) {
       warn_of(place, type, name);
       return skip_field(0);
     }
-    if (!rule->repeated && !seen.insert(rule->number).second)
+    if (!field->repeated && field->count(message) > 0)
       return refuse(place, fmt::format("'{}' is given twice", name));
     const auto colon = took(':');
     if (!colon) return fail(colon.error());
-    if (!*colon && rule->type != FieldType::message) return expected("':'");
-    if (tokens_.is_symbol('[')) return list(*rule, place, wire);
-    return value(*rule, wire);
+    if (!*colon && field->type != Field::Type::message) return expected("':'");
+    if (tokens_.is_symbol('[')) return list(*field, place, message);
+    return value(*field, message);
   }
 
-  Result<void> list(const FieldRule& rule, TextPlace place, std::string& wire) {
-    if (!rule.repeated) return refuse(place, fmt::format("'{}' takes no list", rule.name));
-    return elements([&] { return value(rule, wire); });
+  Result<void> list(const Field& field, TextPlace place, proto::Message& message) {
+    if (!field.repeated) return refuse(place, fmt::format("'{}' takes no list", field.name));
+    return elements([&] { return value(field, message); });
   }
 
   // "[a, b]", "[]"
@@ -131,62 +126,64 @@ private:
     }
   }
 
-  Result<void> value(const FieldRule& rule, std::string& wire) {
-    switch (rule.type) {
-    case FieldType::message:
-      return message(rule, wire);
-    case FieldType::text:
-      return text(rule, wire);
-    case FieldType::boolean:
-      return boolean(rule, wire);
-    case FieldType::enumeration:
-      return enumeration(rule, wire);
-    case FieldType::int32:
-    case FieldType::int64:
-      return integer(rule, wire);
+  Result<void> value(const Field& field, proto::Message& message) {
+    if (++fields_ > max_fields)
+      return fail(ErrorKind::out_of_range,
+                  fmt::format("there are more than {} fields", max_fields));
+    switch (field.type) {
+    case Field::Type::message:
+      return nested(field, message);
+    case Field::Type::text:
+      return text(field, message);
+    case Field::Type::boolean:
+      return boolean(field, message);
+    case Field::Type::int32:
+    case Field::Type::int64:
+      return field.is_enumeration() ? enumeration(field, message) : integer(field, message);
     }
     return {};
   }
 
-  Result<void> message(const FieldRule& rule, std::string& wire) {
+  Result<void> nested(const Field& field, proto::Message& message) {
     const bool angled = tokens_.is_symbol('<');
     if (!angled && !tokens_.is_symbol('{')) return expected("'{'");
     if (auto next = advance(); !next) return next;
-    std::string inner;
-    if (auto read = fields(*rule.message, angled ? '>' : '}', inner); !read) return read;
-    append_bytes(wire, rule.number, inner);
-    return {};
+    return fields(*field.message, angled ? '>' : '}',
+                  *std::get<proto::Message*>(field.add(message)));
   }
 
-  Result<void> text(const FieldRule& rule, std::string& wire) {
+  Result<void> text(const Field& field, proto::Message& message) {
     if (token().kind != Token::Kind::text) return expected("a text in quotes");
-    std::string value;
+    std::string& value = *std::get<std::string*>(field.add(message));
     while (token().kind == Token::Kind::text) { // adjacent ones are one
       value += token().value;
       if (auto next = advance(); !next) return next;
     }
-    append_bytes(wire, rule.number, value);
     return {};
   }
 
-  Result<void> integer(const FieldRule& rule, std::string& wire) {
+  Result<void> integer(const Field& field, proto::Message& message) {
     const TextPlace place = token().place;
     const auto minus = took('-');
     if (!minus) return fail(minus.error());
     if (token().kind != Token::Kind::integer) return expected("a number");
     const auto magnitude = parse_integer(token().written);
-    const std::uint64_t most = rule.type == FieldType::int64
+    const std::uint64_t most = field.type == Field::Type::int64
                                    ? std::uint64_t{1} << 63U
                                    : std::uint64_t{1} << 31U; // of negative ones
     if (!magnitude || *magnitude > most - (*minus ? 0 : 1))
       return refuse(
-          place, fmt::format("'{}' takes no {}{}", rule.name, *minus ? "-" : "", token().written));
-    append_tag(wire, rule.number, WireType::varint);
-    append_varint(wire, *minus ? 0 - *magnitude : *magnitude);
+          place, fmt::format("'{}' takes no {}{}", field.name, *minus ? "-" : "", token().written));
+    const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
+    const Value value = field.add(message);
+    if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))
+      **int64 = number;
+    else
+      *std::get<std::int32_t*>(value) = static_cast<std::int32_t>(number);
     return advance();
   }
 
-  Result<void> boolean(const FieldRule& rule, std::string& wire) {
+  Result<void> boolean(const Field& field, proto::Message& message) {
     const std::string_view written = token().written;
     std::optional<bool> value;
     for (const std::string_view yes : {"true", "True", "t"})
@@ -196,35 +193,33 @@ private:
     if (token().kind == Token::Kind::integer)
       if (const auto number = parse_integer(written); number && *number < 2) value = *number == 1;
     if (!value) return expected("true or false");
-    append_tag(wire, rule.number, WireType::varint);
-    append_varint(wire, *value ? 1 : 0);
+    *std::get<bool*>(field.add(message)) = *value;
     return advance();
   }
 
-  Result<void> enumeration(const FieldRule& rule, std::string& wire) {
+  Result<void> enumeration(const Field& field, proto::Message& message) {
     const bool by_number = token().kind == Token::Kind::integer;
     const bool by_name = token().kind == Token::Kind::identifier;
     const auto number = by_number ? parse_integer(token().written) : std::nullopt;
-    const auto value = std::ranges::find_if(rule.values, [&](const EnumValue& each) {
+    const auto value = std::ranges::find_if(field.values, [&](const EnumValue& each) {
       return by_number ? number == static_cast<std::uint64_t>(each.number)
                        : by_name && token().written == each.name;
     });
-    if (value == rule.values.end()) {
+    if (value == field.values.end()) {
       std::string names;
-      for (const EnumValue& each : rule.values)
+      for (const EnumValue& each : field.values)
         names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
       return refuse(token().place,
-                    fmt::format("'{}' takes {}, not {}", rule.name, names, shown(token())));
+                    fmt::format("'{}' takes {}, not {}", field.name, names, shown(token())));
     }
-    append_tag(wire, rule.number, WireType::varint);
-    append_varint(wire, static_cast<std::uint64_t>(std::int64_t{value->number}));
+    *std::get<std::int32_t*>(field.add(message)) = value->number;
     return advance();
   }
 
   void warn_of(TextPlace place, const MessageType& type, std::string_view name) {
-    if (warnings_.size() == most_warnings) return;
+    if (warnings_.size() == max_warnings) return;
     std::vector<std::string> names;
-    for (const FieldRule& rule : type.fields) names.emplace_back(rule.name);
+    for (const Field& field : type.fields) names.emplace_back(field.name);
     const auto near = nearest(name, names);
     warnings_.push_back(fmt::format("{}: '{}' is no field of {} and is left out{}",
                                     to_string(place), name, type.name,
@@ -254,7 +249,7 @@ private:
   }
 
   Result<void> skip_value(std::size_t depth) {
-    if (depth == deepest) return refuse(token().place, "too many levels");
+    if (depth == max_depth) return refuse(token().place, "too many levels");
     if (tokens_.is_symbol('[')) return elements([&] { return skip_value(depth + 1); });
     if (tokens_.is_symbol('{') || tokens_.is_symbol('<')) return skip_message(depth + 1);
     if (token().kind == Token::Kind::text) {
@@ -291,6 +286,7 @@ private:
   }
 
   TextTokens tokens_;
+  std::size_t fields_ = 0;
   std::vector<std::string> warnings_;
 };
 

@@ -1,16 +1,17 @@
-// The text form of a task file -> the binary one, in the current numbering.
+// The text form of a task file: protobuf's text format, read by the table of fields.
 #pragma once
 
 #include "uprobectl/base.hpp"
+#include "uprobestats/schema.hpp"
 
 namespace uprobectl::uprobestats {
 
 struct TextForm {
-  std::string wire;                  // for the messages of task_file.proto
-  std::vector<std::string> warnings; // fields that are not known
+  proto::UprobestatsConfig config;
+  std::vector<std::string> warnings; // about unknown fields
 };
 
-// corrupt with the line and column where the text is not what protobuf's text format has there.
+// corrupt with the line and column if the text is not in protobuf's text format.
 Result<TextForm> parse_text_form(std::string_view text);
 
 } // namespace uprobectl::uprobestats

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Task files in text form, against protobuf's own compiler: `resolve --binary` writes the bytes that
-`protoc --encode` does, and refuses what protoc refuses. Usage: task_file_agreement.py UPROBECTL PROTO;
-prints TAP."""
+"""Task files in both forms, against protobuf's own compiler: of a text `resolve --binary` writes the bytes
+that `protoc --encode` does, and refuses what protoc refuses; of a binary form, in whatever order and
+packing, what protoc makes of it. Usage: task_file_agreement.py UPROBECTL PROTO; prints TAP."""
 
 import random
 import shutil
@@ -13,10 +13,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-MESSAGE = "uprobectl.uprobestats.wire.UprobestatsConfig"
+MESSAGE = "uprobestats.protos.UprobestatsConfig"
 ROUNDS = 150
 
-# name, kind, repeated; of a message the kind is its own list.
+# By number from 1: name, kind, repeated; of a message the kind is its own list.
 FILTER = [("interface_name", "text", False), ("method_ids", "int64", True), ("method_configs", [
     ("method_id", "int64", False), ("event_service_config", [("flush", "bool", False)], False),
     ("atom_config", [("atom_id", "int32", False),
@@ -76,36 +76,106 @@ def message_of(fields, random_source, depth=0):
     """Some of the fields, in any order, in the many ways in which they may be written."""
     parts = []
     for name, kind, repeated in random_source.sample(fields, random_source.randrange(len(fields) + 1)):
-        is_message = isinstance(kind, list) and isinstance(kind[0], tuple)
+        nested = is_message(kind)
         for _ in range(random_source.randrange(1, 3) if repeated else 1):
             def one():
-                if not is_message:
+                if not nested:
                     return value_of(kind, random_source)
                 opening, closing = random_source.choice(["{}", "<>"])
                 return f"{opening} {message_of(kind, random_source, depth + 1)} {closing}"
             value = one()
             if repeated and random_source.random() < 0.3:
                 value = "[" + random_source.choice([", ", ",\n"]).join(one() for _ in range(random_source.randrange(4))) + "]"
-            colon = random_source.choice(["", ": "]) if is_message else random_source.choice([":", ": "])
+            colon = random_source.choice(["", ": "]) if nested else random_source.choice([":", ": "])
             if not colon:
                 colon = " "
             parts.append(name + colon + value + random_source.choice(["", "", ",", ";", " # a comment\n"]))
     return random_source.choice(["\n", " "]).join(parts)
 
 
-def encoded_by_protoc(proto, text):
-    result = subprocess.run(["protoc", f"--proto_path={proto.parent}", f"--encode={MESSAGE}", proto.name],
-                            input=text.encode(), capture_output=True)
+def varint(value):
+    value &= 2**64 - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def is_message(kind):
+    return isinstance(kind, list) and isinstance(kind[0], tuple)
+
+
+def number_of(kind, random_source):
+    """Of any width: protobuf cuts what is too wide for the field."""
+    if isinstance(kind, list):
+        return random_source.randrange(len(kind))
+    return random_source.choice([0, 1, 2**31 - 1, -1, random_source.getrandbits(64)])
+
+
+def field_bytes(number, payload):
+    return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+
+def wire_of(fields, random_source):
+    """Some of the fields as they may lie in a file: in any order, singular ones more than once, numbers
+    packed or not, and varints longer than they need to be."""
+    parts = []
+    for number, (_, kind, repeated) in enumerate(fields, 1):
+        for _ in range(random_source.choice([0, 1, 1, 2])):
+            if is_message(kind):
+                parts.append(field_bytes(number, wire_of(kind, random_source)))
+            elif kind == "text":
+                parts.append(field_bytes(number, random_source.choice([b"", b"map_a", b"/b", "\u00e9\n".encode()])))
+            elif repeated and random_source.random() < 0.5:
+                parts.append(field_bytes(number, b"".join(varint(number_of(kind, random_source))
+                                                          for _ in range(random_source.randrange(4)))))
+            else:
+                value = number_of(kind, random_source)
+                encoded = b"\x81\x80\x00" if value == 1 else varint(value)
+                parts.append(varint(number << 3) + encoded)
+    random_source.shuffle(parts)
+    return b"".join(parts)
+
+
+def by_protoc(proto, way, given, message=MESSAGE):
+    result = subprocess.run(["protoc", f"--proto_path={proto.parent}", f"--{way}={message}", proto.name],
+                            input=given, capture_output=True)
     return result.stdout if result.returncode == 0 else None
 
 
-def encoded_by_us(uprobectl, text, folder):
-    (folder / "tasks").write_text(text)
+def encoded_by_us(uprobectl, given, folder):
+    (folder / "tasks").write_bytes(given)
     out = folder / "binary"
     out.unlink(missing_ok=True)
     result = subprocess.run([uprobectl, "resolve", "--config", "tasks", "--binary", "binary", "-q"], cwd=folder,
                             capture_output=True, text=True)
     return (out.read_bytes() if out.exists() else None), result.stderr
+
+
+def difference(given, expected, found, said):
+    return f"{given!r}: expected {expected and expected.hex()}, got {found and found.hex()}: {said}"
+
+
+def check_binary_forms(tap, proto, ask, random_source):
+    problems = []
+    for _ in range(ROUNDS):
+        # A duration tells the current numbering from the first one.
+        given = field_bytes(1, b"\x20\x05" + wire_of(TASK, random_source))
+        expected = by_protoc(proto, "encode", by_protoc(proto, "decode", given))
+        found, said = ask(given)
+        if found != expected:
+            problems.append(difference(given, expected, found, said))
+    tap.check("a binary form is read as protoc reads it", problems[:5])
+
+    probe = "bpf_name: 'prog_x' file_paths: '/a.odex' method_signature: 'void a.B.c()'"
+    rest = "target_process_name: 'p' duration_seconds: -5 statsd_logging_config { atom_id: 7 }"
+    early = by_protoc(proto, "encode", f"tasks {{ probe_configs {{ {probe} bpf_map: 'map_x' }} {rest} }}".encode(),
+                      "uprobestats.protos.EarlyConfig")
+    current = by_protoc(proto, "encode", f"tasks {{ probe_configs {{ {probe} }} bpf_maps: 'map_x' {rest} }}".encode())
+    found, said = ask(early)
+    tap.check("a binary form with the first version's numbers is written with today's",
+              [] if early and found == current else [difference(early, current, found, said)])
 
 
 def main(uprobectl, proto):
@@ -120,15 +190,18 @@ def main(uprobectl, proto):
     problems = []
     accepted = 0
     with tempfile.TemporaryDirectory() as folder:
+        def ask(given):
+            return encoded_by_us(Path(uprobectl).resolve(), given, Path(folder))
         for text in texts:
-            expected = encoded_by_protoc(proto, text)
-            found, said = encoded_by_us(Path(uprobectl).resolve(), text, Path(folder))
+            expected = by_protoc(proto, "encode", text.encode())
+            found, said = ask(text.encode())
             accepted += expected is not None
             if found != expected:
-                problems.append(f"{text!r}: expected {expected and expected.hex()}, got {found and found.hex()}: {said}")
-    tap.check("the binary form is protoc's, byte for byte, and what it refuses is refused", problems[:5])
-    tap.check("most of the texts are accepted, and some are not",
-              [] if ROUNDS < accepted < len(texts) - 10 else [f"{accepted} of {len(texts)}"])
+                problems.append(difference(text, expected, found, said))
+        tap.check("the binary form is protoc's, byte for byte, and what it refuses is refused", problems[:5])
+        tap.check("most of the texts are accepted, and some are not",
+                  [] if ROUNDS < accepted < len(texts) - 10 else [f"{accepted} of {len(texts)}"])
+        check_binary_forms(tap, proto, ask, source)
     tap.done()
 
 

@@ -44,7 +44,6 @@ LIBRARIES = {
     "llvm": {"elf", "insn", "symbols", "stacks", "output"},
     "bpf": {"bpf", "attach", "events"},
     "CLI": {"cli"},
-    "google": {"uprobestats"},
     "fmt": set(ROOMS),
 }
 
