@@ -21,21 +21,23 @@ command_of(const OptionParser& parser, const AttachOptions& options, const Argum
   return words;
 }
 
-Result<std::optional<Mechanism>> parse_mechanism(const std::string& name) {
-  if (name == "auto") return std::nullopt;
+// nullopt for auto.
+std::optional<Mechanism> mechanism_of(std::string_view name) {
   for (const Mechanism mechanism :
        {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
-  return fail(ErrorKind::usage, "'" + name +
-                                    "' is no --mechanism, it is auto, multi, perf, perf-ioctl or "
-                                    "tracefs");
+  return std::nullopt;
 }
 
-Result<std::optional<RecordBuffer>> parse_buffer(const std::string& name) {
-  if (name == "auto") return std::nullopt;
+std::optional<RecordBuffer> buffer_of(std::string_view name) {
   for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
     if (name == to_string(buffer)) return buffer;
-  return fail(ErrorKind::usage, "'" + name + "' is no --buffer, it is auto, ring or perf");
+  return std::nullopt;
+}
+
+Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string& text) {
+  if (text == "forever") return std::nullopt;
+  return parse_duration(text);
 }
 
 } // namespace
@@ -87,65 +89,47 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
     return fail(std::move(applied).error());
 
   // A command without a duration is watched to its end.
-  const std::string duration =
-      options.duration.value_or(request.command.empty() ? "10s" : "forever");
-  if (duration != "forever") {
-    const auto parsed = parse_duration(duration);
-    if (!parsed) return fail(parser.usage_error(parsed.error().message));
-    request.duration = *parsed;
-  }
-  if (options.max_events) {
-    request.max_events = parse_count(*options.max_events);
-    if (!request.max_events)
-      return fail(parser.usage_error("'" + *options.max_events + "' is no number of events"));
-  }
-  auto mechanism = parse_mechanism(options.mechanism.value_or("auto"));
-  if (!mechanism) return fail(parser.usage_error(std::move(mechanism).error().message));
-  request.mechanism = *mechanism;
-  auto buffer = parse_buffer(options.buffer.value_or("auto"));
-  if (!buffer) return fail(parser.usage_error(std::move(buffer).error().message));
-  request.buffer = *buffer;
+  if (options.duration)
+    request.duration = *options.duration;
+  else if (request.command.empty())
+    request.duration = std::chrono::seconds(10);
+  request.max_events = options.max_events;
+  request.mechanism = mechanism_of(options.mechanism.value_or("auto"));
+  request.buffer = buffer_of(options.buffer.value_or("auto"));
   return request;
 }
 
 namespace {
 
-void add_naming_options(OptionParser& parser, ResolveOptions& resolve) {
-  parser.flag("--all", resolve.all, "probe every place of an ambiguous name");
-  parser.flag("--clones", resolve.clones, "probe the compiler's clones of a function, too");
-  parser.flag("--unsafe", resolve.unsafe, "allow +N beyond a function and inside an instruction");
+void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
+  parser.bind("--all", resolve.all);
+  parser.bind("--clones", resolve.clones);
+  parser.bind("--unsafe", resolve.unsafe);
 }
 
 } // namespace
 
-void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words) {
-  parser.text("-d,--duration", options.duration, "D",
-              "how long: 10s, 500ms, 2m or forever (default 10s, a command's life)");
-  add_process_options(parser, options.processes);
-  parser.text("-c", options.command_line, "COMMAND",
-              "start the command, probe only it and end with it; or behind --");
-  parser.flag("--forward-exit", options.forward_exit, "end with the command's exit status");
-  parser.text("--command-output", options.command_output, "FILE",
-              "write the command's stdout to FILE; inherit: to ours (default: to stderr where "
-              "records go to stdout, unless that is a terminal)");
-  add_inspection_options(parser, options.inspection, words);
-  add_stack_options(parser, options.stack);
-  parser.text("-n,--max-events", options.max_events, "N", "end after N events");
-  parser.text("--mechanism", options.mechanism, "HOW",
-              "auto, multi (Linux 6.6), perf (Linux 5.15), perf-ioctl or tracefs");
-  parser.text("--buffer", options.buffer, "HOW",
-              "how events come out of the kernel: auto, ring (Linux 5.8) or perf");
-  parser.flag("--keep-going", options.keep_going,
-              words == ProbeWords::functions ? "when a FUNCTION cannot be probed, probe the others"
-                                             : "when one cannot be probed, probe the others");
-  if (words == ProbeWords::functions) add_naming_options(parser, options.resolve);
-  add_instruction_option(parser, options.instruction);
-  parser.flag("--dry-run", options.dry_run, "print the probe points, attach nothing");
-  add_program_options(parser, options.program);
-  add_debug_options(parser, options.debug_places);
+void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words) {
+  parser.bind("--duration", options.duration, parse_run_time);
+  bind_process_options(parser, options.processes);
+  parser.bind("-c", options.command_line);
+  parser.bind("--forward-exit", options.forward_exit);
+  parser.bind("--command-output", options.command_output);
+  bind_inspection_options(parser, options.inspection, words);
+  bind_stack_options(parser, options.stack);
+  parser.bind("--max-events", options.max_events,
+              CountReader{.mistake = "'{}' is no number of events"});
+  parser.bind("--mechanism", options.mechanism);
+  parser.bind("--buffer", options.buffer);
+  parser.bind("--keep-going", options.keep_going);
+  if (words == ProbeWords::functions) bind_naming_options(parser, options.resolve);
+  bind_instruction_option(parser, options.instruction);
+  parser.bind("--dry-run", options.dry_run);
+  bind_program_options(parser, options.program);
+  bind_debug_options(parser, options.debug_places);
   if (words == ProbeWords::static_probes) return;
-  add_dex_options(parser, options.dex);
-  add_oatdump_option(parser, options.oatdump);
+  bind_dex_options(parser, options.dex);
+  bind_oatdump_option(parser, options.oatdump);
 }
 
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {

@@ -11,8 +11,9 @@
 namespace uprobectl::cli {
 
 struct AttachOptions {
-  std::optional<std::string> duration;
-  std::optional<std::string> max_events;
+  // Of the outer one: not given; of the inner one: forever.
+  std::optional<std::optional<std::chrono::nanoseconds>> duration;
+  std::optional<std::uint64_t> max_events;
   std::optional<std::string> mechanism;
   std::optional<std::string> buffer;
   bool keep_going = false;
@@ -32,7 +33,7 @@ struct AttachOptions {
 };
 
 // `words`: what stands behind TARGET, and so which options there are.
-void add_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words);
+void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words);
 
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
                                           const CommonOptions& common, ProbeWords words,

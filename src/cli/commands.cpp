@@ -11,30 +11,31 @@ namespace uprobectl::cli {
 namespace {
 
 constexpr std::array all_commands = {
-    Command{"resolve", "resolve [options] TARGET FUNCTION…",
-            "the numbers the kernel needs; also number -> name", run_resolve},
-    Command{"list-symbols", "list-symbols [options] TARGET [PATTERN…]",
-            "what can be probed; an archive without entry: its libraries", run_list_symbols},
-    Command{"attach", "attach [options] TARGET FUNCTION…", "probe for a fixed duration",
-            run_attach},
-    Command{"usdt list", "usdt list [options] TARGET [PROVIDER[:NAME]]",
-            "static probes (USDT): where they are, their arguments and semaphores", run_usdt_list},
-    Command{"usdt attach", "usdt attach [options] TARGET PROVIDER:NAME…",
-            "probe static probes for a fixed duration", run_usdt_attach},
-    Command{"load", "load OBJECT.o --pin DIR | --unpin DIR",
-            "pin a BPF object's programs and maps, take them away", run_load},
-    Command{"list-probes", "list-probes", "who probes this machine now", run_list_probes},
-    Command{"doctor", "doctor", "what this kernel and this user can do, and what to change",
-            run_doctor},
-    Command{"debug-unwind", "debug-unwind DIR", "unwind a saved stack offline", run_debug_unwind},
+    Command{"resolve", run_resolve},
+    Command{"list-symbols", run_list_symbols},
+    Command{"attach", run_attach},
+    Command{"usdt list", run_usdt_list},
+    Command{"usdt attach", run_usdt_attach},
+    Command{"load", run_load},
+    Command{"list-probes", run_list_probes},
+    Command{"doctor", run_doctor},
+    Command{"debug-unwind", run_debug_unwind},
 };
+
+// Whether the next argument is the value of an option that is the same everywhere.
+bool takes_value(std::string_view argument) {
+  const auto options = command_specs().front().options;
+  return std::ranges::any_of(options, [&](const OptionSpec& option) {
+    return !option.value.empty() && has_name(option, argument);
+  });
+}
 
 // The position of the subcommand: the first argument that is neither an option nor the value of
 // one that is the same everywhere.
 std::size_t find_command(std::span<const std::string_view> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
-    if (argument == "-o" || argument == "--output" || argument == "--color")
+    if (takes_value(argument))
       ++i;
     else if (argument == "--")
       return arguments.size();
@@ -51,32 +52,10 @@ bool is_group(std::string_view word) {
   });
 }
 
-// The help of the program, or of a group.
-OptionParser::Text help_of(std::string_view group) {
-  OptionParser::Text text{
-      .command = std::string(group), .usage = "COMMAND …", .description = "", .examples = ""};
-  text.description = "Resolves names to what the kernel's uprobes need, and probes there.";
-  text.examples = "  uprobectl resolve libc.so.6 malloc\n"
-                  "  uprobectl list-symbols libc.so.6 '*alloc*'\n";
-  if (group == "usdt") {
-    text.usage = "usdt COMMAND …";
-    text.description = "Static probes (USDT): places that a program's authors have marked, with "
-                       "names and arguments\nthat stay the same when the code around them changes.";
-    text.examples = "  uprobectl usdt list /usr/lib/jvm/default-java/lib/server/libjvm.so\n"
-                    "  uprobectl usdt list -p 4711 '*'\n";
-  }
-  text.description += "\n\ncommands:";
-  for (const Command& command : commands())
-    if (command.name.starts_with(group))
-      text.description +=
-          "\n  uprobectl " + std::string(command.usage) + "\n      " + std::string(command.summary);
-  return text;
-}
-
 ExitCode run_without_command(std::string_view group, std::span<const std::string_view> arguments) {
-  OptionParser parser(help_of(group));
+  OptionParser parser(group);
   CommonOptions options;
-  add_common_options(parser, options);
+  bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   return finish_with(parser.usage_error("a subcommand is missing"), options);

@@ -20,9 +20,7 @@ ExitCode run_doctor(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);
 
 struct Command {
-  std::string_view name; // one word, or two: "usdt list"
-  std::string_view usage;
-  std::string_view summary;
+  std::string_view name; // in the table of options: one word, or two: "usdt list"
   ExitCode (*run)(std::span<const std::string_view> arguments);
 };
 std::span<const Command> commands();

@@ -44,23 +44,21 @@ ExitCode print(std::string_view text, const CommonOptions& options) {
 
 } // namespace
 
-void add_common_options(OptionParser& parser, CommonOptions& options) {
-  parser.flag("-j,--json", options.json, "JSON Lines, one record a line");
-  parser.text("-o,--output", options.output, "FILE", "write the records to FILE instead of stdout");
-  parser.flag("-q,--quiet", options.quiet, "no warnings and no progress on stderr");
-  parser.flag("-v,--verbose", options.verbose, "say more");
-  parser.flag("--header", options.header, "name the columns of text output");
-  parser.text("--color", options.colour, "WHEN", "colour messages: auto, always or never");
+void bind_common_options(OptionParser& parser, CommonOptions& options) {
+  parser.bind("--json", options.json);
+  parser.bind("--output", options.output);
+  parser.bind("--quiet", options.quiet);
+  parser.bind("--verbose", options.verbose);
+  parser.bind("--header", options.header);
+  parser.bind("--color", options.colour);
 }
 
-void add_debug_options(OptionParser& parser, std::vector<std::string>& places) {
-  parser.texts("--debug-dir,--symfs,--symdir", places, "PATH",
-               "symbols of stripped files: a folder searched by build id, a symbol file, or a ZIP "
-               "of them; repeatable");
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& places) {
+  parser.bind("--debug-dir", places);
 }
 
-void add_instruction_option(OptionParser& parser, bool& wanted) {
-  parser.flag("--instruction", wanted, "show the machine instruction at each place (x86, arm64)");
+void bind_instruction_option(OptionParser& parser, bool& wanted) {
+  parser.bind("--instruction", wanted);
 }
 
 ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted) {
@@ -69,10 +67,8 @@ ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool 
                                           : ResolveOptions::Instructions::none;
 }
 
-void add_extracted_option(OptionParser& parser, bool& extracted) {
-  parser.flag("--extracted", extracted,
-              "answer for a compressed entry, too: with offsets in the library as a device "
-              "installs it");
+void bind_extracted_option(OptionParser& parser, bool& extracted) {
+  parser.bind("--extracted", extracted);
 }
 
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
@@ -82,10 +78,6 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   if (!parsed) return std::unexpected(finish_with(parsed.error(), options));
   if (parsed->help) return std::unexpected(print(parser.help(), options));
   if (parsed->version) return std::unexpected(print(version_text(), options));
-  const std::string colour = options.colour.value_or("auto");
-  if (colour != "auto" && colour != "always" && colour != "never")
-    return std::unexpected(finish_with(
-        parser.usage_error("'" + colour + "' is no --color, it is auto, always or never"), {}));
   return std::move(*parsed);
 }
 
@@ -155,11 +147,11 @@ ExitCode Console::finish() {
 }
 
 std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(OptionParser::Text text,
+open_console_without_arguments(std::string_view command,
                                std::span<const std::string_view> arguments) {
-  OptionParser parser(std::move(text));
+  OptionParser parser(command);
   CommonOptions options;
-  add_common_options(parser, options);
+  bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return std::unexpected(parsed.error());
   if (!parsed->words().empty())

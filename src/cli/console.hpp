@@ -17,17 +17,17 @@ struct CommonOptions {
   std::optional<std::string> colour;
   bool private_output = false; // records may hold memory of a process: -o is for its owner alone
 };
-void add_common_options(OptionParser& parser, CommonOptions& options);
+void bind_common_options(OptionParser& parser, CommonOptions& options);
 
 // --debug-dir under its three names.
-void add_debug_options(OptionParser& parser, std::vector<std::string>& places);
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& places);
 
 // --instruction, and what it and -v ask for: JSON has instructions only where they are asked for.
-void add_instruction_option(OptionParser& parser, bool& wanted);
+void bind_instruction_option(OptionParser& parser, bool& wanted);
 ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted);
 
 // --extracted, of the commands that only look at files.
-void add_extracted_option(OptionParser& parser, bool& extracted);
+void bind_extracted_option(OptionParser& parser, bool& extracted);
 
 // The arguments of a run that goes on; the exit code of one that ends here, because the command
 // line was wrong (reported) or because it asked for help or the version (printed).
@@ -74,7 +74,7 @@ private:
 // The console of a command that takes options and nothing else; the exit code of a run that ends
 // here.
 std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(OptionParser::Text text,
+open_console_without_arguments(std::string_view command,
                                std::span<const std::string_view> arguments);
 
 // Reports a usage error or what kept a run from beginning: on stderr, and as an error record.

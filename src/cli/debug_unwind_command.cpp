@@ -26,20 +26,11 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
 } // namespace
 
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
-  OptionParser parser(
-      {.command = "debug-unwind",
-       .usage = "debug-unwind [options] DIR",
-       .description =
-           "Unwinds a saved stack; prints INDEX PC FRAME of each frame, the innermost first, and on "
-           "stderr\nwhy there is no further one. DIR has regs.txt, maps.txt, stack*.data (which "
-           "begin with their address,\n8 bytes) and the mapped files by base name; each may be "
-           "gzipped. x86-64 and arm64, on any machine.",
-       .examples = "  uprobectl debug-unwind ./stack-4711\n"
-                   "  uprobectl debug-unwind --json --debug-dir ./symbols ./stack-4711\n"});
+  OptionParser parser("debug-unwind");
   CommonOptions common;
-  add_common_options(parser, common);
+  bind_common_options(parser, common);
   std::vector<std::string> debug_places;
-  add_debug_options(parser, debug_places);
+  bind_debug_options(parser, debug_places);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();

@@ -36,4 +36,10 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
                   "' is no duration: write 10s, 500ms, 2m or a number of seconds");
 }
 
+Result<std::chrono::nanoseconds> DurationReader::operator()(const std::string& text) const {
+  auto duration = parse_duration(text);
+  if (!duration) duration.error().message.insert(0, std::string(option) + ": ");
+  return duration;
+}
+
 } // namespace uprobectl::cli

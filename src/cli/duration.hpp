@@ -10,4 +10,11 @@ namespace uprobectl::cli {
 // usage error for anything else, for zero and for negative durations.
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
+// Reads one as the value of an option, by whose name its error begins.
+struct DurationReader {
+  std::string_view option;
+
+  Result<std::chrono::nanoseconds> operator()(const std::string& text) const;
+};
+
 } // namespace uprobectl::cli

@@ -5,7 +5,7 @@
 
 namespace uprobectl::cli {
 
-void add_emit_option(OptionParser& parser, std::optional<std::string>& name);
+void bind_emit_option(OptionParser& parser, std::optional<std::string>& name);
 
 // The tool, or nothing where none is asked for; usage error where there is no such tool, or where
 // another option asks for another output.

@@ -8,74 +8,38 @@ namespace uprobectl::cli {
 namespace {
 
 // Static probes are places without a way back.
-void add_return_options(OptionParser& parser, InspectionOptions& options) {
-  parser.flag("--entry", options.entry, "probe where functions begin (the default)");
-  parser.flag("-r,--return", options.on_return,
-              "probe where they return; with --entry both, alone instead");
-  parser.text("--return-at", options.return_at, "HOW",
-              "auto and ret: the function's exits; trampoline: the kernel's return probes, which "
-              "miss calls nested deeper than 64, uncounted with --return alone");
-  parser.flag("--latency", options.latency,
-              "one event a call, when it returns, with how long it took");
-  parser.text("--min-latency", options.min_latency, "D",
-              "only calls that took so long: 10ms, 50us");
+void bind_return_options(OptionParser& parser, InspectionOptions& options) {
+  parser.bind("--entry", options.entry);
+  parser.bind("--return", options.on_return);
+  parser.bind("--return-at", options.return_at);
+  parser.bind("--latency", options.latency);
+  parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
 }
 
 } // namespace
 
-void add_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words) {
-  const bool of_functions = words == ProbeWords::functions;
-  if (of_functions) add_return_options(parser, options);
-  parser.texts("--args", options.arguments, of_functions ? "[FUNCTION=]SPEC" : "[PROBE=]SPEC",
-               of_functions ? "show these arguments: NAME:TYPE[@ARG[+OFF]], …; see the man page"
-                            : "types of arguments, as in 0:str, or NAME:TYPE[@ARG[+OFF]], …");
-  parser.texts("--if", options.conditions, "CONDITION",
-               of_functions ? "only hits for which it holds: 'arg1==3', 'ret<0'; repeatable"
-                            : "only hits for which it holds: 'arg1==3'; repeatable");
-  parser.text("--max-string", options.longest_text, "N",
-              "read at most N bytes of a string (default 128, at most 4096)");
-  parser.flag("--regs", options.registers, "show all registers");
-  parser.flag("--count", options.count, "show how often each was hit instead of events");
-  parser.flag("--per-process", options.per_process, "count processes for themselves");
-  parser.flag("--histogram", options.histogram,
-              of_functions ? "show how latencies are distributed instead of events"
-                           : "show how the values of --measure are distributed instead of events");
-  parser.text("--measure", options.measured, "VALUE",
-              of_functions ? "the histogram is that of argN or ret instead of latencies"
-                           : "what the histogram is of: argN or a register");
-  parser.text("--interval", options.interval, "D", "show counts and histograms this often");
-  parser.text("--top", options.top, "N", "show only the N that were hit most");
-  parser.texts("--exclude", options.excluded, "PATTERN",
-               of_functions ? "leave out functions that match; repeatable"
-                            : "leave out probes whose PROVIDER:NAME matches; repeatable");
-  parser.text("--expect", options.expected, "N", "fail when a probe has fewer than N hits");
+void bind_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words) {
+  if (words == ProbeWords::functions) bind_return_options(parser, options);
+  parser.bind("--args", options.arguments);
+  parser.bind("--if", options.conditions);
+  parser.bind("--max-string", options.longest_text,
+              CountReader{.mistake = "--max-string: '{}' is no number of bytes, 1 to " +
+                                     std::to_string(most_bytes),
+                          .most = most_bytes});
+  parser.bind("--regs", options.registers);
+  parser.bind("--count", options.count);
+  parser.bind("--per-process", options.per_process);
+  parser.bind("--histogram", options.histogram);
+  parser.bind("--measure", options.measured);
+  parser.bind("--interval", options.interval, DurationReader{"--interval"});
+  parser.bind("--top", options.top,
+              CountReader{.mistake = "--top: '{}' is no number of functions"});
+  parser.bind("--exclude", options.excluded);
+  parser.bind("--expect", options.expected,
+              CountReader{.mistake = "--expect: '{}' is no number of hits"});
 }
 
 namespace {
-
-// The first option that only the built-in program can serve.
-std::optional<std::string> builtin_only(const InspectionOptions& options) {
-  if (!options.arguments.empty()) return "--args";
-  if (!options.conditions.empty()) return "--if";
-  if (options.registers) return "--regs";
-  if (options.latency) return "--latency";
-  if (options.min_latency) return "--min-latency";
-  if (options.count) return "--count";
-  if (options.histogram) return "--histogram";
-  return std::nullopt;
-}
-
-std::optional<std::string> orphan(const InspectionOptions& options) {
-  const bool sums = options.count || options.histogram;
-  if (options.per_process && !options.count) return "--per-process needs --count";
-  if (options.measured && !options.histogram) return "--measure needs --histogram";
-  if (options.interval && !sums) return "--interval needs --count or --histogram";
-  if (options.top && !sums) return "--top needs --count or --histogram";
-  if (options.registers && sums) return "--regs shows registers of events, of which there are none";
-  if (options.measured && options.latency)
-    return "--latency and --measure exclude each other: a histogram is of one of them";
-  return std::nullopt;
-}
 
 class Application {
 public:
@@ -84,9 +48,7 @@ public:
 
   Result<void> apply() {
     set_moments();
-    if (auto chosen = choose_return(); !chosen) return chosen;
-    if (auto read = read_values(); !read) return read;
-    return read_numbers();
+    return read_values();
   }
 
 private:
@@ -106,19 +68,19 @@ private:
     inspection_.measure_latency = options_.histogram && !options_.measured;
     inspection_.pair_calls =
         options_.latency || options_.min_latency || inspection_.measure_latency;
+    request_.return_at = return_at(options_.return_at.value_or("auto"));
+    if (options_.min_latency) inspection_.min_latency = *options_.min_latency;
+    if (options_.interval) request_.interval = *options_.interval;
+    if (options_.top) request_.top = *options_.top;
+    request_.expected_hits = options_.expected;
+    if (options_.longest_text)
+      inspection_.longest_text = static_cast<std::uint32_t>(*options_.longest_text);
   }
 
-  Result<void> choose_return() {
-    const std::string how = options_.return_at.value_or("auto");
-    if (how == "auto")
-      request_.return_at = ReturnAt::automatic;
-    else if (how == "trampoline")
-      request_.return_at = ReturnAt::trampoline;
-    else if (how == "ret")
-      request_.return_at = ReturnAt::exits;
-    else
-      return wrong("'" + how + "' is no --return-at, it is auto, trampoline or ret");
-    return {};
+  // The table of options has these words.
+  static ReturnAt return_at(std::string_view how) {
+    if (how == "trampoline") return ReturnAt::trampoline;
+    return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
   }
 
   Result<void> read_values() {
@@ -163,37 +125,6 @@ private:
     return fail(std::move(usage));
   }
 
-  Result<void> read_numbers() {
-    if (options_.min_latency) {
-      const auto least = parse_duration(*options_.min_latency);
-      if (!least) return wrong("--min-latency: " + least.error().message);
-      inspection_.min_latency = *least;
-    }
-    if (options_.interval) {
-      const auto interval = parse_duration(*options_.interval);
-      if (!interval) return wrong("--interval: " + interval.error().message);
-      request_.interval = *interval;
-    }
-    if (options_.top) {
-      const auto top = parse_count(*options_.top);
-      if (!top) return wrong("--top: '" + *options_.top + "' is no number of functions");
-      request_.top = *top;
-    }
-    if (options_.expected) {
-      request_.expected_hits = parse_count(*options_.expected);
-      if (!request_.expected_hits)
-        return wrong("--expect: '" + *options_.expected + "' is no number of hits");
-    }
-    if (options_.longest_text) {
-      const auto bytes = parse_count(*options_.longest_text);
-      if (!bytes || *bytes > most_bytes)
-        return wrong("--max-string: '" + *options_.longest_text + "' is no number of bytes, 1 to " +
-                     std::to_string(most_bytes));
-      inspection_.longest_text = static_cast<std::uint32_t>(*bytes);
-    }
-    return {};
-  }
-
   const OptionParser& parser_;
   const InspectionOptions& options_;
   AttachRequest& request_;
@@ -204,12 +135,6 @@ private:
 
 Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
                    AttachRequest& request) {
-  if (request.program)
-    if (const auto option = builtin_only(options))
-      return fail(parser.usage_error(*option + " is for the built-in program, not for yours"));
-  if (const auto wrong = orphan(options)) return fail(parser.usage_error(*wrong));
-  if (request.static_probes && options.histogram && !options.measured)
-    return fail(parser.usage_error("--histogram needs --measure: static probes have no latency"));
   return Application(parser, options, request).apply();
 }
 

@@ -5,6 +5,8 @@
 #include "option_parser.hpp"
 #include "uprobectl/session.hpp"
 
+#include <chrono>
+
 namespace uprobectl::cli {
 
 // What stands behind TARGET.
@@ -16,21 +18,21 @@ struct InspectionOptions {
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
   std::vector<std::string> conditions;
-  std::optional<std::string> longest_text;
+  std::optional<std::uint64_t> longest_text;
   bool registers = false;
   bool latency = false;
-  std::optional<std::string> min_latency;
+  std::optional<std::chrono::nanoseconds> min_latency;
   bool count = false;
   bool per_process = false;
   bool histogram = false;
   std::optional<std::string> measured;
-  std::optional<std::string> interval;
-  std::optional<std::string> top;
+  std::optional<std::chrono::nanoseconds> interval;
+  std::optional<std::uint64_t> top;
   std::vector<std::string> excluded;
-  std::optional<std::string> expected;
+  std::optional<std::uint64_t> expected;
 };
 
-void add_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words);
+void bind_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words);
 
 // Into a request whose program and kind of probes is set. A usage error where options do not go
 // together.

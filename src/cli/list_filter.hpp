@@ -10,11 +10,11 @@ struct ListOptions {
   bool imports = false;
   std::vector<std::string> kinds; // as typed: lists
   std::optional<std::string> sort;
-  std::optional<std::string> min_size;
+  std::optional<std::uint64_t> min_size;
   bool fold = false;
   bool aliases = false;
 };
-void add_list_options(OptionParser& parser, ListOptions& options);
+void bind_list_options(OptionParser& parser, ListOptions& options);
 
 enum class ListOrder { offset, name, size };
 struct ListFilter {
@@ -23,6 +23,6 @@ struct ListFilter {
   bool fold = false;
   bool aliases = false;
 };
-Result<ListFilter> make_filter(const OptionParser& parser, const ListOptions& options);
+ListFilter make_filter(const ListOptions& options);
 
 } // namespace uprobectl::cli

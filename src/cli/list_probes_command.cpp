@@ -5,16 +5,7 @@
 namespace uprobectl::cli {
 
 ExitCode run_list_probes(std::span<const std::string_view> arguments) {
-  const auto console = open_console_without_arguments(
-      {.command = "list-probes",
-       .usage = "list-probes [options]",
-       .description =
-           "Prints OFFSET FILE SYMBOL KIND MECHANISM HELD_BY PROGRAM [NOTE] of every uprobe on this "
-           "machine,\nwhoever put it there. What nobody is seen to hold is marked `leftover`. "
-           "Needs root.",
-       .examples = "  uprobectl list-probes\n"
-                   "  uprobectl list-probes --json\n"},
-      arguments);
+  const auto console = open_console_without_arguments("list-probes", arguments);
   if (!console) return console.error();
   const auto inventory = take_inventory();
   if (!inventory) {

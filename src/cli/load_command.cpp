@@ -13,27 +13,27 @@ struct LoadOptions {
   std::optional<std::string> pin;
   std::optional<std::string> unpin;
   std::optional<std::string> naming;
-  std::optional<std::string> mode;
+  std::optional<mode_t> mode;
   std::vector<std::string> settings;
 };
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-Result<PinRequest> make_pin_request(const OptionParser& parser, const LoadOptions& options) {
+PinRequest make_pin_request(const LoadOptions& options) {
   PinRequest request{.folder = *options.pin};
-  const std::string naming = options.naming.value_or("plain");
-  if (naming != "plain" && naming != "uprobestats")
-    return fail(parser.usage_error("'" + naming + "' is no --naming, it is plain or uprobestats"));
-  if (naming == "uprobestats") request.naming = PinNaming::uprobestats;
-  if (!options.mode) return request;
+  if (options.naming == "uprobestats") request.naming = PinNaming::uprobestats;
+  if (options.mode) request.mode = *options.mode;
+  return request;
+}
+
+Result<mode_t> parse_mode(const std::string& text) {
   mode_t mode = 0;
   constexpr mode_t most = 0777;
-  const char* const last = options.mode->data() + options.mode->size();
-  const auto [end, error] = std::from_chars(options.mode->data(), last, mode, 8);
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, mode, 8);
   if (error != std::errc() || end != last || mode > most)
-    return fail(parser.usage_error("'" + *options.mode + "' is no --mode, it is octal: 0660"));
-  request.mode = mode;
-  return request;
+    return fail(ErrorKind::usage, "'" + text + "' is no --mode, it is octal: 0660");
+  return mode;
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
@@ -61,25 +61,15 @@ std::optional<std::string> mistake(const LoadOptions& options,
 } // namespace
 
 ExitCode run_load(std::span<const std::string_view> arguments) {
-  OptionParser parser(
-      {.command = "load",
-       .usage = "load OBJECT.o --pin DIR | --unpin DIR",
-       .description =
-           "Loads a BPF object and pins its programs and maps, all or none; prints KIND NAME PATH.\n"
-           "--unpin takes away what --pin has made there, and nothing else. Needs root, or CAP_BPF "
-           "and CAP_PERFMON.",
-       .examples = "  uprobectl load calls.bpf.o --pin /sys/fs/bpf/calls\n"
-                   "  uprobectl load --unpin /sys/fs/bpf/calls\n"});
+  OptionParser parser("load");
   CommonOptions common;
-  add_common_options(parser, common);
+  bind_common_options(parser, common);
   LoadOptions options;
-  parser.text("--pin", options.pin, "DIR", "a folder in a bpf file system, made if not there");
-  parser.text("--unpin", options.unpin, "DIR", "take away what --pin made in this folder");
-  parser.text("--naming", options.naming, "HOW",
-              "plain: their own names; uprobestats: prog_OBJECT_SECTION, map_OBJECT_MAP");
-  parser.text("--mode", options.mode, "MODE", "the pins' mode, octal (default 0600)");
-  parser.texts("--set", options.settings, "NAME=VALUE",
-               "give a global variable its value before loading; repeatable");
+  parser.bind("--pin", options.pin);
+  parser.bind("--unpin", options.unpin);
+  parser.bind("--naming", options.naming);
+  parser.bind("--mode", options.mode, parse_mode);
+  parser.bind("--set", options.settings);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
@@ -88,11 +78,7 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
   const auto settings = parse_settings(parser, options.settings);
   if (!settings) return finish_with(settings.error(), common);
   std::optional<PinRequest> request;
-  if (options.pin) {
-    auto made = make_pin_request(parser, options);
-    if (!made) return finish_with(made.error(), common);
-    request = std::move(*made);
-  }
+  if (options.pin) request = make_pin_request(options);
   const auto console = Console::open(common);
   if (!console) return finish_with(console.error(), common);
   const auto pins =

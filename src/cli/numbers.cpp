@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 
 namespace uprobectl::cli {
 
@@ -19,6 +20,12 @@ std::optional<T> parse_positive(std::string_view text) {
 
 std::optional<std::uint64_t> parse_count(std::string_view text) {
   return parse_positive<std::uint64_t>(text);
+}
+
+Result<std::uint64_t> CountReader::operator()(const std::string& text) const {
+  const auto number = text == "0" ? std::optional<std::uint64_t>(0) : parse_count(text);
+  if (number && *number >= least && *number <= most) return *number;
+  return fail(ErrorKind::usage, fmt::format(fmt::runtime(mistake), text));
 }
 
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {

@@ -3,12 +3,22 @@
 
 #include "option_parser.hpp"
 
+#include <limits>
 #include <sys/types.h>
 
 namespace uprobectl::cli {
 
 // A decimal number above zero.
 std::optional<std::uint64_t> parse_count(std::string_view text);
+
+// Reads a decimal number as the value of an option.
+struct CountReader {
+  std::string mistake; // of the usage error, with {} for the value: "'{}' is no number of hits"
+  std::uint64_t least = 1;
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+  Result<std::uint64_t> operator()(const std::string& text) const;
+};
 
 // -p 4711, -p 1,2,3, several times: each pid once, in order; usage error for what is none.
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);

@@ -5,7 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
+#include <stdexcept>
 
 namespace uprobectl::cli {
 
@@ -15,58 +18,202 @@ std::vector<std::string> Arguments::words() const {
   return all;
 }
 
+namespace {
+
+const CommandSpec& spec_of(std::string_view command) {
+  const auto specs = command_specs();
+  const auto found = std::ranges::find(specs, command, &CommandSpec::name);
+  if (found == specs.end()) throw std::logic_error("no such command: " + std::string(command));
+  return *found;
+}
+
+template <typename Visit>
+void for_each_part(std::string_view list, Visit visit) {
+  while (true) {
+    const auto comma = std::min(list.find(','), list.size());
+    visit(list.substr(0, comma));
+    if (comma == list.size()) return;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+// The name that messages use.
+std::string_view first_name(const OptionSpec& spec) {
+  return spec.names.substr(0, spec.names.find(','));
+}
+
+// "auto, always or never"
+std::string alternatives(std::span<const std::string_view> words) {
+  if (words.size() == 1) return std::string(words.front());
+  return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
+}
+
+// What is wrong with the value of an option that has choices; empty if nothing.
+std::string wrong_choice(const OptionSpec& spec, const std::string& value) {
+  std::string wrong;
+  const auto check = [&](std::string_view word) {
+    if (!wrong.empty() || std::ranges::find(spec.choices, word) != spec.choices.end()) return;
+    wrong =
+        fmt::format("'{}' is no {}, it is {}", word, first_name(spec), alternatives(spec.choices));
+  };
+  if (spec.list && !value.empty())
+    for_each_part(value, check);
+  else if (!spec.list)
+    check(value);
+  return wrong;
+}
+
+} // namespace
+
+bool has_name(const OptionSpec& option, std::string_view name) {
+  bool found = false;
+  for_each_part(option.names, [&](std::string_view each) { found = found || each == name; });
+  return found;
+}
+
 struct OptionParser::Impl {
-  Text text;
+  const CommandSpec& spec;
   CLI::App app;
-  std::map<std::string, std::vector<std::string>, std::less<>> optional; // values, by name
-  std::vector<std::string> extras;                                       // that CLI11 has left over
-  bool help = false;
-  bool version = false;
+  std::map<const OptionSpec*, CLI::Option*> options;
+  std::vector<std::string> extras; // that CLI11 has left over
+
+  explicit Impl(std::string_view command) : spec(spec_of(command)) {}
 
   std::string full_name() const {
-    return text.command.empty() ? "uprobectl" : "uprobectl " + text.command;
+    return spec.name.empty() ? "uprobectl" : "uprobectl " + std::string(spec.name);
   }
+
+  // By any of its names.
+  const OptionSpec& option_spec(std::string_view name) const {
+    const auto found = std::ranges::find_if(
+        spec.options, [&](const OptionSpec& option) { return has_name(option, name); });
+    if (found == spec.options.end())
+      throw std::logic_error(full_name() + " has no option " + std::string(name));
+    return *found;
+  }
+
+  CLI::Option* option(std::string_view name) const {
+    const auto found = options.find(&option_spec(name));
+    if (found == options.end())
+      throw std::logic_error(full_name() + ": option " + std::string(name) + " is not bound");
+    return found->second;
+  }
+
+  void add(const OptionSpec& option, CLI::Option* added) {
+    added->type_name(std::string(option.value));
+    if (!option.choices.empty())
+      added->check([&option](const std::string& value) { return wrong_choice(option, value); });
+    options.emplace(&option, added);
+  }
+
+  // The group of the options, made with the first of them.
+  CLI::App* group_of(std::span<const std::string_view> names) {
+    const std::string name = alternatives(names);
+    for (CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
+      if (group->get_group() == name) return group;
+    CLI::Option_group* const group = app.add_option_group(name);
+    for (const std::string_view member : names) group->add_option(option(member));
+    return group;
+  }
+
+  void relate() {
+    for (const OptionSpec& each : spec.options) {
+      const std::string_view name = first_name(each);
+      CLI::Option* const needing = option(name);
+      if (each.needs.size() == 1) needing->needs(option(each.needs.front()));
+      // CLI11 has one of several as a need of groups only.
+      if (each.needs.size() > 1) group_of(std::span(&name, 1))->needs(group_of(each.needs));
+    }
+    for (const OptionConflict& conflict : spec.conflicts)
+      option(conflict.option)->excludes(option(conflict.other));
+  }
+
+  // The parts of "[Option Group: --interval] requires …" and "--pid excludes …", by our names.
+  std::string_view named(std::string_view text) const {
+    constexpr std::string_view group = "[Option Group: ";
+    if (text.starts_with(group)) return text.substr(group.size(), text.size() - group.size() - 1);
+    return first_name(option_spec(text));
+  }
+
+  Error conflict_of(std::string_view one, std::string_view another) const {
+    for (const OptionConflict& conflict : spec.conflicts) {
+      if ((conflict.option != one || conflict.other != another) &&
+          (conflict.option != another || conflict.other != one))
+        continue;
+      Error error{ErrorKind::usage, std::string(conflict.message)};
+      if (!conflict.hint.empty()) error.hints.emplace_back(conflict.hint);
+      return error;
+    }
+    throw std::logic_error(fmt::format("{} and {} do not conflict", one, another));
+  }
+
+  // CLI11's error in our words.
+  Error error_of(const CLI::ParseError& error) const {
+    const std::string_view what = error.what();
+    const auto side = [&](std::string_view verb, bool left) {
+      const auto at = what.find(verb);
+      return named(left ? what.substr(0, at) : what.substr(at + verb.size()));
+    };
+    std::string message(what);
+    if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr)
+      message = option_spec(side(" requires ", true)).needs_message;
+    else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
+      return conflict_of(side(" excludes ", true), side(" excludes ", false));
+    else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr)
+      message.erase(0, what.find(": ") + 2); // the option's name
+    else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
+             what.find("required") != std::string_view::npos)
+      message = fmt::format("option '{}' needs a value", what.substr(0, what.find(':')));
+    else if (!message.empty())
+      message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
+    return Error{ErrorKind::usage, std::move(message)};
+  }
+
+  std::vector<std::string> with_default_values(std::span<const std::string_view> arguments) const;
+  std::vector<std::string> option_names() const;
 };
 
-OptionParser::OptionParser(Text text) : impl_(std::make_unique<Impl>()) {
-  impl_->text = std::move(text);
+OptionParser::OptionParser(std::string_view command) : impl_(std::make_unique<Impl>(command)) {
   CLI::App& app = impl_->app;
-  app.set_help_flag(); // ours below, so that help and version need no exception
   // Positionals and unknown options come out as extras: CLI11 would take "[ab]" for a list.
   app.allow_extras();
-  flag("-h,--help", impl_->help, "show this help");
-  flag("-V,--version", impl_->version, "show the versions of uprobectl, LLVM and libbpf");
+  const OptionSpec& help = impl_->option_spec("--help");
+  impl_->options.emplace(&help, app.set_help_flag(std::string(help.names), std::string(help.help)));
+  const OptionSpec& version = impl_->option_spec("--version");
+  impl_->options.emplace(&version, app.add_flag(std::string(version.names)));
 }
 
 OptionParser::~OptionParser() = default;
 
-void OptionParser::flag(const std::string& names, bool& target, const std::string& help) {
-  impl_->app.add_flag(names, target, help);
+void OptionParser::bind(std::string_view name, bool& target) {
+  const OptionSpec& spec = impl_->option_spec(name);
+  impl_->add(spec, impl_->app.add_flag(std::string(spec.names), target));
 }
 
-void OptionParser::text(const std::string& names, std::optional<std::string>& target,
-                        const std::string& placeholder, const std::string& help) {
-  impl_->app
-      .add_option_function<std::string>(
-          names, [&target](const std::string& value) { target = value; }, help)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->type_name(placeholder);
+void OptionParser::bind(std::string_view name, std::optional<std::string>& target) {
+  bind_reader(name, [&target](const std::string& value) -> Result<void> {
+    target = value;
+    return {};
+  });
 }
 
-void OptionParser::optional_text(const std::string& name, std::optional<std::string>& target,
-                                 std::vector<std::string> words, const std::string& placeholder,
-                                 const std::string& help) {
-  text(name, target, placeholder, help);
-  impl_->optional.emplace(name, std::move(words));
+void OptionParser::bind(std::string_view name, std::vector<std::string>& target) {
+  const OptionSpec& spec = impl_->option_spec(name);
+  impl_->add(spec, impl_->app.add_option(std::string(spec.names), target)->allow_extra_args(false));
 }
 
-void OptionParser::texts(const std::string& names, std::vector<std::string>& target,
-                         const std::string& placeholder, const std::string& help) {
-  impl_->app.add_option(names, target, help)->allow_extra_args(false)->type_name(placeholder);
+void OptionParser::bind_reader(std::string_view name, Reader read) {
+  const OptionSpec& spec = impl_->option_spec(name);
+  const auto take = [read = std::move(read)](const std::string& value) {
+    if (const auto done = read(value); !done)
+      throw CLI::ConversionError(done.error().message, CLI::ExitCodes::ConversionError);
+  };
+  impl_->add(spec, impl_->app.add_option_function<std::string>(std::string(spec.names), take)
+                       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
 Error OptionParser::usage_error(std::string message) const {
-  if (!impl_->text.command.empty()) message.insert(0, impl_->text.command + ": ");
+  if (!impl_->spec.name.empty()) message.insert(0, std::string(impl_->spec.name) + ": ");
   return Error{ErrorKind::usage, std::move(message)}.hint("try '" + impl_->full_name() +
                                                           " --help'");
 }
@@ -87,28 +234,42 @@ Iterator only_positionals(Iterator begin, Iterator end) {
   return behind_last == begin || behind_last == end ? behind_last : behind_last + 1;
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
+} // namespace
+
+// A value that may be left out stands behind '=', or is one of the choices. CLI11 would take the
+// TARGET for it.
+std::vector<std::string>
+OptionParser::Impl::with_default_values(std::span<const std::string_view> arguments) const {
+  std::vector<std::string> words(arguments.begin(), arguments.end());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto known = std::ranges::find_if(spec.options, [&](const OptionSpec& option) {
+      return option.optional && has_name(option, words[i]);
+    });
+    if (known == spec.options.end()) continue;
+    const bool has_value =
+        i + 1 < words.size() &&
+        (words[i + 1] == known->default_value ||
+         std::ranges::find(known->choices, std::string_view(words[i + 1])) != known->choices.end());
+    if (has_value)
+      ++i;
+    else
+      words[i].append("=").append(known->default_value);
+  }
+  return words;
+}
+
+std::vector<std::string> OptionParser::Impl::option_names() const {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames())
-      if (!option->get_group().empty()) names.push_back("--" + name);
+  for (const OptionSpec& option : spec.options)
+    for_each_part(option.names, [&](std::string_view name) {
+      if (name.starts_with("--")) names.emplace_back(name);
+    });
   return names;
 }
 
-// "--output: 1 required TEXT missing" -> what we say.
-std::string message_of(const CLI::ParseError& error) {
-  std::string what = error.what();
-  const auto colon = what.find(':');
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
-      what.find("required") != std::string::npos && colon != std::string::npos)
-    return "option '" + what.substr(0, colon) + "' needs a value";
-  if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
-  return what;
-}
-
-} // namespace
-
 Result<Arguments> OptionParser::parse(std::span<const std::string_view> arguments) {
+  impl_->relate();
+  CLI::App& app = impl_->app;
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes != arguments.end()) result.after_dashes.assign(dashes + 1, arguments.end());
@@ -118,64 +279,63 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +
                               "' needs a value behind its '='"));
   const auto tail = only_positionals(arguments.begin(), dashes);
-  std::vector<std::string> options(arguments.begin(), tail);
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    const auto known = impl_->optional.find(options[i]);
-    if (known == impl_->optional.end()) continue;
-    const bool has_value = i + 1 < options.size() &&
-                           std::ranges::find(known->second, options[i + 1]) != known->second.end();
-    if (has_value)
-      ++i;
-    else
-      options[i] += "=" + known->second.front();
-  }
+  auto options = impl_->with_default_values({arguments.begin(), tail});
   std::ranges::reverse(options); // as CLI11 takes them
+  std::optional<Error> wrong;
   try {
-    impl_->app.parse(std::move(options));
+    app.parse(std::move(options));
+  } catch (const CLI::CallForHelp&) {
+    result.help = true;
   } catch (const CLI::ParseError& error) {
-    return fail(usage_error(message_of(error)));
+    const Error said = impl_->error_of(error);
+    wrong = usage_error(said.message);
+    wrong->hints.insert(wrong->hints.end(), said.hints.begin(), said.hints.end());
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+      return fail(std::move(*wrong)); // what follows is not parsed
   }
-  result.help = impl_->help;
-  result.version = impl_->version;
-  impl_->extras = impl_->app.remaining();
+  impl_->extras = app.remaining();
   for (const std::string& extra : impl_->extras) {
     if (!looks_like_option(extra)) {
       result.positionals.push_back(extra);
       continue;
     }
     const std::string name = extra.substr(0, extra.find('='));
-    if (!impl_->text.without.empty())
-      return fail(usage_error("option '" + name + "' does not go with " + impl_->text.without));
     Error error = usage_error("unknown option '" + name + "'");
-    const auto near = nearest(name, option_names(impl_->app));
+    const auto near = nearest(name, impl_->option_names());
     if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));
     return fail(std::move(error));
   }
   result.positionals.insert(result.positionals.end(), tail, dashes);
+  // Help is given even if the other options are wrong.
+  result.help = app.get_help_ptr()->count() > 0;
+  result.version = impl_->option("--version")->count() > 0;
+  if (wrong && !result.help && !result.version) return fail(std::move(*wrong));
   return result;
 }
 
 std::string OptionParser::help() const {
-  const Text& text = impl_->text;
-  std::string help =
-      "usage: uprobectl " + text.usage + "\n\n" + text.description + "\n\noptions:\n";
-  for (const CLI::Option* option : impl_->app.get_options()) {
-    if (option->get_group().empty()) continue; // hidden
-    std::string line;
-    for (const std::string& name : option->get_snames())
-      line += (line.empty() ? "  -" : ", -") + name;
-    for (const std::string& name : option->get_lnames())
-      line += (line.empty() ? "  --" : ", --") + name;
-    const bool optional = impl_->optional.contains(option->get_name());
-    if (optional)
-      line += "[=" + option->get_type_name() + "]";
-    else if (option->get_type_size() > 0)
-      line += " " + option->get_type_name();
+  const CommandSpec& spec = impl_->spec;
+  std::string help = fmt::format("usage: uprobectl {}\n\n{}\n", spec.synopsis, spec.description);
+  if (spec.usage.empty()) {
+    help += "\ncommands:\n";
+    for (const CommandSpec& command : command_specs())
+      if (!command.usage.empty() && command.name.starts_with(spec.name))
+        help += fmt::format("  uprobectl {}\n      {}\n", command.usage, command.summary);
+  }
+  help += "\noptions:\n";
+  for (const OptionSpec& option : spec.options) {
+    std::string line = "  ";
+    for_each_part(option.names, [&](std::string_view name) {
+      line.append(line.size() > 2 ? ", " : "").append(name);
+    });
+    if (!option.value.empty())
+      line +=
+          option.optional ? fmt::format("[={}]", option.value) : fmt::format(" {}", option.value);
     constexpr std::size_t column = 28;
     line.append(line.size() < column ? column - line.size() : 2, ' ');
-    help += line + option->get_description() + "\n";
+    help.append(line).append(option.help).append("\n");
   }
-  return text.examples.empty() ? help : help + "\nexamples:\n" + text.examples;
+  return spec.examples.empty() ? help : fmt::format("{}\nexamples:\n{}", help, spec.examples);
 }
 
 } // namespace uprobectl::cli

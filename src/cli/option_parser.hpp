@@ -1,8 +1,11 @@
-// The options of one subcommand. The only door to CLI11: subcommands describe their options here
-// and never see it.
+// Parses the arguments of one subcommand with CLI11, by the table of options. The only file that
+// knows CLI11.
 #pragma once
 
+#include "option_table.hpp"
 #include "uprobectl/base.hpp"
+
+#include <functional>
 
 namespace uprobectl::cli {
 
@@ -19,39 +22,38 @@ struct Arguments {
 
 class OptionParser {
 public:
-  // usage: what follows "uprobectl" in the first line of the help, "resolve TARGET FUNCTION…".
-  // Both examples must work as they stand.
-  struct Text {
-    std::string command; // empty for uprobectl itself
-    std::string usage;
-    std::string description;
-    std::string examples;
-    // Of a command with another form: the option that the options which only that one has do not go
-    // with; empty where what is not known is not known at all.
-    std::string without = {};
-  };
-  explicit OptionParser(Text text);
+  // command: a name in the table of options.
+  explicit OptionParser(std::string_view command);
   ~OptionParser();
 
-  // names as "-j,--json"; the targets must outlive parse().
-  void flag(const std::string& names, bool& target, const std::string& help);
-  void text(const std::string& names, std::optional<std::string>& target,
-            const std::string& placeholder, const std::string& help);
-  // Its value stands behind '=', or is one of the words; without one it is the first of these.
-  void optional_text(const std::string& name, std::optional<std::string>& target,
-                     std::vector<std::string> words, const std::string& placeholder,
-                     const std::string& help);
-  // May be given several times.
-  void texts(const std::string& names, std::vector<std::string>& target,
-             const std::string& placeholder, const std::string& help);
+  // Where an option's value goes; the targets must outlive parse(). Every option of the command is
+  // bound to one, whose type says whether it is a flag, has a value (the last one counts) or
+  // repeats.
+  void bind(std::string_view name, bool& target);
+  void bind(std::string_view name, std::optional<std::string>& target);
+  void bind(std::string_view name, std::vector<std::string>& target);
+  // The value is read by `read`, whose error becomes a usage error as it stands.
+  template <typename T, typename Read>
+  void bind(std::string_view name, std::optional<T>& target, Read read) {
+    bind_reader(name, [&target, read](const std::string& value) -> Result<void> {
+      auto parsed = read(value);
+      if (!parsed) return fail(std::move(parsed).error());
+      target = std::move(*parsed);
+      return {};
+    });
+  }
 
-  // usage errors carry the nearest option and where to find help.
+  // usage errors carry the nearest option and where to find help. What an option needs, excludes
+  // and takes is checked.
   Result<Arguments> parse(std::span<const std::string_view> arguments);
   std::string help() const;
   // A usage error of this subcommand that only the caller can see.
   Error usage_error(std::string message) const;
 
 private:
+  using Reader = std::function<Result<void>(const std::string&)>;
+  void bind_reader(std::string_view name, Reader read);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -23,14 +23,8 @@ std::optional<std::string> contradiction(const AttachRequest& request) {
   const bool processes = !request.pids.empty() || !request.names.empty();
   const bool command = !request.command.empty();
   if (processes && command) return "-p and a command exclude each other";
-  if (processes && request.target_options.app) return "-p and --app exclude each other";
   if (command && request.target_options.app) return "--app and a command exclude each other";
-  if (request.all_processes) {
-    if (command) return "--all-processes and a command exclude each other";
-    if (request.follow) return "--all-processes and --follow exclude each other";
-    if (request.user) return "--all-processes and --uid exclude each other";
-    if (request.cgroup) return "--all-processes and --cgroup exclude each other";
-  }
+  if (command && request.all_processes) return "--all-processes and a command exclude each other";
   if (request.follow && !processes && !command)
     return "--follow needs processes whose children are meant: -p or a command";
   return std::nullopt;
@@ -38,18 +32,16 @@ std::optional<std::string> contradiction(const AttachRequest& request) {
 
 } // namespace
 
-void add_process_options(OptionParser& parser, ProcessOptions& options) {
-  parser.texts("-p,--pid", options.processes, "P",
-               "only these processes: pids (1,2,3) or NAME, all that go by it, also later ones; "
-               "repeatable (default: every process)");
-  parser.text("--app", options.app, "PKG",
-              "only the processes of this Android package, also later ones");
-  parser.flag("--follow", options.follow, "children of -p or of the command, too");
-  parser.text("--uid", options.user, "N", "only processes of the user with this number");
-  parser.text("--cgroup", options.cgroup, "PATH",
-              "only processes in this control group (cgroup2) or below it");
-  parser.flag("--all-processes", options.all,
-              "probe every process: -p and --app only say what TARGET means");
+void bind_process_options(OptionParser& parser, ProcessOptions& options) {
+  parser.bind("--pid", options.processes);
+  parser.bind("--app", options.app);
+  parser.bind("--follow", options.follow);
+  parser.bind("--uid", options.user,
+              CountReader{.mistake = "'{}' is no user id: --uid takes a number",
+                          .least = 0,
+                          .most = std::numeric_limits<std::uint32_t>::max()});
+  parser.bind("--cgroup", options.cgroup);
+  parser.bind("--all-processes", options.all);
 }
 
 Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
@@ -62,14 +54,7 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
   request.follow = options.follow;
   request.cgroup = options.cgroup;
   request.all_processes = options.all;
-  if (options.user) {
-    const auto user = *options.user == "0" ? std::optional<std::uint64_t>(0) //
-                                           : parse_count(*options.user);
-    if (!user || *user > std::numeric_limits<std::uint32_t>::max())
-      return fail(
-          parser.usage_error("'" + *options.user + "' is no user id: --uid takes a number"));
-    request.user = static_cast<uid_t>(*user);
-  }
+  if (options.user) request.user = static_cast<uid_t>(*options.user);
   if (const auto wrong = contradiction(request)) return fail(parser.usage_error(*wrong));
   if (request.program)
     if (const auto option = filtered_by_program(request)) {

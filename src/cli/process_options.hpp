@@ -10,12 +10,12 @@ struct ProcessOptions {
   std::vector<std::string> processes;
   std::optional<std::string> app;
   bool follow = false;
-  std::optional<std::string> user;
+  std::optional<std::uint64_t> user;
   std::optional<std::string> cgroup;
   bool all = false;
 };
 
-void add_process_options(OptionParser& parser, ProcessOptions& options);
+void bind_process_options(OptionParser& parser, ProcessOptions& options);
 
 // Into a request whose program, target and command are set. A usage error where options do not go
 // together.

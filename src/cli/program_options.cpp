@@ -4,19 +4,25 @@
 
 namespace uprobectl::cli {
 
-void add_program_options(OptionParser& parser, ProgramOptions& options) {
-  parser.text("--object", options.object, "FILE.o",
-              "run this BPF object's program; without TARGET where its sections say");
-  parser.text("--program", options.pinned, "PIN", "run this pinned BPF program");
-  parser.text("--program-name", options.name, "NAME", "which of the object's programs");
-  parser.texts("--set", options.settings, "NAME=VALUE",
-               "give a global variable of the object its value; repeatable");
-  parser.texts("--map", options.maps, "MAP",
-               "read only this buffer of the program, show this table at the end; name or pin");
-  parser.text("--record", options.record_type, "TYPE",
-              "decode the program's records as this type of its BTF");
-  parser.text("--cookie", options.cookie, "N", "what bpf_get_attach_cookie gives the program");
-  parser.flag("--printk", options.printk, "show what programs say with bpf_printk on stderr");
+namespace {
+
+Result<std::uint64_t> parse_cookie(const std::string& text) {
+  const auto cookie = parse_unsigned(text);
+  if (!cookie) return fail(ErrorKind::usage, "'" + text + "' is no --cookie, it is a number");
+  return *cookie;
+}
+
+} // namespace
+
+void bind_program_options(OptionParser& parser, ProgramOptions& options) {
+  parser.bind("--object", options.object);
+  parser.bind("--program", options.pinned);
+  parser.bind("--program-name", options.name);
+  parser.bind("--set", options.settings);
+  parser.bind("--map", options.maps);
+  parser.bind("--record", options.record_type);
+  parser.bind("--cookie", options.cookie, parse_cookie);
+  parser.bind("--printk", options.printk);
 }
 
 Result<std::vector<std::pair<std::string, std::string>>>
@@ -31,28 +37,8 @@ parse_settings(const OptionParser& parser, const std::vector<std::string>& setti
   return result;
 }
 
-namespace {
-
-// The first option that makes no sense without a program of the user's.
-std::optional<std::string> orphan(const ProgramOptions& options) {
-  if (options.name) return "--program-name needs --object";
-  if (!options.settings.empty()) return "--set needs --object";
-  if (options.object || options.pinned) return std::nullopt;
-  if (!options.maps.empty()) return "--map needs --object or --program";
-  if (options.record_type) return "--record needs --object or --program";
-  if (options.cookie) return "--cookie needs --object or --program";
-  if (options.printk) return "--printk needs --object or --program";
-  return std::nullopt;
-}
-
-} // namespace
-
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
                                                                const ProgramOptions& options) {
-  if (options.object && options.pinned)
-    return fail(parser.usage_error("--object and --program exclude each other"));
-  if (!options.object)
-    if (const auto wrong = orphan(options)) return fail(parser.usage_error(*wrong));
   if (!options.object && !options.pinned) return std::nullopt;
   UserProgramRequest request;
   request.pinned = options.pinned.has_value();
@@ -64,12 +50,7 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   auto settings = parse_settings(parser, options.settings);
   if (!settings) return fail(std::move(settings).error());
   request.settings = std::move(*settings);
-  if (options.cookie) {
-    const auto cookie = parse_unsigned(*options.cookie);
-    if (!cookie)
-      return fail(parser.usage_error("'" + *options.cookie + "' is no --cookie, it is a number"));
-    request.cookie = *cookie;
-  }
+  if (options.cookie) request.cookie = *options.cookie;
   return request;
 }
 

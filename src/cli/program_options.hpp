@@ -13,11 +13,11 @@ struct ProgramOptions {
   std::vector<std::string> settings;
   std::vector<std::string> maps;
   std::optional<std::string> record_type;
-  std::optional<std::string> cookie;
+  std::optional<std::uint64_t> cookie;
   bool printk = false;
 };
 
-void add_program_options(OptionParser& parser, ProgramOptions& options);
+void bind_program_options(OptionParser& parser, ProgramOptions& options);
 
 // Nothing where the built-in program runs; a usage error where an option lacks its program.
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,

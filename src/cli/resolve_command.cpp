@@ -112,56 +112,39 @@ private:
 } // namespace
 
 ExitCode run_resolve(std::span<const std::string_view> arguments) {
-  OptionParser parser(
-      {.command = "resolve",
-       .usage = "resolve [options] TARGET FUNCTION… | -f FILE | --verify RECORD | --config TASKS",
-       .description =
-           "Prints OFFSET FILE SYMBOL for each FUNCTION: the number the kernel's "
-           "uprobes need.\n"
-           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the "
-           "name of a library or program.\n"
-           "FUNCTION: name, name@VERSION, name+0xN, a pattern, ns::name, plt:name, "
-           "vaddr:0x…, offset:0x…,\nfile-offset:0x…, com.foo.Bar.baz or com.foo.Bar.baz(int) "
-           "of an OAT file",
-       .examples = "  uprobectl resolve libc.so.6 malloc\n"
-                   "  uprobectl resolve --json libc.so.6 'mem*' free\n"
-                   "  uprobectl resolve --instruction libc.so.6 malloc\n"});
+  OptionParser parser("resolve");
   CommonOptions options;
-  add_common_options(parser, options);
+  bind_common_options(parser, options);
   TargetWords where;
-  add_target_options(parser, where);
-  add_dex_options(parser, where.dex);
-  add_oatdump_option(parser, where.oatdump);
+  bind_target_options(parser, where);
+  bind_dex_options(parser, where.dex);
+  bind_oatdump_option(parser, where.oatdump);
   TextStyle style;
   std::optional<std::string> file;
   VerifyOptions verify;
-  parser.flag("--offset-only", style.offset_only, "print the number alone");
+  parser.bind("--offset-only", style.offset_only);
   ResolveOptions how;
-  parser.flag("--all", how.all, "take every place of an ambiguous name");
-  parser.flag("--aliases", how.aliases, "show the other names of each place");
-  add_instruction_option(parser, style.instruction);
-  parser.flag("--clones", how.clones, "take the compiler's clones of a function, too");
-  parser.flag("--unsafe", how.unsafe, "allow +N beyond a function and inside an instruction");
-  parser.text("-f,--file", file, "FILE", "requests, one `TARGET FUNCTION…` a line; - is stdin");
-  add_verify_options(parser, verify);
+  parser.bind("--all", how.all);
+  parser.bind("--aliases", how.aliases);
+  bind_instruction_option(parser, style.instruction);
+  parser.bind("--clones", how.clones);
+  parser.bind("--unsafe", how.unsafe);
+  parser.bind("--file", file);
+  bind_verify_options(parser, verify);
   TaskFileOptions tasks;
-  add_task_file_options(parser, tasks);
-  parser.text("--binary", tasks.binary, "OUT",
-              "with --config: write the task file in the binary form that the service reads");
+  bind_task_file_options(parser, tasks);
+  parser.bind("--binary", tasks.binary);
   std::optional<std::string> emit;
-  add_emit_option(parser, emit);
+  bind_emit_option(parser, emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)
     return finish_with(checked.error(), options);
   const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
-  if (const auto checked = check_task_file_options(
-          parser, tasks,
-          !parsed->words().empty() || file || verify.record || where.app ||
-              !where.pid_lists.empty() || how.all || how.clones || how.unsafe);
-      !checked)
-    return finish_with(checked.error(), options);
+  if (tasks.config && !parsed->words().empty())
+    return finish_with(
+        parser.usage_error("with --config the task file says what is probed, and where"), options);
   const auto target_options = make_target_options(parser, std::move(where));
   if (!target_options) return finish_with(target_options.error(), options);
 

@@ -6,21 +6,28 @@
 
 namespace uprobectl::cli {
 
-void add_stack_options(OptionParser& parser, StackOptions& options) {
-  parser.optional_text("--stack", options.how, {"dwarf", "fp"}, "HOW",
-                       "the user stack of each hit: dwarf (unwound, the default) or fp (by frame "
-                       "pointers)");
-  parser.flag("-g", options.by_frame_data, "--stack=dwarf");
-  parser.text("--call-graph", options.call_graph, "HOW",
-              "--stack as perf has it: fp, dwarf[,SIZE]");
-  parser.text("--stack-size", options.size, "N",
-              "copy so many bytes of a stack (default " + std::to_string(usual_stack_bytes) +
-                  ", at most " + std::to_string(MOST_STACK_BYTES) + ")");
-  parser.text("--keep-stacks", options.kept, "DIR",
-              "save stacks that were not unwound to the end, for debug-unwind");
-  parser.text("--folded", options.folded, "FILE", "write all stacks as folded lines at the end");
-  parser.text("--flamegraph", options.flame_graph, "FILE",
-              "write all stacks as a flame graph (SVG) at the end");
+namespace {
+
+// As the help and the man page have it.
+static_assert(usual_stack_bytes == 16384 && LEAST_STACK_BYTES == 256 && MOST_STACK_BYTES == 65528);
+
+CountReader stack_size_of(std::string_view option) {
+  return {.mistake = std::string(option) + ": '{}' is no number of bytes, " +
+                     std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES),
+          .least = LEAST_STACK_BYTES,
+          .most = MOST_STACK_BYTES};
+}
+
+} // namespace
+
+void bind_stack_options(OptionParser& parser, StackOptions& options) {
+  parser.bind("--stack", options.how);
+  parser.bind("-g", options.by_frame_data);
+  parser.bind("--call-graph", options.call_graph);
+  parser.bind("--stack-size", options.size, stack_size_of("--stack-size"));
+  parser.bind("--keep-stacks", options.kept);
+  parser.bind("--folded", options.folded);
+  parser.bind("--flamegraph", options.flame_graph);
 }
 
 namespace {
@@ -44,17 +51,12 @@ public:
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
     if (options_.by_frame_data) walk = StackWalk::frame_data;
-    if (options_.how) {
-      const auto named = walk_of(*options_.how);
-      if (!named) return wrong("'" + *options_.how + "' is no --stack, it is dwarf or fp");
-      walk = *named;
-    }
+    if (options_.how) walk = *walk_of(*options_.how); // one of the table of options
     if (options_.by_frame_data && walk != StackWalk::frame_data)
       return wrong("-g and --stack=" + *options_.how + " ask for different stacks");
     if (options_.call_graph)
       if (auto read = read_call_graph(walk); !read) return read;
-    if (options_.size)
-      if (auto read = read_size("--stack-size", *options_.size); !read) return read;
+    if (options_.size) set_size(*options_.size);
     if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
     // Frame pointers are walked by the kernel, which counts where that is enough.
     const bool counted = request_.counts && walk == StackWalk::frame_pointers;
@@ -91,17 +93,15 @@ private:
                    " ask for different stacks");
     walk = *named;
     if (comma == std::string::npos) return {};
-    return read_size("--call-graph", text.substr(comma + 1));
+    const auto size = stack_size_of("--call-graph")(text.substr(comma + 1));
+    if (!size) return wrong(size.error().message);
+    set_size(*size);
+    return {};
   }
 
   // The kernel copies words of 8 bytes.
-  Result<void> read_size(const std::string& option, const std::string& text) {
-    const auto size = parse_count(text);
-    if (!size || *size < LEAST_STACK_BYTES || *size > MOST_STACK_BYTES)
-      return wrong(option + ": '" + text + "' is no number of bytes, " +
-                   std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES));
-    request_.inspection.stack_bytes = static_cast<std::uint32_t>((*size + 7) / 8 * 8);
-    return {};
+  void set_size(std::uint64_t size) {
+    request_.inspection.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
   }
 
   std::optional<std::string> orphan_of(StackWalk walk) const {

@@ -10,13 +10,13 @@ struct StackOptions {
   std::optional<std::string> how;
   bool by_frame_data = false; // -g
   std::optional<std::string> call_graph;
-  std::optional<std::string> size;
+  std::optional<std::uint64_t> size;
   std::optional<std::string> kept;
   std::optional<std::string> folded;
   std::optional<std::string> flame_graph;
 };
 
-void add_stack_options(OptionParser& parser, StackOptions& options);
+void bind_stack_options(OptionParser& parser, StackOptions& options);
 
 // Into a request of which is known whether its hits are counted, and whose program. `common`: where
 // the records go, and how.

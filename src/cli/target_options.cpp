@@ -8,27 +8,20 @@
 
 namespace uprobectl::cli {
 
-void add_target_options(OptionParser& parser, TargetWords& words) {
-  add_debug_options(parser, words.debug_places);
-  add_extracted_option(parser, words.extracted);
-  parser.texts("-p,--pid", words.pid_lists, "PID",
-               "TARGET as this process maps it and its mount namespace reads it, * is all that it "
-               "maps; repeatable");
-  parser.text("--app", words.app, "PKG",
-              "TARGET among the files of this Android package, * is all of them");
+void bind_target_options(OptionParser& parser, TargetWords& words) {
+  bind_debug_options(parser, words.debug_places);
+  bind_extracted_option(parser, words.extracted);
+  parser.bind("--pid", words.pid_lists);
+  parser.bind("--app", words.app);
 }
 
-void add_dex_options(OptionParser& parser, DexWords& words) {
-  parser.texts("--dex", words.files, "FILE",
-               "DEX, VDEX, jar or APK that an OAT file was compiled from; repeatable");
-  parser.text("--root", words.root, "DIR",
-              "a system image unpacked here, where an OAT file's jars and APKs are, with --config "
-              "also file_paths");
+void bind_dex_options(OptionParser& parser, DexWords& words) {
+  parser.bind("--dex", words.files);
+  parser.bind("--root", words.root);
 }
 
-void add_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump) {
-  parser.text("--oatdump", oatdump, "PROGRAM",
-              "ask this oatdump, a device's own, instead of reading OAT files here");
+void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump) {
+  parser.bind("--oatdump", oatdump);
 }
 
 Result<art::DexSearch> make_dex_search(DexWords words) {
@@ -54,8 +47,6 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWord
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   options.pids = std::move(*pids);
   options.app = std::move(words.app);
-  if (options.app && !options.pids.empty())
-    return fail(parser.usage_error("-p and --app exclude each other"));
   return options;
 }
 

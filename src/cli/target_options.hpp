@@ -22,14 +22,14 @@ struct TargetWords {
 };
 
 // --debug-dir, -p, --app and --extracted.
-void add_target_options(OptionParser& parser, TargetWords& words);
+void bind_target_options(OptionParser& parser, TargetWords& words);
 
 // --dex and --root.
-void add_dex_options(OptionParser& parser, DexWords& words);
+void bind_dex_options(OptionParser& parser, DexWords& words);
 // They are looked at only where an OAT file needs them: a slip is said all the same.
 Result<art::DexSearch> make_dex_search(DexWords words);
 
-void add_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
+void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words);
 

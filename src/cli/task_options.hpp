@@ -11,12 +11,7 @@ struct TaskFileOptions {
   std::optional<std::string> policy; // --policy: a file of prefixes, or "builtin"
   std::optional<std::string> binary; // --binary, of resolve
 };
-void add_task_file_options(OptionParser& parser, TaskFileOptions& options);
-
-// usage error where an option does not go with the others. `asks_otherwise`: something else says
-// what is asked.
-Result<void> check_task_file_options(const OptionParser& parser, const TaskFileOptions& options,
-                                     bool asks_otherwise);
+void bind_task_file_options(OptionParser& parser, TaskFileOptions& options);
 
 // The file of --config; what is odd about it is told.
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console);
@@ -31,13 +26,12 @@ struct TaskRunOptions {
   bool all_or_nothing = false;
   std::optional<std::string> statsd; // --statsd, the socket
 };
-void add_task_run_options(OptionParser& parser, TaskRunOptions& options);
-// usage error where one of them was given without --config.
-Result<void> check_task_run_options(const OptionParser& parser, const TaskRunOptions& options);
+void bind_task_run_options(OptionParser& parser, TaskRunOptions& options);
 
-// `attach --config`: the arguments are read anew, as most options of attach say what a task file
-// says.
-ExitCode attach_task_file(OptionParser::Text text, std::span<const std::string_view> arguments);
+// `attach --config`, whose arguments have been parsed with `parser`.
+ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
+                          const TaskRunOptions& options, TargetOptions where,
+                          const CommonOptions& common);
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
                            const ResolveOptions& how, Console& console);

@@ -116,24 +116,11 @@ void list_static(const StaticListRequest& request, Console& console) {
 } // namespace
 
 ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
-  OptionParser parser(
-      {.command = "usdt list",
-       .usage = "usdt list [options] TARGET [PROVIDER[:NAME]]",
-       .description =
-           "Prints OFFSET SEMAPHORE PROVIDER:NAME ARGUMENTS of every place of every static probe.\n"
-           "On a terminal the places of a probe stand together. SEMAPHORE is the offset of the "
-           "counter that\nturns the probe on, or '-'. ARGUMENTS are the operands of the note; '?' "
-           "before one: it is not\nunderstood; '!': a BPF program cannot read it.\n"
-           "TARGET: FILE, ARCHIVE!/ENTRY (the entry may be a pattern), or the name of a library or "
-           "program.\n"
-           "PROVIDER, NAME: may be patterns; '-' in NAME also stands for '__'.",
-       .examples =
-           "  uprobectl usdt list /usr/lib/jvm/default-java/lib/server/libjvm.so 'hotspot:gc*'\n"
-           "  uprobectl usdt list -p 4711 '*'\n"});
+  OptionParser parser("usdt list");
   CommonOptions options;
-  add_common_options(parser, options);
+  bind_common_options(parser, options);
   TargetWords where;
-  add_target_options(parser, where);
+  bind_target_options(parser, where);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   auto request = make_static_list_request(parser, *parsed);

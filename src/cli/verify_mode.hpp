@@ -12,7 +12,7 @@ struct VerifyOptions {
   bool unsafe = false;                // --unsafe, as when it was recorded
 };
 
-void add_verify_options(OptionParser& parser, VerifyOptions& options);
+void bind_verify_options(OptionParser& parser, VerifyOptions& options);
 
 // usage error where an option does not go with the others or names no change.
 Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options,

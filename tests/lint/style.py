@@ -91,7 +91,7 @@ def leaks(files):
 def bash_scripts(files):
     for _, file in files:
         with file.open("rb") as stream:
-            if re.match(rb"#!.*\b(ba)?sh\b|# shellcheck shell=bash$", stream.readline()):
+            if file.suffix != ".in" and re.match(rb"#!.*\b(ba)?sh\b|# shellcheck shell=bash$", stream.readline()):
                 yield str(file)
 
 

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Writes what follows from the table of options (options.toml): the C++ table, and the man page and
+completions out of their templates.
+Usage: generate_options.py c++|man|bash|zsh TABLE OUTPUT [TEMPLATE]
+
+A template has lines with marks between @@: @@OPTIONS GROUP-OR-COMMAND@@ in the man page,
+@@OPTIONS@@, @@COMMANDS@@, @@USDT COMMANDS@@ and @@COMMON VALUES@@ in the completions."""
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help", "man", "choices", "list",
+               "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs"}
+COMPLETIONS = {"file", "dir", "pid", "command"}
+
+
+class Option(dict):
+    """One option as one command has it; `home` is the command whose section of the man page has its text."""
+
+    @property
+    def names(self):
+        return self["names"].split(",")
+
+
+class Command(dict):
+    def option(self, name):
+        for option in self["options"]:
+            if name in option.names:
+                return option
+        raise SystemExit(f"options.toml: {self['name']} has no option {name}")
+
+
+def option_of(row, group, command):
+    if unknown := row.keys() - OPTION_KEYS:
+        raise SystemExit(f"options.toml: {row['names']}: unknown keys {', '.join(sorted(unknown))}")
+    if row.get("complete", "file") not in COMPLETIONS:
+        raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
+    own = row.get("differs", {}).get(command, {})
+    return Option({"group": group, "row": row, "own_text": "man" in own, **row, **own})
+
+
+def read_table(path):
+    table = tomllib.loads(Path(path).read_text())
+    commands = [Command(command) for command in table["command"]]
+    homes = {}  # of the rows, by identity
+    for command in commands:
+        command["options"] = [option_of(row, group, command["name"])
+                              for group in command["groups"] for row in table[group]
+                              if command["name"] in row.get("only", [command["name"]])]
+        for option in command["options"]:
+            home = homes.setdefault(id(option["row"]), command["name"])
+            option["home"] = command["name"] if option["own_text"] else home
+    for command in commands:
+        command["conflicts"] = list(conflicts_of(command, table["conflict"]))
+        for option in command["options"]:
+            for other in option.get("needs", []):
+                command.option(other)
+    unused = [row["names"] for group in table.keys() - {"command", "conflict"} for row in table[group]
+              if id(row) not in homes]
+    if unused:
+        raise SystemExit(f"options.toml: no command has {', '.join(unused)}")
+    return commands
+
+
+def conflicts_of(command, conflicts):
+    """(option, other, message, hint) of the command."""
+    for option in command["options"]:
+        for other in option.get("excludes", []):
+            if any(other in known.names for known in command["options"]):
+                first, second = option.names[0], command.option(other).names[0]
+                yield first, second, f"{first} and {second} exclude each other", ""
+    for conflict in conflicts:
+        if command["name"] not in conflict["commands"]:
+            continue
+        for name in conflict["options"]:
+            option = command.option(name)
+            if allowed := conflict.get("with_only"):
+                others = [other for other in command["options"]
+                          if other["group"] not in allowed and not set(other.names) & set(allowed)]
+            else:
+                others = [command.option(other) for other in conflict["with"]
+                          if any(other in known.names for known in command["options"])]
+            for other in others:
+                first, second = option.names[0], other.names[0]
+                yield (first, second, conflict["message"].format(option=first, other=second),
+                       conflict.get("hint", ""))
+
+
+# ---- C++
+
+def literal(text):
+    return json.dumps(text, ensure_ascii=False)
+
+
+def cpp_array(kind, name, values):
+    if not values:
+        return f"constexpr std::array<{kind}, 0> {name}{{}};\n"
+    return f"constexpr {kind} {name}[] = {{\n  " + ",\n  ".join(values) + "};\n"
+
+
+def needs_message(option):
+    default = f"{option.names[0]} needs {' or '.join(option.get('needs', []))}"
+    return option.get("needs_message", default) if option.get("needs") else ""
+
+
+def cpp_option(option, words):
+    fields = {"names": literal(option["names"]), "value": literal(option.get("value", "")),
+              "default_value": literal(option.get("default", "")),
+              "optional": str(option.get("optional", False)).lower(),
+              "list": str(option.get("list", False)).lower(), "help": literal(option["help"]),
+              "choices": words(option.get("choices")), "needs": words(option.get("needs")),
+              "needs_message": literal(needs_message(option))}
+    return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items()
+                           if value not in ('""', "false", "{}")) + "}"
+
+
+def cpp(commands, _):
+    lists = {}
+
+    def words(values):
+        return lists.setdefault(tuple(values), f"words_{len(lists)}") if values else "{}"
+
+    tables, rows = [], []
+    for index, command in enumerate(commands):
+        tables.append(cpp_array("OptionSpec", f"options_{index}",
+                                [cpp_option(option, words) for option in command["options"]]))
+        tables.append(cpp_array("OptionConflict", f"conflicts_{index}",
+                                ["{" + ", ".join(map(literal, conflict)) + "}"
+                                 for conflict in command["conflicts"]]))
+        texts = [command["name"], command.get("usage", ""), command.get("summary", ""),
+                 command["synopsis"], command["description"], command["examples"]]
+        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}}}")
+    return "".join([
+        "// Generated from options.toml.\n#include \"option_table.hpp\"\n\n#include <array>\n\n",
+        "namespace uprobectl::cli {\n\nnamespace {\n\n",
+        *[cpp_array("std::string_view", name, map(literal, values)) for values, name in lists.items()],
+        *tables, cpp_array("CommandSpec", "all_commands", rows),
+        "\n} // namespace\n\nstd::span<const CommandSpec> command_specs() { return all_commands; }\n",
+        "\n} // namespace uprobectl::cli\n"])
+
+
+# ---- the man page
+
+def mdoc_value(value):
+    """`[FUNCTION=]SPEC` -> `Oo Ar FUNCTION Ns Li = Oc Ns Ar SPEC`"""
+    macros = []
+    for token in re.findall(r"\[|\]|[A-Za-z.]+|[^][A-Za-z.]+", value):
+        if macros and token != "]" and macros[-1] != "Oo":
+            macros.append("Ns")
+        macros.append({"[": "Oo", "]": "Oc"}.get(token) or
+                      (f"Ar {token}" if token[0].isalpha() else f"Li \\&{token}"))
+    return " ".join(macros)
+
+
+def mdoc_head(option):
+    head = ".It " + " , ".join("Fl " + name[1:] for name in option.names)
+    if option.get("optional"):
+        return head + f" Ns Oo Li = Ns {mdoc_value(option['value'])} Oc"
+    return head + (" " + mdoc_value(option["value"]) if "value" in option else "")
+
+
+def mdoc_text(option):
+    plain = option["help"][0].upper() + option["help"][1:] + "."
+    return option.get("man", plain).strip("\n")
+
+
+def man_list(options, command):
+    """The options whose text is here, then the others by the command that has theirs."""
+    lines = []
+    own = [option for option in options if option["home"] == command]
+    for option in own:
+        lines += [mdoc_head(option), mdoc_text(option)]
+    others = {}
+    for option in options:
+        if option["home"] != command:
+            others.setdefault(option["home"], []).append(option)
+    for home, borrowed in others.items():
+        lines += [mdoc_head(option) for option in borrowed]
+        lines += ["As that of" if len(borrowed) == 1 else "As those of", f".Cm {home} ."]
+    return "\n".join([".Bl -tag -width Ds", *lines, ".El"])
+
+
+def man(commands, template):
+    common = [option for option in commands[0]["options"] if option["group"] == "common"]
+    lists = {"common": man_list(common, commands[0]["name"])}
+    for command in commands:
+        options = [option for option in command["options"] if option["group"] != "common"]
+        if options:
+            lists[command["name"]] = man_list(options, command["name"])
+
+    def fill(mark):
+        return lists.pop(mark[1])
+
+    page = re.sub(r"^@@OPTIONS (.*)@@$", fill, template, flags=re.M)
+    if lists:
+        raise SystemExit(f"the man page has no options of {', '.join(lists)}")
+    return page
+
+
+# ---- completions
+
+def common_options(commands):
+    return [option for option in commands[0]["options"] if option["group"] == "common"]
+
+
+def own_options(command):
+    return [option for option in command["options"] if option["group"] != "common"]
+
+
+def completed_commands(commands):
+    """The first words of commands with what they are, then those of `usdt`."""
+    first = {c["name"]: c["summary"] for c in commands if c["name"] and " " not in c["name"]}
+    usdt = {c["name"].removeprefix("usdt "): c["summary"] for c in commands if c["name"].startswith("usdt ")}
+    return first, usdt
+
+
+def fill_template(template, marks):
+    for mark, text in marks.items():
+        if template.count(f"@@{mark}@@") != 1:
+            raise SystemExit(f"the template has not one @@{mark}@@")
+        template = template.replace(f"@@{mark}@@", text)
+    return template
+
+
+def bash_option(option):
+    names = option["names"]
+    if "value" not in option:
+        return names
+    words = "|".join(option.get("choices", option.get("suggest", [])))
+    return f"{names}:{',' if option.get('list') else ''}{words or option.get('complete', 'any')}"
+
+
+def bash(commands, template):
+    lines = ["cat <<'EOF'", *map(bash_option, common_options(commands)), "EOF", "  case $1 in"]
+    for command in commands:
+        if own := own_options(command):
+            lines += [f"    '{command['name']}') cat <<'EOF' ;;", *map(bash_option, own), "EOF"]
+    first, usdt = completed_commands(commands)
+    values = [name for option in common_options(commands) if "value" in option for name in option.names]
+    return fill_template(template, {
+        "OPTIONS": "\n".join([*lines, "  esac"]), "COMMANDS": " ".join(first),
+        "USDT COMMANDS": " ".join(usdt), "COMMON VALUES": " | ".join(values)})
+
+
+def zsh_quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def zsh_action(option):
+    if option.get("list"):
+        return f"_values -s , {option['value'].partition('[')[0]} {' '.join(option['choices'])}"
+    if words := option.get("choices", option.get("suggest")):
+        return f"({' '.join(words)})"
+    folder = f" -W {option['folder']}" if "folder" in option else ""
+    pattern = f' -g "{option["pattern"]}(-.)"' if "pattern" in option else ""
+    return {"file": "_files", "dir": "_directories", "pid": "_pids", "command": "_cmdstring"}.get(
+        option.get("complete"), " ") + pattern + folder
+
+
+def zsh_option(option, command):
+    excluded = {name for first, second, message, _ in command["conflicts"]
+                if message.endswith("exclude each other") and option.names[0] in (first, second)
+                for other in (first, second) if other != option.names[0]
+                for name in command.option(other).names}
+    alone = option.names[0] in ("-h", "-V")
+    if not option.get("repeat") and len(option.names) > 1:
+        excluded |= set(option.names)
+    text = re.sub(r"([][\\])", r"\\\1", option["help"])
+    value = ""
+    if "value" in option:
+        value = ("::" if option.get("optional") else ":") + option["value"].replace(":", r"\:") + ":" + zsh_action(option)
+    before = "(- *)" if alone else f"({' '.join(sorted(excluded))})" if excluded else ""
+    before += "*" if option.get("repeat") else ""
+    return [zsh_quoted(before + name + ("=" if "value" in option and name.startswith("--") else "") +
+                       f"[{text}]{value}") for name in option.names]
+
+
+def zsh(commands, template):
+    lines = ["reply=(", *(f"    {spec}" for option in common_options(commands)
+                          for spec in zsh_option(option, commands[0])), "  )", "  case $1 in"]
+    for command in commands:
+        if own := own_options(command):
+            lines += [f"    '{command['name']}') reply+=(",
+                      *(f"      {spec}" for option in own for spec in zsh_option(option, command)),
+                      "    ) ;;"]
+    first, usdt = completed_commands(commands)
+
+    def described(names):
+        return "\n".join(f"    {zsh_quoted(name + ':' + text)}" for name, text in names.items())
+
+    return fill_template(template, {"OPTIONS": "\n".join([*lines, "  esac"]),
+                                    "COMMANDS": described(first).lstrip(),
+                                    "USDT COMMANDS": described(usdt).lstrip()})
+
+
+def main():
+    kind, table, output, *template = sys.argv[1:]
+    write = {"c++": cpp, "man": man, "bash": bash, "zsh": zsh}[kind]
+    text = write(read_table(table), Path(template[0]).read_text() if template else "")
+    if left := re.search(r"@@[A-Z].*@@", text):
+        raise SystemExit(f"{template[0]}: unknown mark {left[0]}")
+    Path(output).write_text(text)
+
+
+main()

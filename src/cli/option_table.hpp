@@ -1,0 +1,46 @@
+// The commands and their options as options.toml has them; generate_options.py writes the source.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace uprobectl::cli {
+
+struct OptionSpec {
+  std::string_view names;         // as CLI11 takes them: "-j,--json"
+  std::string_view value;         // what the help calls it; empty for a flag
+  std::string_view default_value; // of an option whose value may be left out
+  bool optional = false;          // the value may be left out
+  bool list = false;              // the value is a list of choices, separated by commas
+  std::string_view help;
+  std::span<const std::string_view> choices; // empty: any value
+  std::span<const std::string_view> needs;   // options of which one must be given, too
+  std::string_view needs_message;
+};
+
+// Two options that cannot be combined.
+struct OptionConflict {
+  std::string_view option;
+  std::string_view other;
+  std::string_view message;
+  std::string_view hint;
+};
+
+struct CommandSpec {
+  std::string_view name;  // one word, or two: "usdt list"; empty for the whole program
+  std::string_view usage; // empty for the whole program and for "usdt", which only have subcommands
+  std::string_view summary;
+  std::string_view synopsis;
+  std::string_view description;
+  std::string_view examples;
+  std::span<const OptionSpec> options;
+  std::span<const OptionConflict> conflicts;
+};
+
+// The first one is the whole program.
+std::span<const CommandSpec> command_specs();
+
+// name: as it is typed, with its dashes.
+bool has_name(const OptionSpec& option, std::string_view name);
+
+} // namespace uprobectl::cli
