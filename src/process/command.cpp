@@ -1,6 +1,7 @@
 #include "process/command.hpp"
 
 #include "process/child.hpp"
+#include "process/pidfd.hpp"
 
 #include <algorithm>
 #include <array>
@@ -126,8 +127,7 @@ private:
 // A started program, the leader of its group: with all that is left of it it ends with this.
 class Running {
 public:
-  explicit Running(pid_t leader)
-      : leader_(leader), ended_fd_(static_cast<int>(::syscall(SYS_pidfd_open, leader, 0))) {}
+  explicit Running(pid_t leader) : leader_(leader), ended_fd_(open_pidfd(leader)) {}
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
   ~Running() { end(); }

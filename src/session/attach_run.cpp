@@ -30,13 +30,14 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string pro
           .realtime_ns = clock_ns(CLOCK_REALTIME)};
 }
 
-Result<std::unique_ptr<Payload>> make_payload(const AttachRequest& request, CodeReaders& readers,
-                                              StackFiles& files, const Reporter& reporter) {
-  if (request.program) return make_user_payload(request, files, reporter);
-  return make_builtin_payload(request, readers, files, reporter);
+Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
+                                                   CodeReaders& readers, StackFiles& files,
+                                                   const Reporter& reporter) {
+  if (request.program) return make_user_source(request, files, reporter);
+  return make_builtin_source(request, readers, files, reporter);
 }
 
-MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
+MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& program,
                         const Resolved& resolved) {
   // Only at entry the built-in program knows which of several probes of one event it runs for.
   const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
@@ -48,16 +49,16 @@ MechanismNeeds needs_of(const AttachRequest& request, const Payload& payload,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = std::ranges::any_of(
               resolved.points, [](const ProbePoint& point) { return point.semaphore.has_value(); }),
-          .kind = payload.kind()};
+          .kind = program.kind()};
 }
 
 // The flow but for the life of a command, which is probed as the only one of request.pids.
 class AttachRun {
 public:
-  AttachRun(const AttachRequest& request, Payload& payload, CodeReaders& readers, StackFiles& files,
-            HeldCommand* command, const CommandStdout& command_stdout, OutputBuffer& out,
-            Sink& sink, const Reporter& reporter)
-      : request_(request), payload_(payload), readers_(readers), files_(files), command_(command),
+  AttachRun(const AttachRequest& request, ProbeProgram& program, CodeReaders& readers,
+            StackFiles& files, HeldCommand* command, const CommandStdout& command_stdout,
+            OutputBuffer& out, Sink& sink, const Reporter& reporter)
+      : request_(request), program_(program), readers_(readers), files_(files), command_(command),
         command_stdout_(command_stdout), out_(out), sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
@@ -73,7 +74,7 @@ public:
       return AttachOutcome{.some_failed = !resolved_.failures.empty()};
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto processes = ProcessChoice::start(request_, std::move(*running), reporter_);
+    auto processes = ProcessFilter::start(request_, std::move(*running), reporter_);
     if (!processes) return fail(std::move(processes).error());
     auto placed = place_probes(*processes, *signals);
     if (!placed) return fail(std::move(placed).error());
@@ -89,14 +90,14 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
-    const std::vector<PayloadQuestion> questions = payload_.questions();
+    const std::vector<ProbeRequest> questions = program_.questions();
     auto found = resolve_questions(questions, request_, options, reporter_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    plan_returns(request_, payload_.judges_exits(), readers_, resolved_, reporter_);
+    plan_returns(request_, program_.judges_exits(), readers_, resolved_, reporter_);
     leave_out_unprobeable(resolved_, reporter_);
     std::size_t asked = 0;
-    for (const PayloadQuestion& question : questions) asked += question.functions.size();
+    for (const ProbeRequest& question : questions) asked += question.functions.size();
     return judge_failures(asked, request_, resolved_, sink_, reporter_);
   }
 
@@ -108,16 +109,16 @@ private:
   }
 
   // Until they are armed.
-  Result<Placed> place_probes(const ProcessChoice& processes, SignalWatch& signals) {
+  Result<Placed> place_probes(const ProcessFilter& processes, SignalWatch& signals) {
     const auto features = probe_kernel_features();
     if (!features) return fail(features.error());
-    if (auto prepared = payload_.prepare(*features); !prepared)
+    if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
-    payload_.set_filter(processes.filter());
+    program_.set_filter(processes.filter());
     AttachRequest placing = request_;
     placing.pids = processes.link_pids();
     const auto mechanism =
-        choose_mechanism(request_.mechanism, *features, needs_of(placing, payload_, resolved_));
+        choose_mechanism(request_.mechanism, *features, needs_of(placing, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
     if (auto checked = check_unwritten(resolved_.points); !checked)
       return fail(std::move(checked).error());
@@ -127,7 +128,7 @@ private:
     const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       reporter_.notice(*notice);
-    auto placed = place(placing, *mechanism, payload_, resolved_, signals, sink_, reporter_);
+    auto placed = place(placing, *mechanism, program_, resolved_, signals, sink_, reporter_);
     if (!placed) return fail(std::move(placed).error());
     const std::vector<ProbePoint>& points = resolved_.points;
     history_.emplace(request_, points);
@@ -138,14 +139,14 @@ private:
     if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
     warn_of_replaced(points, reporter_);
     tolerate_all_shrinking();
-    payload_.tell_cautions(reporter_);
+    program_.tell_cautions(reporter_);
     reporter_.tell_repeated();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-    if (auto started = payload_.start(who_can_be_hit(processes)); !started)
+    if (auto started = program_.start(who_can_be_hit(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    sink_.attached(describe(*mechanism, placed->probes, payload_.name()));
+    sink_.attached(describe(*mechanism, placed->probes, program_.name()));
     reporter_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
                                  to_string(*mechanism),
                                  placed->attachment ? placed->attachment->parts() : 0));
@@ -165,15 +166,15 @@ private:
   }
 
   // Programs that run elsewhere do so for every process.
-  HitProcesses who_can_be_hit(const ProcessChoice& processes) const {
+  HitProcesses who_can_be_hit(const ProcessFilter& processes) const {
     return {.others = request_.pids.empty() || !request_.names.empty() || request_.all_processes ||
-                      payload_.others() > 0,
+                      program_.others() > 0,
             .running = [&processes] { return processes.known(); },
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
   // The end of a command is expected.
-  void tell_ended(ProcessChoice& processes, Clock::time_point now) const {
+  void tell_ended(ProcessFilter& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         reporter_.status(fmt::format(
@@ -181,10 +182,10 @@ private:
             format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
   }
 
-  Result<AttachOutcome> watch(ProcessChoice& processes, Placed& placed, SignalWatch& signals) {
+  Result<AttachOutcome> watch(ProcessFilter& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
-    reporter_.status(start_line(request_, probe_totals(points), payload_.others()) +
+    reporter_.status(start_line(request_, probe_totals(points), program_.others()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.hides_events && request_.inspection.send_events)
       reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
@@ -194,11 +195,12 @@ private:
 
     AttachOutcome outcome{.some_failed = !resolved_.failures.empty()};
     out_.write_only_when_asked();
-    Pump pump(payload_, out_, sink_, request_);
-    SilenceTeller teller(points, resolved_.sites, payload_, processes, reporter_, start_);
-    std::optional<Clock::time_point> deadline;
-    if (request_.duration) deadline = start_ + *request_.duration;
-    outcome.ending = pump.run(deadline, signals, processes, [&](Clock::time_point now) {
+    const RunLimits limits{.duration = request_.duration,
+                           .max_events = request_.max_events,
+                           .interval = request_.interval};
+    RunLoop loop(program_, processes, signals, out_, sink_, limits, !request_.hides_events);
+    SilenceTeller teller(points, resolved_.sites, program_, processes, reporter_, start_);
+    outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
       tell_ended(processes, now);
       teller.tell(now);
@@ -211,21 +213,21 @@ private:
 
     // First nothing counts any more, then the probes go: they go one after the other, and nobody
     // should take the longer life of some for more calls.
-    const bool stopped = payload_.stop().has_value();
+    const bool stopped = program_.stop().has_value();
     take_away(placed, reporter_);
-    pump.finish(signals, reporter_);
+    loop.finish(reporter_);
     std::optional<HeldCommand::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_of_signal(*command_end);
     history_->look();
-    payload_.tell_sums(end, sink_);
-    payload_.show_maps(sink_, reporter_);
-    const auto hits = payload_.hits(resolved_.sites, points.size());
-    report(processes, hits, pump, {end - start_, stopped, command_end});
-    if (const StackTotals* const stacks = payload_.stacks())
+    program_.report_aggregates(end, sink_);
+    program_.show_maps(sink_, reporter_);
+    const auto hits = program_.hits(resolved_.sites, points.size());
+    report(processes, hits, loop.totals(), {end - start_, stopped, command_end});
+    if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_, reporter_);
-    report_without_stack(payload_.without_stack(), reporter_);
+    report_without_stack(program_.without_stack(), reporter_);
     write_stacks(end - start_, outcome);
     if (request_.expected_hits)
       outcome.too_few_hits =
@@ -238,8 +240,8 @@ private:
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
   };
-  void report(const ProcessChoice& processes, const std::vector<std::optional<std::uint64_t>>& hits,
-              const Pump& pump, const Stop& stop) {
+  void report(const ProcessFilter& processes, const std::vector<std::optional<std::uint64_t>>& hits,
+              const RunTotals& totals, const Stop& stop) {
     const std::vector<pid_t> known = processes.known();
     // Of --follow all that come from them are probed.
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
@@ -253,17 +255,17 @@ private:
                 .earlier = earlier_,
                 .descendants = descendants,
                 .nobody = nobody ? processes.nobody() : std::string(),
-                .left_out = payload_.explain_left_out(resolved_.points.size()),
+                .left_out = program_.explain_left_out(resolved_.points.size()),
                 .only_counted = !request_.program && !request_.inspection.send_events,
-                .pumped = pump.state(),
-                .corrupt = payload_.corrupt(),
+                .totals = totals,
+                .corrupt = program_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
                 .command_end = stop.command_end,
                 .follows_children = !processes.leaves_children_out(),
                 .debug_places = request_.target_options.debug_places,
-                .open_calls = payload_.open_calls(),
-                .stacks = payload_.stacks(),
+                .open_calls = program_.open_calls(),
+                .stacks = program_.stacks(),
                 .copies_stacks = request_.inspection.stack != StackWalk::frame_pointers},
                sink_, reporter_);
   }
@@ -276,14 +278,14 @@ private:
   }
 
   void write_stacks(std::chrono::nanoseconds duration, AttachOutcome& outcome) const {
-    auto written = files_.write(picture_subtitle(duration, payload_.stacks()));
+    auto written = files_.write(picture_subtitle(duration, program_.stacks()));
     if (written) return;
     reporter_.error(written.error());
     outcome.some_failed = true;
   }
 
   const AttachRequest& request_;
-  Payload& payload_;
+  ProbeProgram& program_;
   CodeReaders& readers_;
   StackFiles& files_;
   HeldCommand* command_;
@@ -304,10 +306,10 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   CodeReaders readers(request.target_options.debug_places);
   auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
   if (!files) return fail(std::move(files).error());
-  auto payload = make_payload(request, readers, *files, reporter);
-  if (!payload) return fail(std::move(payload).error());
+  auto program = make_program(request, readers, *files, reporter);
+  if (!program) return fail(std::move(program).error());
   if (request.command.empty() || request.dry_run)
-    return AttachRun(request, **payload, readers, *files, nullptr, CommandStdout(), out, sink,
+    return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), out, sink,
                      reporter)
         .run();
   const auto command_stdout = CommandStdout::open(request.command_output, out.fd());
@@ -317,7 +319,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out
   AttachRequest probed = request;
   probed.pids = {command->pid()};
   auto outcome =
-      AttachRun(probed, **payload, readers, *files, &*command, *command_stdout, out, sink, reporter)
+      AttachRun(probed, **program, readers, *files, &*command, *command_stdout, out, sink, reporter)
           .run();
   if (outcome && !outcome->command_status)
     reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",

@@ -1,7 +1,7 @@
 #include "session/aggregates.hpp"
 #include "session/counted.hpp"
 #include "session/diagnosis.hpp"
-#include "session/event_source.hpp"
+#include "session/probe_program.hpp"
 #include "session/process_history.hpp"
 #include "session/read_ahead.hpp"
 #include "symbols/clone_name.hpp"
@@ -31,14 +31,14 @@ Result<void> check_pids_for_stacks(const Inspection& inspection) {
           .hint("or leave out --stack"));
 }
 
-class BuiltinPayload final : public Payload {
+class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinPayload(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
-                 const Reporter& reporter)
+  BuiltinSource(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
+                const Reporter& reporter)
       : request_(request), readers_(readers), files_(files), reporter_(reporter) {}
 
   std::string name() const override { return "builtin"; }
-  std::vector<PayloadQuestion> questions() const override {
+  std::vector<ProbeRequest> questions() const override {
     return {{.target = request_.target,
              .functions = request_.functions,
              .static_probes = request_.static_probes,
@@ -198,7 +198,7 @@ public:
       result.push_back(uprobectl::explain_left_out(counts, request_.inspection));
     return result;
   }
-  void tell_sums(Sums::Time now, Sink& sink) override {
+  void report_aggregates(Sums::Time now, Sink& sink) override {
     if (sums_) sums_->tell(now, sink);
     if (unwound_) unwound_->tell(now, sink);
   }
@@ -327,9 +327,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<Payload> make_builtin_payload(const AttachRequest& request, CodeReaders& readers,
-                                              StackFiles& files, const Reporter& reporter) {
-  return std::make_unique<BuiltinPayload>(request, readers, files, reporter);
+std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
+                                                  CodeReaders& readers, StackFiles& files,
+                                                  const Reporter& reporter) {
+  return std::make_unique<BuiltinSource>(request, readers, files, reporter);
 }
 
 } // namespace uprobectl

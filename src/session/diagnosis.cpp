@@ -242,15 +242,15 @@ void warn_if_everybody(std::span<const ProbePoint> points, std::span<const Mappi
 }
 
 SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
-                             const Payload& payload, const ProcessChoice& processes,
+                             const ProbeProgram& program, const ProcessFilter& processes,
                              const Reporter& reporter, Time start)
-    : points_(points), sites_(sites), payload_(payload), processes_(processes), reporter_(reporter),
+    : points_(points), sites_(sites), program_(program), processes_(processes), reporter_(reporter),
       next_(start + before_first) {}
 
 std::map<std::size_t, std::string> SilenceTeller::reasons() const {
   const std::vector<std::size_t> groups = probe_groups(points_);
-  const auto hits = hits_by_probe(groups, payload_.hits(sites_, points_.size()));
-  const auto left_out = payload_.explain_left_out(points_.size());
+  const auto hits = hits_by_probe(groups, program_.hits(sites_, points_.size()));
+  const auto left_out = program_.explain_left_out(points_.size());
   std::map<std::size_t, std::string> result;
   std::vector<std::size_t> unexplained;
   for (std::size_t i = 0; i < points_.size() && result.size() < most_told; ++i) {

@@ -61,8 +61,8 @@ public:
 
   // All are borrowed.
   SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
-                const Payload& payload, const ProcessChoice& processes, const Reporter& reporter,
-                Time start);
+                const ProbeProgram& program, const ProcessFilter& processes,
+                const Reporter& reporter, Time start);
 
   // Says what is new, now and then; nothing where nobody wants to know.
   void tell(Time now);
@@ -72,8 +72,8 @@ private:
 
   std::span<const ProbePoint> points_;
   std::span<const PlannedSite> sites_;
-  const Payload& payload_;
-  const ProcessChoice& processes_;
+  const ProbeProgram& program_;
+  const ProcessFilter& processes_;
   const Reporter& reporter_;
   Time next_;
   std::map<std::size_t, std::string> told_;

@@ -15,7 +15,7 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12.
 constexpr std::size_t many_perf_events = 50;
 
-std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload) {
+std::vector<ProbeSite> sites_of(const Resolved& resolved, const ProbeProgram& program) {
   std::vector<ProbeSite> sites;
   sites.reserve(resolved.sites.size());
   for (const PlannedSite& site : resolved.sites) {
@@ -25,8 +25,8 @@ std::vector<ProbeSite> sites_of(const Resolved& resolved, const Payload& payload
                      .offset = site.exit ? site.exit->offset : *point.offset,
                      .semaphore = point.semaphore,
                      .on_return = site.on_return && !site.exit,
-                     .program = payload.program(site),
-                     .cookie = payload.cookie(site),
+                     .program = program.program(site),
+                     .cookie = program.cookie(site),
                      .label = to_string(point.binary->path) + ": " + display_name(point)});
   }
   return sites;
@@ -185,13 +185,13 @@ void take_away(Placed& placed, const Reporter& reporter) {
   placed.attachment.reset();
 }
 
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter) {
   for (;;) {
-    if (auto loaded = payload.load(mechanism, resolved); !loaded)
+    if (auto loaded = program.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
-    const std::vector<ProbeSite> sites = sites_of(resolved, payload);
+    const std::vector<ProbeSite> sites = sites_of(resolved, program);
     if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
     warn_of_slow_detach(perf_events_needed(mechanism, sites, request.pids.size()), reporter);

@@ -30,11 +30,11 @@ struct Placed {
   std::size_t probes = 0;               // sites, by process where processes are named
 };
 
-// The payload is loaded for the mechanism, attached and not started. Where the kernel refuses
+// The program is loaded for the mechanism, attached and not started. Where the kernel refuses
 // single places, which leave_out_unprobeable() did not know of, they are found by halving. Those of
 // patterns are left out with a warning. With keep_going the others move from the points to the
 // failures, reported, and the rest is attached, else the first refusal is the error.
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, Payload& payload,
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
                      const Reporter& reporter);
 

@@ -77,6 +77,24 @@ constexpr std::chrono::milliseconds between_counts{20};
 // A longer name is no comm, by which the kernel itself sees a process begin.
 constexpr std::size_t longest_comm = 15;
 
+// A process that has ended meanwhile needs no place in the set, and beyond its capacity there is
+// none.
+void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
+  static_cast<void>(set.add(pid, stay).has_value());
+}
+
+// Adds the descendants of a member, those that are made meanwhile included.
+void add_family(ProcessSet& set, pid_t pid) {
+  // A child of one that is not yet a member may be missed, and is seen the next time.
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t child : descendants_of(pid)) {
+      if (set.contains(child)) continue;
+      if (set.add(child)) found = true;
+    }
+  }
+}
+
 std::string quoted(std::span<const std::string> names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -157,33 +175,33 @@ Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
   return pids;
 }
 
-Result<ProcessChoice> ProcessChoice::start(const AttachRequest& request, ProcessWatch running,
+Result<ProcessFilter> ProcessFilter::start(const AttachRequest& request, ProcessWatch running,
                                            const Reporter& reporter) {
-  ProcessChoice choice(request);
+  ProcessFilter chosen(request);
   if (request.cgroup) {
     auto group = ControlGroup::open(*request.cgroup);
     if (!group) return fail(std::move(group).error());
-    choice.group_ = std::move(*group);
+    chosen.group_ = std::move(*group);
   }
-  if (auto found = choice.find_user(reporter); !found) return fail(std::move(found).error());
+  if (auto found = chosen.find_user(reporter); !found) return fail(std::move(found).error());
   if (!request.all_processes) {
     const bool ends = !request.pids.empty() && request.names.empty();
     if (!request.names.empty() || request.follow) {
-      choice.family_ends_ = ends;
-      if (auto watched = choice.watch(reporter); !watched) return fail(std::move(watched).error());
+      chosen.family_ends_ = ends;
+      if (auto watched = chosen.watch(reporter); !watched) return fail(std::move(watched).error());
     } else {
-      choice.link_pids_ = request.pids;
-      if (ends) choice.running_ = std::move(running);
+      chosen.link_pids_ = request.pids;
+      if (ends) chosen.running_ = std::move(running);
     }
   }
-  choice.first_known_ = choice.known();
-  if (choice.filter().filters != 0 && choice.link_pids_.empty())
+  chosen.first_known_ = chosen.known();
+  if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
     reporter.status("the program picks the processes: others that call these functions stop at the "
                     "probes, too, and are passed over");
-  return choice;
+  return chosen;
 }
 
-Result<void> ProcessChoice::find_user(const Reporter& reporter) {
+Result<void> ProcessFilter::find_user(const Reporter& reporter) {
   user_ = request_->user;
   if (!request_->target_options.app || request_->all_processes) return {};
   const std::string& package = *request_->target_options.app;
@@ -205,7 +223,7 @@ Result<void> ProcessChoice::find_user(const Reporter& reporter) {
   return {};
 }
 
-Result<void> ProcessChoice::watch(const Reporter& reporter) {
+Result<void> ProcessFilter::watch(const Reporter& reporter) {
   if (!in_initial_pid_namespace())
     return fail(
         Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
@@ -219,8 +237,8 @@ Result<void> ProcessChoice::watch(const Reporter& reporter) {
     if (request_->follow) add_family(*set_, pid);
   }
   if (request_->names.empty()) return {};
-  named_.emplace(request_->names, request_->follow);
-  named_->scan(*set_);
+  named_.emplace(request_->names, is_named);
+  add_named();
   for (const std::string& name : request_->names) {
     if (processes_named(name).empty())
       reporter.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
@@ -232,7 +250,7 @@ Result<void> ProcessChoice::watch(const Reporter& reporter) {
   return {};
 }
 
-ProgramFilter ProcessChoice::filter() const {
+ProgramFilter ProcessFilter::filter() const {
   ProgramFilter filter;
   if (set_) {
     filter.filters |= FILTER_BY_PROCESS;
@@ -249,15 +267,31 @@ ProgramFilter ProcessChoice::filter() const {
   return filter;
 }
 
-void ProcessChoice::look(std::chrono::steady_clock::time_point now) {
-  if (named_) named_->look(*set_, now);
+void ProcessFilter::add_named() {
+  named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
+    add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+    if (request_->follow) add_family(*set_, pid);
+  });
 }
 
-std::optional<std::chrono::steady_clock::time_point> ProcessChoice::next_look() const {
+bool ProcessFilter::look(Time now) {
+  if (!named_) return true;
+  const bool seen_all =
+      named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
+        if (!names.empty())
+          add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+        else if (!request_->follow)
+          set_->withdraw(pid);
+      });
+  if (!seen_all) add_named();
+  return true;
+}
+
+std::optional<ProcessFilter::Time> ProcessFilter::next_look() const {
   return named_ ? named_->next_look() : std::nullopt;
 }
 
-bool ProcessChoice::all_gone() {
+bool ProcessFilter::all_gone() {
   if (running_) return running_->all_gone();
   if (!family_ends_) return false;
   const auto now = std::chrono::steady_clock::now();
@@ -266,18 +300,18 @@ bool ProcessChoice::all_gone() {
   return set_->members().empty();
 }
 
-std::vector<std::string> ProcessChoice::take_ended() {
+std::vector<std::string> ProcessFilter::take_ended() {
   return running_ ? running_->take_ended() : std::vector<std::string>();
 }
 
-void ProcessChoice::add_to(std::vector<pollfd>& polled) const {
+void ProcessFilter::add_to(std::vector<pollfd>& polled) const {
   if (running_) running_->add_to(polled);
   if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-bool ProcessChoice::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
+bool ProcessFilter::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
 
-std::vector<pid_t> ProcessChoice::known() const {
+std::vector<pid_t> ProcessFilter::known() const {
   std::optional<std::vector<pid_t>> now;
   if (!link_pids_.empty()) keep_common(now, link_pids_);
   if (set_) keep_common(now, set_->members());
@@ -289,11 +323,11 @@ std::vector<pid_t> ProcessChoice::known() const {
   return all;
 }
 
-bool ProcessChoice::leaves_children_out() const {
+bool ProcessFilter::leaves_children_out() const {
   return !request_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
 }
 
-std::string ProcessChoice::nobody() const {
+std::string ProcessFilter::nobody() const {
   if (set_ && !request_->names.empty())
     return fmt::format("no process named {} runs", quoted(request_->names));
   if (request_->target_options.app && !request_->all_processes)

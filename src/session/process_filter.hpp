@@ -1,8 +1,9 @@
 // Who is probed: by what the probes' links filter, by what the program does, and who that is now.
 #pragma once
 
-#include "session/event_source.hpp"
+#include "session/probe_program.hpp"
 #include "session/process_watch.hpp"
+#include "session/run_loop.hpp"
 #include "uprobectl/base.hpp"
 
 #include <sys/types.h>
@@ -36,23 +37,21 @@ private:
 Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
                                                 const Reporter& reporter);
 
-class ProcessChoice {
+class ProcessFilter final : public TargetProcesses {
 public:
   // Of a request with a command its process is the only one of the pids. `running` watches the
   // pids. From here on no process that begins is missed.
-  static Result<ProcessChoice> start(const AttachRequest& request, ProcessWatch running,
+  static Result<ProcessFilter> start(const AttachRequest& request, ProcessWatch running,
                                      const Reporter& reporter);
 
   // By these alone links filter; empty: probes go to all processes.
   const std::vector<pid_t>& link_pids() const { return link_pids_; }
   ProgramFilter filter() const;
 
-  // To be called often while the run lasts, by then at the latest.
-  void look(std::chrono::steady_clock::time_point now);
-  std::optional<std::chrono::steady_clock::time_point> next_look() const;
-  // The last one has ended that there can be; false for ever where others may come.
-  bool all_gone();
-  void add_to(std::vector<pollfd>& polled) const;
+  bool look(Time now) override;
+  std::optional<Time> next_look() const override;
+  bool all_gone() override;
+  void add_to(std::vector<pollfd>& polled) const override;
   // The pids of the request that have ended since the last time: "process 4711 (app)".
   std::vector<std::string> take_ended();
 
@@ -65,15 +64,16 @@ public:
   std::string nobody() const;
 
 private:
-  explicit ProcessChoice(const AttachRequest& request) : request_(&request) {}
+  explicit ProcessFilter(const AttachRequest& request) : request_(&request) {}
   Result<void> find_user(const Reporter& reporter);
   Result<void> watch(const Reporter& reporter);
+  void add_named();
 
   const AttachRequest* request_;
   std::vector<pid_t> link_pids_;
   std::optional<ProcessWatch> running_; // where the end of the pids is that of the run
   std::optional<ProcessSet> set_;
-  std::optional<NamedProcesses> named_;
+  std::optional<NameWatch> named_;
   bool family_ends_ = false; // the run ends with the last member of the set
   std::chrono::steady_clock::time_point next_count_;
   std::optional<uid_t> user_;

@@ -3,106 +3,83 @@
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <utility>
 
 namespace uprobectl {
 
 namespace {
 
-bool is_readable(int fd) {
-  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&polled, 1, 0) > 0;
-}
-
-// What has ended meanwhile needs no place in the set, and for what is too much there is none.
-void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
-  static_cast<void>(set.add(pid, stay).has_value());
-}
+// When a process that was renamed is looked at again: after an execve the arguments are there
+// within microseconds; Android's zygote names its child, and then writes the same into the
+// arguments, on a busy machine much later.
+constexpr std::array argument_delays = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
+                                        std::chrono::milliseconds(300)};
 
 } // namespace
 
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   ProcessWatch watch;
   for (const pid_t pid : pids) {
-    // Linux 5.3; the C library of Debian 12 wraps it, older ones and Android's do not.
-    UniqueFd fd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+    ProcessHandle process(pid);
+    const int error = process.open_error();
     // A thread's id is refused with EINVAL, by newer kernels with ENOENT.
-    if (!fd && (errno == ESRCH || errno == EINVAL || errno == ENOENT)) {
+    if (error == ESRCH || error == EINVAL || error == ENOENT) {
       if (command_name(pid))
         return fail(
             Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, no process"}.hint(
                 "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
     }
-    if (!fd) return fail(system_error(errno, "cannot watch process " + std::to_string(pid)));
+    if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
     std::string text = "process " + std::to_string(pid);
     if (const auto name = command_name(pid)) text += " (" + *name + ")";
-    watch.running_.push_back({std::move(text), std::move(fd)});
+    watch.running_.push_back({std::move(text), std::move(process)});
     watch.watches_ = true;
   }
   return watch;
 }
 
 bool ProcessWatch::all_gone() {
-  std::erase_if(running_, [this](const Running& process) {
-    if (!is_readable(process.fd.get())) return false;
-    ended_.push_back(process.name);
+  std::erase_if(running_, [this](const Running& running) {
+    if (!running.process.has_ended()) return false;
+    ended_.push_back(running.name);
     return true;
   });
   return watches_ && running_.empty();
 }
 
 void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
-  for (const Running& process : running_)
-    polled.push_back({.fd = process.fd.get(), .events = POLLIN, .revents = 0});
+  for (const Running& running : running_) running.process.add_to(polled);
 }
 
-void add_family(ProcessSet& set, pid_t pid) {
-  // A child of one that is not yet a member may be missed, and is seen the next time.
-  for (bool found = true; found;) {
-    found = false;
-    for (const pid_t child : descendants_of(pid)) {
-      if (set.contains(child)) continue;
-      if (set.add(child)) found = true;
-    }
-  }
+std::vector<std::size_t> NameWatch::names_of(pid_t pid) const {
+  std::vector<std::size_t> names;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (is_named_(pid, names_[i])) names.push_back(i);
+  return names;
 }
 
-void NamedProcesses::scan(ProcessSet& set) {
-  for (const std::string& name : names_)
-    for (const pid_t pid : processes_named(name)) {
-      add_if_running(set, pid, ProcessSet::Stay::while_named);
-      if (follow_) add_family(set, pid);
-    }
+void NameWatch::judge(pid_t pid, const Visit& visit) const { visit(pid, names_of(pid)); }
+
+void NameWatch::scan(const Visit& visit) const {
+  for (const pid_t pid : all_processes())
+    if (const auto names = names_of(pid); !names.empty()) visit(pid, names);
 }
 
-void NamedProcesses::judge(ProcessSet& set, pid_t pid) const {
-  const bool named =
-      std::ranges::any_of(names_, [&](const std::string& name) { return is_named(pid, name); });
-  if (named)
-    add_if_running(set, pid, ProcessSet::Stay::while_named);
-  else if (!follow_)
-    set.withdraw(pid);
-}
-
-void NamedProcesses::look(ProcessSet& set, Time now) {
+bool NameWatch::look(ProcessSet& set, Time now, const Visit& visit) {
   set.drain([&](const ProcessSet::Renamed& renamed) {
-    judge(set, renamed.pid);
-    for (const auto later : until_arguments) again_.emplace(now + later, renamed.pid);
+    judge(renamed.pid, visit);
+    for (const auto delay : argument_delays) again_.emplace(now + delay, renamed.pid);
   });
   const auto later = again_.upper_bound(now);
-  for (auto at = again_.begin(); at != later; ++at) judge(set, at->second);
+  for (auto at = again_.begin(); at != later; ++at) judge(at->second, visit);
   again_.erase(again_.begin(), later);
-  if (const std::uint64_t missed = set.missed(); missed != missed_) {
-    missed_ = missed;
-    scan(set);
-  }
+  const std::uint64_t before = std::exchange(missed_, set.missed());
+  return missed_ == before;
 }
 
-std::optional<NamedProcesses::Time> NamedProcesses::next_look() const {
+std::optional<NameWatch::Time> NameWatch::next_look() const {
   return again_.empty() ? std::nullopt : std::optional(again_.begin()->first);
 }
 

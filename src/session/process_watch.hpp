@@ -1,13 +1,13 @@
 // Watches processes: those of given pids until they end, and those of given names as they begin.
 #pragma once
 
+#include "process/pidfd.hpp"
 #include "uprobectl/bpf/process_set.hpp"
-#include "uprobectl/session.hpp"
 
-#include <array>
 #include <chrono>
+#include <functional>
 #include <map>
-#include <poll.h>
+#include <span>
 
 namespace uprobectl {
 
@@ -16,7 +16,8 @@ class ProcessWatch {
 public:
   // not_found names a process that is not there (any more).
   static Result<ProcessWatch> start(std::span<const pid_t> pids);
-  bool all_gone(); // false for ever where no process is watched
+
+  bool all_gone(); // always false if no process is watched
   void add_to(std::vector<pollfd>& polled) const;
   // Those that all_gone() has seen to be gone since the last time: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
@@ -24,43 +25,40 @@ public:
 private:
   struct Running {
     std::string name;
-    UniqueFd fd; // pidfd_open(2)
+    ProcessHandle process;
   };
   bool watches_ = false;
   std::vector<Running> running_;
   std::vector<std::string> ended_;
 };
 
-// When a process that was renamed is looked at again: after an execve the arguments are there
-// within microseconds; Android's zygote names its child, and then writes the same into the
-// arguments, on a busy machine much later.
-inline constexpr std::array until_arguments = {
-    std::chrono::milliseconds(2), std::chrono::milliseconds(50), std::chrono::milliseconds(300)};
-
-// Keeps a set of processes true to names that the kernel does not see: those in argv[0].
-class NamedProcesses {
+// Finds processes by names that the kernel does not know, those in argv[0], when they are renamed
+// or execute a program. A process set tells of both.
+class NameWatch {
 public:
   using Time = std::chrono::steady_clock::time_point;
+  using IsNamed = std::function<bool(pid_t pid, std::string_view name)>;
+  // A process and which of the names it goes by, by their numbers.
+  using Visit = std::function<void(pid_t pid, std::span<const std::size_t> names)>;
 
-  NamedProcesses(std::vector<std::string> names, bool follow)
-      : names_(std::move(names)), follow_(follow) {}
+  NameWatch(std::vector<std::string> names, IsNamed is_named)
+      : names_(std::move(names)), is_named_(std::move(is_named)) {}
 
-  // Adds all that run now; the set has been started for the same names.
-  void scan(ProcessSet& set);
-  // Looks at those that were renamed since, and again a little later, three times.
-  void look(ProcessSet& set, Time now);
+  // Visits all processes that go by one of the names now.
+  void scan(const Visit& visit) const;
+  // Visits the processes that were renamed since the last time, and again a little later, three
+  // times, also if they go by none of the names. False if renames were missed: scan() again.
+  bool look(ProcessSet& set, Time now, const Visit& visit);
   std::optional<Time> next_look() const; // nothing: when there are renames
 
 private:
-  void judge(ProcessSet& set, pid_t pid) const;
+  void judge(pid_t pid, const Visit& visit) const;
+  std::vector<std::size_t> names_of(pid_t pid) const;
 
   std::vector<std::string> names_;
-  bool follow_;
+  IsNamed is_named_;
   std::uint64_t missed_ = 0;
   std::multimap<Time, pid_t> again_;
 };
-
-// Adds the descendants of a member, those that are made meanwhile included.
-void add_family(ProcessSet& set, pid_t pid);
 
 } // namespace uprobectl

@@ -1,5 +1,7 @@
 #include "session/read_ahead.hpp"
 
+#include "session/run_loop.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,7 +15,6 @@ namespace uprobectl {
 namespace {
 
 constexpr std::size_t block_bytes = std::size_t{1} << 20;
-constexpr int longest_sleep_ms = 40; // as that of the pump, whose place it takes
 
 struct RecordPrefix {
   std::uint64_t size = 0;
@@ -83,7 +84,7 @@ void ReadAhead::wait() {
   std::vector<pollfd> polled = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   for (const int fd : source_.poll_fds)
     polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  ::poll(polled.data(), polled.size(), longest_sleep_ms);
+  ::poll(polled.data(), polled.size(), static_cast<int>(poll_timeout.count()));
 }
 
 bool ReadAhead::add(std::size_t tag, Bytes record) {

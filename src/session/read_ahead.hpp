@@ -25,7 +25,8 @@ public:
     // Hands out what waits in the kernel until visit returns false; only called by the thread. True
     // if some may be left.
     std::function<bool(const Visit& visit)> drain;
-    std::vector<int> poll_fds; // readable when it should be drained; it is so every 40 ms anyway
+    std::vector<int>
+        poll_fds; // readable when it should be drained; it is so each poll_timeout anyway
     std::size_t most_bytes = std::size_t{64} << 20; // of the queue and what is being taken
   };
   static Result<std::unique_ptr<ReadAhead>> start(Source source);

@@ -94,19 +94,19 @@ std::vector<MappingSurvey> surveys_of(const RunEnd& end) {
 }
 
 // Which a person has asked not to see.
-std::uint64_t beyond_max_events(const PumpState& pumped) {
+std::uint64_t beyond_max_events(const RunTotals& totals) {
   const auto beyond =
-      std::ranges::find(pumped.losses, loss_reasons::beyond_max_events, &Loss::reason);
-  return beyond == pumped.losses.end() ? 0 : beyond->count;
+      std::ranges::find(totals.losses, loss_reasons::beyond_max_events, &Loss::reason);
+  return beyond == totals.losses.end() ? 0 : beyond->count;
 }
 
 bool is_unpaired(std::string_view reason) {
   return std::ranges::find(loss_reasons::unpaired, reason) != std::end(loss_reasons::unpaired);
 }
 
-std::uint64_t unpaired_calls(const PumpState& pumped) {
+std::uint64_t unpaired_calls(const RunTotals& totals) {
   std::uint64_t sum = 0;
-  for (const auto& [reason, count] : pumped.losses)
+  for (const auto& [reason, count] : totals.losses)
     if (is_unpaired(reason)) sum += count;
   return sum;
 }
@@ -121,7 +121,7 @@ std::string explain_unpaired(std::string_view reason) {
 }
 
 void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
-  for (const auto& [reason, count] : end.pumped.losses) {
+  for (const auto& [reason, count] : end.totals.losses) {
     if (reason == loss_reasons::beyond_max_events) { // asked for
       reporter.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
       continue;
@@ -153,7 +153,7 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
     return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
-                       summary.lost - beyond_max_events(end.pumped));
+                       summary.lost - beyond_max_events(end.totals));
   std::uint64_t hits = 0;
   for (const auto& each : end.hits) hits += each.value_or(0);
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
@@ -224,8 +224,8 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   // A probe is silent where none of its places was reached, and is told of once.
   const std::vector<std::size_t> groups = probe_groups(end.points);
   const std::vector<std::optional<std::uint64_t>> hits = hits_by_probe(groups, end.hits);
-  SummaryRecord summary{.events = end.pumped.events,
-                        .lost = end.pumped.lost(),
+  SummaryRecord summary{.events = end.totals.events,
+                        .lost = end.totals.lost(),
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
                         .probes_hit = 0,
                         .probes_silent = 0,
@@ -240,7 +240,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   else if (end.command_end)
     summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
   // The kernel's return probes may miss returns that nobody pairs, too.
-  if (const std::uint64_t unpaired = unpaired_calls(end.pumped); end.open_calls || unpaired > 0)
+  if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
   if (end.open_calls) summary.single_stepped = 0;

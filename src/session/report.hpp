@@ -27,9 +27,9 @@ struct RunEnd {
   std::span<const MappingSurvey> earlier;          // by point, or empty
   std::span<const MappingSurvey> descendants = {}; // likewise: others that were seen to map it
   std::string nobody = {};                // why there are no pids, though not everybody is probed
-  std::vector<std::string> left_out = {}; // by point, or empty: Payload::explain_left_out()
+  std::vector<std::string> left_out = {}; // by point, or empty: ProbeProgram::explain_left_out()
   bool only_counted = false;              // no events were asked for
-  PumpState pumped;
+  RunTotals totals;
   std::uint64_t corrupt = 0; // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;

@@ -25,7 +25,7 @@ Error not_in_a_file(const ProbePoint& point) {
 }
 
 // Whether the places of one FUNCTION can be probed as asked.
-Result<void> check_places(const PayloadQuestion& question, std::span<const ProbePoint> points) {
+Result<void> check_places(const ProbeRequest& question, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(not_in_a_file(point));
   if (!question.on_return) return {};
@@ -51,7 +51,7 @@ public:
     how_.to_probe = true;
   }
 
-  Result<void> resolve(const PayloadQuestion& question) {
+  Result<void> resolve(const ProbeRequest& question) {
     // A probe that misses calls is worse than milliseconds of searching; but not for each of many.
     constexpr std::size_t few = 64;
     how_.thorough = question.functions.size() <= few;
@@ -67,7 +67,7 @@ public:
   Resolved take() && { return std::move(resolved_); }
 
 private:
-  Result<void> ask_one(const PayloadQuestion& question, const Targets& targets) {
+  Result<void> ask_one(const ProbeRequest& question, const Targets& targets) {
     warn(targets.warnings);
     const auto target = Target::open(targets.files.front(), targets.text, options_);
     if (!target) return fail(target.error());
@@ -90,7 +90,7 @@ private:
     return {};
   }
 
-  Result<void> ask_several(const PayloadQuestion& question, const Targets& targets) {
+  Result<void> ask_several(const ProbeRequest& question, const Targets& targets) {
     auto answers = ask_all(targets, question.functions, options_, how_);
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
@@ -142,7 +142,7 @@ private:
   }
 
   // What one file has no other needs to have.
-  Result<void> ask_several_static(const PayloadQuestion& question, const Targets& targets) {
+  Result<void> ask_several_static(const ProbeRequest& question, const Targets& targets) {
     std::vector<std::optional<Error>> reasons(question.functions.size());
     std::vector<bool> found(question.functions.size());
     const auto visited = visit_all(targets, options_, [&](const Target& target) {
@@ -181,12 +181,12 @@ private:
     return {};
   }
 
-  void add_failure(const PayloadQuestion& question, const std::string& function, Error error) {
+  void add_failure(const ProbeRequest& question, const std::string& function, Error error) {
     resolved_.failures.push_back(
         {.target = question.target, .function = function, .error = std::move(error)});
   }
 
-  void take(const PayloadQuestion& question, const std::string& function,
+  void take(const ProbeRequest& question, const std::string& function,
             std::vector<ProbePoint> points) {
     if (auto checked = check_places(question, points); !checked) {
       add_failure(question, function, std::move(checked).error());
@@ -377,12 +377,12 @@ void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved) {
   for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
 }
 
-Result<Resolved> resolve_questions(std::span<const PayloadQuestion> questions,
+Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
                                    const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter) {
   Resolving resolving(request, options, reporter);
   Result<void> asked;
-  for (const PayloadQuestion& question : questions)
+  for (const ProbeRequest& question : questions)
     if (asked = resolving.resolve(question); !asked) break;
   reporter.tell_repeated();
   if (!asked) return fail(std::move(asked).error());

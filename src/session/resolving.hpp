@@ -1,7 +1,7 @@
 // From the FUNCTIONs of a request to the places that are to be probed.
 #pragma once
 
-#include "session/event_source.hpp"
+#include "session/probe_program.hpp"
 
 #include <set>
 
@@ -13,7 +13,7 @@ void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved);
 // Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
 // where none of the processes can run what is in it.
-Result<Resolved> resolve_questions(std::span<const PayloadQuestion> questions,
+Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
                                    const AttachRequest& request, const TargetOptions& options,
                                    const Reporter& reporter);
 

@@ -17,7 +17,7 @@ namespace uprobectl {
 // Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
 // exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
 // are warned of together. One that never returns keeps the probe at its entry, if it has one that
-// means something alone. judges_exits: as Payload has it.
+// means something alone. judges_exits: as ProbeProgram has it.
 void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
                   Resolved& resolved, const Reporter& reporter);
 

@@ -12,16 +12,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The program wakes nobody for a single record (src/bpf/programs/builtin.bpf.c): this often it is
-// asked, so that a reader sees an event well within the 100 ms promised.
-constexpr std::chrono::milliseconds longest_wait{40};
-
-// A reader that has stopped reading must not make us grow: beyond this the ring is left to fill,
-// and what it cannot take is counted as lost.
-constexpr std::size_t most_pending_output = 4U << 20;
-
+// A reader that has stopped reading must not make us grow: beyond this the buffers are left to
+// fill, and what they cannot take is counted as lost.
+constexpr std::size_t max_pending_output = 4U << 20;
 // When the end takes longer than this, a person is told what is waited for.
-constexpr std::chrono::seconds silent_wait{2};
+constexpr std::chrono::seconds slow_flush_timeout{2};
 
 sigset_t watched_signals() {
   sigset_t set;
@@ -110,124 +105,133 @@ EndsOnSignal::~EndsOnSignal() {
   for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
 }
 
-std::uint64_t PumpState::lost() const {
+std::uint64_t RunTotals::lost() const {
   std::uint64_t sum = 0;
   for (const Loss& loss : losses) sum += loss.count;
   return sum;
 }
 
-bool Pump::takes_more() const {
-  return !full() && !out_.closed() && !out_.error() && out_.pending() <= most_pending_output;
+bool RunLoop::takes_more() const {
+  return !is_full() && !out_.closed() && !out_.error() && out_.pending() <= max_pending_output;
 }
 
-bool Pump::drain_once() {
+void RunLoop::show(const Event& event) {
+  if (shows_events_) sink_.event(event);
+  ++totals_.events;
+}
+
+bool RunLoop::drain() {
   if (!takes_more()) return false;
-  return payload_.drain([this](const Event& event) {
-    if (!hides_events_) sink_.event(event);
-    ++state_.events;
+  return source_.drain([this](const Event& event) {
+    show(event);
     return takes_more();
   });
 }
 
-void Pump::tell_lost() {
-  for (const Loss& loss : payload_.losses()) tell_loss(loss);
+bool RunLoop::take_waiting() {
+  return source_.drain([this](const Event& event) {
+    show(event);
+    return true;
+  });
+}
+
+void RunLoop::report_losses() {
+  for (const Loss& loss : source_.losses()) report_loss(loss);
 }
 
 // The count is since the start.
-void Pump::tell_loss(const Loss& loss) {
-  auto known = std::ranges::find(state_.losses, loss.reason, &Loss::reason);
-  const std::uint64_t before = known == state_.losses.end() ? 0 : known->count;
+void RunLoop::report_loss(const Loss& loss) {
+  auto known = std::ranges::find(totals_.losses, loss.reason, &Loss::reason);
+  const std::uint64_t before = known == totals_.losses.end() ? 0 : known->count;
   if (loss.count <= before) return;
-  if (known == state_.losses.end())
-    known = state_.losses.insert(known, {.reason = loss.reason, .count = 0});
+  if (known == totals_.losses.end())
+    known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
   sink_.lost({.count = loss.count - before, .reason = loss.reason});
   known->count = loss.count;
 }
 
-void Pump::wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
-                const ProcessChoice& processes) {
+void RunLoop::wait(std::chrono::milliseconds timeout) {
   // Asked for nothing, a descriptor still tells that its reader is gone.
-  const short room = out_.pending() > 0 ? POLLOUT : 0;
-  std::vector<pollfd> polled = {{.fd = out_.fd(), .events = room, .revents = 0},
-                                {.fd = signals.fd(), .events = POLLIN, .revents = 0}};
-  if (takes_more()) payload_.add_to(polled);
-  processes.add_to(polled);
+  const short writable = out_.pending() > 0 ? POLLOUT : 0;
+  std::vector<pollfd> polled = {{.fd = out_.fd(), .events = writable, .revents = 0},
+                                {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+  if (takes_more()) source_.add_to(polled);
+  processes_.add_to(polled);
   if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
   if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
 }
 
-AttachOutcome::Ending Pump::run(std::optional<Time> deadline, SignalWatch& signals,
-                                ProcessChoice& processes,
-                                const std::function<void(Time)>& meanwhile) {
-  using Ending = AttachOutcome::Ending;
-  auto next_sums = Clock::now() + interval_.value_or(std::chrono::nanoseconds());
+RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwhile) {
+  std::optional<Time> deadline;
+  if (limits_.duration) deadline = start + *limits_.duration;
+  const auto interval = limits_.interval;
+  auto next_report = Clock::now() + interval.value_or(std::chrono::nanoseconds());
   for (;;) {
     // Asked before draining: what a process did before it ended must still be shown.
-    const bool gone = processes.all_gone();
-    const bool more = drain_once();
-    tell_lost();
+    const bool gone = processes_.all_gone();
+    const bool more = drain();
+    report_losses();
     out_.flush_some();
+
     if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
-    if (full()) return Ending::max_events;
-    if (signals.arrived()) return Ending::signal;
+    if (is_full()) return Ending::max_events;
+    if (signals_.arrived()) return Ending::signal;
     const auto now = Clock::now();
-    processes.look(now);
-    meanwhile(now);
+    if (!processes_.look(now)) return Ending::processes_gone;
+    if (meanwhile) meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
-    if (interval_ && now >= next_sums) {
-      payload_.tell_sums(now, sink_);
+    if (interval && now >= next_report) {
+      source_.report_aggregates(now, sink_);
       out_.flush_some();
-      next_sums = std::max(next_sums + *interval_, now);
+      next_report = std::max(next_report + *interval, now);
     }
     if (gone && !more) return Ending::processes_gone;
     if (more) continue;
 
-    auto until = now + longest_wait;
+    auto until = now + poll_timeout;
     if (deadline) until = std::min(until, *deadline);
-    if (interval_) until = std::min(until, next_sums);
-    if (const auto look = processes.next_look()) until = std::clamp(*look, now, until);
-    wait(std::chrono::ceil<std::chrono::milliseconds>(until - now), signals, processes);
+    if (interval) until = std::min(until, next_report);
+    if (const auto look = processes_.next_look()) until = std::clamp(*look, now, until);
+    wait(std::chrono::ceil<std::chrono::milliseconds>(until - now));
   }
 }
 
 // Returns why the rest cannot be written; empty if all is.
-std::string_view Pump::write_rest(SignalWatch& signals, const Reporter& reporter,
-                                  std::chrono::milliseconds patience) {
-  const std::uint64_t signals_before = signals.count();
+std::string_view RunLoop::write_rest(const Reporter& reporter, std::chrono::milliseconds timeout) {
+  const std::uint64_t signals_before = signals_.count();
   const auto begin = Clock::now();
   bool told = false;
   const auto is_cancelled = [&] {
-    if (!told && Clock::now() - begin > silent_wait) {
+    if (!told && Clock::now() - begin > slow_flush_timeout) {
       told = true;
       reporter.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
     }
-    return signals.count() > signals_before;
+    return signals_.count() > signals_before;
   };
   for (;;) {
     // A drain that did not take place says nothing about what waits.
-    const bool was_blocked = out_.pending() > most_pending_output;
-    const bool more = drain_once();
-    if (!out_.flush_within(patience, is_cancelled))
-      return signals.count() > signals_before ? loss_reasons::interrupted
-                                              : loss_reasons::output_blocked;
+    const bool was_blocked = out_.pending() > max_pending_output;
+    const bool more = drain();
+    if (!out_.flush_within(timeout, is_cancelled))
+      return signals_.count() > signals_before ? loss_reasons::interrupted
+                                               : loss_reasons::output_blocked;
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;
-    if (full()) return loss_reasons::beyond_max_events;
+    if (is_full()) return loss_reasons::beyond_max_events;
     if (!more && !was_blocked) return {};
   }
 }
 
-void Pump::finish(SignalWatch& signals, const Reporter& reporter,
-                  std::chrono::milliseconds patience) {
-  const std::string_view reason = write_rest(signals, reporter, patience);
-  const std::uint64_t unread = reason.empty() ? 0 : payload_.discard();
+void RunLoop::finish(const Reporter& reporter, std::chrono::milliseconds timeout) {
+  const std::string_view reason = write_rest(reporter, timeout);
+  const std::uint64_t unread = reason.empty() ? 0 : source_.discard();
   const std::uint64_t unwritten = out_.unwritten_events();
   if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();
-  state_.events -= std::min(state_.events, unwritten);
-  tell_lost();
-  tell_loss({.reason = reason, .count = unread + unwritten});
+  totals_.events -= std::min(totals_.events, unwritten);
+  report_losses();
+  report_loss({.reason = reason, .count = unread + unwritten});
   // A `lost` record is small, the reader has taken all before it.
-  out_.flush_within(patience);
+  out_.flush_within(timeout);
 }
 
 } // namespace uprobectl

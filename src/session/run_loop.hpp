@@ -1,11 +1,19 @@
-// Moves events from the payload to the sink until something ends the run.
+// Moves events from their source to the output until something ends the run, and writes what is
+// left at its end. Every run goes through it: attach, usdt attach and task files.
 #pragma once
 
-#include "session/process_filter.hpp"
+#include "session/event_source.hpp"
+#include "uprobectl/session.hpp"
 
 #include <signal.h>
 
 namespace uprobectl {
+
+// The programs wake nobody for a single record (src/bpf/programs/builtin.bpf.c): buffers are looked
+// at this often, so that a reader sees an event well within the 100 ms promised.
+constexpr std::chrono::milliseconds poll_timeout{40};
+// At the end, for a reader that takes nothing.
+constexpr std::chrono::seconds flush_timeout{5};
 
 // While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for. SIGCONT is noted
 // besides what it does anyway.
@@ -47,52 +55,85 @@ private:
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-// What goes through the pump, and how far it has come.
-struct PumpState {
+// The processes of a run, as its loop needs them.
+class TargetProcesses {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  TargetProcesses() = default;
+  TargetProcesses(TargetProcesses&&) = default;
+  TargetProcesses& operator=(TargetProcesses&&) = default;
+  TargetProcesses(const TargetProcesses&) = delete;
+  TargetProcesses& operator=(const TargetProcesses&) = delete;
+  virtual ~TargetProcesses() = default;
+
+  // The last one has ended that there can be: the run ends when all events have been taken. Always
+  // false if others may come.
+  virtual bool all_gone() = 0;
+  // Looks for processes that have begun, been renamed or ended. Called at least each poll_timeout,
+  // and when next_look() is due. False ends the run at once.
+  virtual bool look(Time now) = 0;
+  virtual std::optional<Time> next_look() const = 0;
+  // Descriptors that are readable when look() or all_gone() should be called.
+  virtual void add_to(std::vector<pollfd>& polled) const = 0;
+};
+
+struct RunLimits {
+  std::optional<std::chrono::nanoseconds> duration = {};
+  std::optional<std::uint64_t> max_events = {};
+  std::optional<std::chrono::nanoseconds> interval = {}; // between reports of aggregates
+};
+
+// How far a run has come.
+struct RunTotals {
   std::uint64_t events = 0;      // handed to the sink; after finish() those that were written
-  std::vector<Loss> losses = {}; // told to the sink so far
+  std::vector<Loss> losses = {}; // reported to the sink so far
   std::uint64_t lost() const;    // the sum of them
 };
 
-class Pump {
+class RunLoop {
 public:
-  Pump(Payload& payload, OutputBuffer& out, Sink& sink, const AttachRequest& request)
-      : payload_(payload), out_(out), sink_(sink), max_events_(request.max_events),
-        interval_(request.interval), hides_events_(request.hides_events) {}
-
   using Time = std::chrono::steady_clock::time_point;
+  using Ending = AttachOutcome::Ending;
 
-  // Until the deadline (nothing: none) or whatever else comes first. `meanwhile` is called every
-  // few tens of milliseconds.
-  AttachOutcome::Ending run(std::optional<Time> deadline, SignalWatch& signals,
-                            ProcessChoice& processes, const std::function<void(Time)>& meanwhile);
+  // Borrows all but the limits. Without `shows_events` they are only counted.
+  RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals, OutputBuffer& out,
+          Sink& sink, const RunLimits& limits, bool shows_events = true)
+      : source_(source), processes_(processes), signals_(signals), out_(out), sink_(sink),
+        limits_(limits), shows_events_(shows_events) {}
+
+  // Until the duration is over (counted from `start`) or whatever else ends it first. `meanwhile`
+  // is called at least each poll_timeout.
+  Ending run(Time start, const std::function<void(Time)>& meanwhile = {});
+
+  // Takes what waits even if the output is blocked. True if more may wait.
+  bool take_waiting();
 
   // Writes what is still in the buffers, once no probe can add to it, and counts what cannot be
-  // written, so that events and losses together are what was sent. A reader that takes nothing for
-  // `patience` is given up, as it is when another signal arrives.
-  void finish(SignalWatch& signals, const Reporter& reporter,
-              std::chrono::milliseconds patience = std::chrono::seconds(5));
+  // written, so that events and losses together are what was sent. Gives up when the reader takes
+  // nothing for so long, or another signal arrives.
+  void finish(const Reporter& reporter, std::chrono::milliseconds timeout = flush_timeout);
 
-  const PumpState& state() const { return state_; }
+  const RunTotals& totals() const { return totals_; }
 
 private:
-  bool full() const { return max_events_ && state_.events >= *max_events_; }
+  bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
-  bool drain_once(); // true if more may be waiting
-  void tell_lost();
-  void tell_loss(const Loss& loss);
-  std::string_view write_rest(SignalWatch& signals, const Reporter& reporter,
-                              std::chrono::milliseconds patience);
-  void wait(std::chrono::milliseconds timeout, const SignalWatch& signals,
-            const ProcessChoice& processes);
+  void show(const Event& event);
+  bool drain(); // true if more may wait
+  void report_losses();
+  void report_loss(const Loss& loss);
+  std::string_view write_rest(const Reporter& reporter, std::chrono::milliseconds timeout);
+  void wait(std::chrono::milliseconds timeout);
 
-  Payload& payload_;
+  EventSource& source_;
+  TargetProcesses& processes_;
+  SignalWatch& signals_;
   OutputBuffer& out_;
   Sink& sink_;
-  std::optional<std::uint64_t> max_events_;
-  std::optional<std::chrono::nanoseconds> interval_;
-  bool hides_events_;
-  PumpState state_;
+  RunLimits limits_;
+  bool shows_events_;
+  RunTotals totals_;
 };
 
 } // namespace uprobectl

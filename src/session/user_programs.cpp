@@ -88,11 +88,11 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
                           "PROVIDER:NAME"));
   if (request.static_probes)
     if (auto may = may_serve_static(program); !may) return may;
-  PayloadQuestion question{.target = request.target,
-                           .functions = request.functions,
-                           .static_probes = request.static_probes,
-                           .on_entry = request.inspection.on_entry,
-                           .on_return = request.inspection.on_return};
+  ProbeRequest question{.target = request.target,
+                        .functions = request.functions,
+                        .static_probes = request.static_probes,
+                        .on_entry = request.inspection.on_entry,
+                        .on_return = request.inspection.on_return};
   if (request_->direction_by_section || is_session(program)) {
     question.on_entry = !program.on_return;
     question.on_return = program.on_return;
@@ -163,7 +163,7 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   pinned_ = std::move(*pinned);
   kind_ = pinned_->program().kind;
   if (kind_ == ProgramKind::session &&
-      std::ranges::any_of(questions_, &PayloadQuestion::static_probes))
+      std::ranges::any_of(questions_, &ProbeRequest::static_probes))
     return fail(ErrorKind::unsupported,
                 path() + ": a session program runs at returns, too, and a static probe has none");
   return {};

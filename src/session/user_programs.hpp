@@ -1,7 +1,7 @@
 // The programs of a user: which of an object's, or the one behind a pin, and where they go.
 #pragma once
 
-#include "session/event_source.hpp"
+#include "session/probe_program.hpp"
 #include "uprobectl/bpf/maps.hpp"
 #include "uprobectl/bpf/usdt_specs.hpp"
 #include "uprobectl/output.hpp"
@@ -15,7 +15,7 @@ public:
   static Result<UserPrograms> open(const AttachRequest& request);
 
   const std::string& path() const { return request_->path; }
-  const std::vector<PayloadQuestion>& questions() const { return questions_; }
+  const std::vector<ProbeRequest>& questions() const { return questions_; }
 
   // A pinned program is opened, so that kind() is known.
   Result<void> prepare(const KernelFeatures& features);
@@ -23,7 +23,7 @@ public:
 
   // An object is loaded, once. The verifier's log is told in detail.
   Result<void> load(Mechanism mechanism, const Reporter& reporter);
-  LoadedProgram program(std::size_t index) const; // as PayloadQuestion::program numbers them
+  LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
   std::size_t count() const { return chosen_.size(); }
 
   // Programs that are not for uprobes, attached where their sections say.
@@ -48,7 +48,7 @@ private:
   std::optional<ProgramKind> kind_;
   std::vector<std::string> chosen_; // names, by number
   std::vector<std::string> others_; // names
-  std::vector<PayloadQuestion> questions_;
+  std::vector<ProbeRequest> questions_;
   bool loaded_ = false;
 };
 

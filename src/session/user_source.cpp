@@ -81,15 +81,15 @@ constexpr std::size_t most_entries_shown = 1U << 16; // of one map
 
 DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
 
-class UserPayload final : public Payload {
+class UserSource final : public ProbeProgram {
 public:
-  UserPayload(UserPrograms programs, const AttachRequest& request, StackFiles& files,
-              const Reporter& reporter)
+  UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files,
+             const Reporter& reporter)
       : programs_(std::move(programs)), run_(request), request_(*request.program), files_(files),
         reporter_(reporter) {}
 
   std::string name() const override { return programs_.path(); }
-  std::vector<PayloadQuestion> questions() const override { return programs_.questions(); }
+  std::vector<ProbeRequest> questions() const override { return programs_.questions(); }
   std::size_t others() const override { return programs_.others(); }
   Result<void> prepare(const KernelFeatures& features) override {
     features_ = features;
@@ -227,7 +227,7 @@ private:
 };
 
 // Those named, or all.
-Result<void> UserPayload::select_maps(std::vector<UserMap> known) {
+Result<void> UserSource::select_maps(std::vector<UserMap> known) {
   if (request_.maps.empty()) {
     maps_ = std::move(known);
     return {};
@@ -262,7 +262,7 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
   return found;
 }
 
-Result<void> UserPayload::open_streams() {
+Result<void> UserSource::open_streams() {
   const auto stacks = stacks_of_streams(maps_, run_.inspection, reporter_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
   auto streams = RecordStreams::open(maps_, *stacks);
@@ -277,7 +277,7 @@ Result<void> UserPayload::open_streams() {
 }
 
 // Only stacks take so long that it is worth a thread.
-Result<void> UserPayload::read_ahead() {
+Result<void> UserSource::read_ahead() {
   if (!stacks_) return {};
   const auto fds = streams_->poll_fds();
   auto reading = ReadAhead::start(
@@ -288,7 +288,7 @@ Result<void> UserPayload::read_ahead() {
   return {};
 }
 
-bool UserPayload::take(std::size_t map, Bytes sent, const Visit& visit) {
+bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   const auto record = streams_->record_of(map, sent);
   if (!record) {
     ++corrupt_;
@@ -305,7 +305,7 @@ bool UserPayload::take(std::size_t map, Bytes sent, const Visit& visit) {
   return visit(event);
 }
 
-Result<void> UserPayload::open_maps() {
+Result<void> UserSource::open_maps() {
   auto known = programs_.maps();
   if (known) lost_ = find_lost_map(*known);
   if (known) spec_table_ = find_spec_table(*known);
@@ -331,8 +331,8 @@ Result<void> UserPayload::open_maps() {
 
 // The kernel counts runs by program: they tell of a place if the program has no other, or never
 // ran.
-std::vector<std::optional<std::uint64_t>> UserPayload::hits(std::span<const PlannedSite> sites,
-                                                            std::size_t points) const {
+std::vector<std::optional<std::uint64_t>> UserSource::hits(std::span<const PlannedSite> sites,
+                                                           std::size_t points) const {
   std::vector<std::set<std::size_t>> places(programs_.count()); // points by program
   for (const PlannedSite& site : sites) places[site.program].insert(site.point);
   std::vector<std::optional<std::uint64_t>> result(points, 0);
@@ -347,7 +347,7 @@ std::vector<std::optional<std::uint64_t>> UserPayload::hits(std::span<const Plan
   return result;
 }
 
-void UserPayload::show_table(const UserMap& map, const Table& table, Sink& sink) const {
+void UserSource::show_table(const UserMap& map, const Table& table, Sink& sink) const {
   std::optional<DataTypes> types;
   if (map.btf_id != 0)
     if (auto known = DataTypes::of_kernel(map.btf_id)) types = std::move(*known);
@@ -365,7 +365,7 @@ void UserPayload::show_table(const UserMap& map, const Table& table, Sink& sink)
   }
 }
 
-void UserPayload::show_maps(Sink& sink, const Reporter& reporter) const {
+void UserSource::show_maps(Sink& sink, const Reporter& reporter) const {
   if (request_.maps.empty()) return;
   for (const UserMap& map : maps_) {
     if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
@@ -387,11 +387,11 @@ void UserPayload::show_maps(Sink& sink, const Reporter& reporter) const {
 
 } // namespace
 
-Result<std::unique_ptr<Payload>> make_user_payload(const AttachRequest& request, StackFiles& files,
-                                                   const Reporter& reporter) {
+Result<std::unique_ptr<ProbeProgram>>
+make_user_source(const AttachRequest& request, StackFiles& files, const Reporter& reporter) {
   auto programs = UserPrograms::open(request);
   if (!programs) return fail(std::move(programs).error());
-  return std::make_unique<UserPayload>(std::move(*programs), request, files, reporter);
+  return std::make_unique<UserSource>(std::move(*programs), request, files, reporter);
 }
 
 } // namespace uprobectl

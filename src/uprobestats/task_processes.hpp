@@ -1,12 +1,7 @@
 // Processes by their whole argv[0], as Android names them, those that begin later included.
 #pragma once
 
-#include "uprobectl/bpf/process_set.hpp"
-
-#include <chrono>
-#include <map>
-#include <poll.h>
-#include <set>
+#include "session/process_watch.hpp"
 
 namespace uprobectl {
 
@@ -35,16 +30,15 @@ public:
 private:
   struct Known {
     std::size_t name = 0;
-    UniqueFd running; // pidfd_open(2); of Linux 5.3
+    ProcessHandle process;
   };
-  void judge(pid_t pid, std::vector<Found>& found);
+  void judge(pid_t pid, std::span<const std::size_t> names, std::vector<Found>& found);
   void forget_ended();
 
-  std::vector<std::string> names_;
+  NameWatch names_;
   std::optional<ProcessSet> renames_;
   std::multimap<pid_t, Known> known_;
   std::vector<pid_t> ended_;
-  std::multimap<Time, pid_t> again_;
   Time next_scan_;
 };
 

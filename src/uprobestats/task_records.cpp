@@ -7,12 +7,9 @@
 
 namespace uprobectl {
 
-namespace {
-constexpr std::size_t most_drains = 1024; // of 65,536 records: other runs may never stop sending
-}
-
-TaskRecords::TaskRecords(Sink& sink, const Reporter& reporter, std::optional<std::string> statsd)
-    : sink_(sink), reporter_(reporter) {
+TaskRecords::TaskRecords(const TaskPrograms& programs, const Reporter& reporter,
+                         std::optional<std::string> statsd)
+    : programs_(programs), reporter_(reporter) {
   if (statsd) statsd_.emplace(std::move(*statsd));
 }
 
@@ -97,48 +94,57 @@ void TaskRecords::log(Stream& stream, const UserRecord& record) {
   statsd_->send(*encoded);
 }
 
-void TaskRecords::take(Stream& stream, Bytes sent) {
+bool TaskRecords::take(Stream& stream, Bytes sent, const Visit& visit) {
   const bool wanted = std::ranges::any_of(
       stream.listeners, [&](const Listener& listener) { return running_.contains(listener.task); });
   if (!wanted) {
     ++stream.stale;
-    return;
+    return true;
   }
   const auto record = stream.records->record_of(0, sent);
   if (!record) {
     ++stream.damaged;
-    return;
+    return true;
   }
   Event event = stream.decoder->decode(0, record->record);
   // The kernel keeps 15 bytes of a map's name, the task file has its pin's.
   auto named = std::make_shared<UserRecord>(*event.record);
   named->map = stream.map.front().pin;
   event.record = std::move(named);
-  sink_.event(event);
-  ++events_;
   if (statsd_) log(stream, *event.record);
+  return visit(event);
 }
 
-bool TaskRecords::drain() {
+bool TaskRecords::drain(const Visit& visit) {
+  if (closed_) return false;
   bool more = false;
-  for (Stream& stream : streams_)
+  for (Stream& stream : streams_) {
+    bool stopped = false;
     if (stream.records->drain([&](std::size_t, Bytes sent) {
-          take(stream, sent);
-          return true;
+          stopped = !take(stream, sent, visit);
+          return !stopped;
         }))
       more = true;
+    if (stopped) return true;
+  }
   return more;
 }
 
-void TaskRecords::drain_all() {
-  for (std::size_t round = 0; round < most_drains && drain(); ++round) {
-  }
+std::vector<Loss> TaskRecords::losses() const {
+  std::uint64_t lost = programs_.lost();
+  for (const Stream& stream : streams_) lost += stream.records->lost() + stream.damaged;
+  return {{.reason = buffer_full, .count = lost}};
 }
 
-std::uint64_t TaskRecords::lost() const {
-  std::uint64_t sum = 0;
-  for (const Stream& stream : streams_) sum += stream.records->lost() + stream.damaged;
-  return sum;
+std::uint64_t TaskRecords::discard() {
+  std::uint64_t events = 0;
+  const auto count = [&](const Event& /*event*/) {
+    ++events;
+    return true;
+  };
+  for (std::size_t round = 0; round < max_drains && drain(count); ++round) {
+  }
+  return events;
 }
 
 void TaskRecords::tell_end() const {

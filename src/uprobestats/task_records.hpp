@@ -1,17 +1,23 @@
 // What the programs of tasks send through their pinned maps: shown, and logged as atoms.
 #pragma once
 
+#include "session/event_source.hpp"
 #include "uprobectl/uprobestats.hpp"
 #include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/task_programs.hpp"
 
-#include <poll.h>
 #include <set>
 
 namespace uprobectl {
 
-class TaskRecords {
+class TaskRecords final : public EventSource {
 public:
-  TaskRecords(Sink& sink, const Reporter& reporter, std::optional<std::string> statsd);
+  static constexpr std::string_view buffer_full = "buffer full"; // reason of a loss
+  // Of 65,536 records: other runs may never stop sending.
+  static constexpr std::size_t max_drains = 1024;
+
+  TaskRecords(const TaskPrograms& programs, const Reporter& reporter,
+              std::optional<std::string> statsd);
 
   // A map of a task, which others may have as well. `btf`: of a program that writes to it, 0 for
   // none. What is in it already is of earlier runs.
@@ -21,14 +27,14 @@ public:
   // Records of maps of tasks that run are taken; of others they are passed over.
   void begin(std::size_t task) { running_.insert(task); }
   void end(std::size_t task) { running_.erase(task); }
+  // No task runs any more: what is sent from now on comes from other runs and is left in the maps.
+  void close() { closed_ = true; }
 
-  void add_to(std::vector<pollfd>& polled) const;
-  // True if more may wait.
-  bool drain();
-  void drain_all(); // what is sent meanwhile aside
+  void add_to(std::vector<pollfd>& polled) const override;
+  bool drain(const Visit& visit) override;
+  std::vector<Loss> losses() const override;
+  std::uint64_t discard() override;
 
-  std::uint64_t events() const { return events_; }
-  std::uint64_t lost() const;
   // What was passed over, or could not be logged.
   void tell_end() const;
 
@@ -49,15 +55,15 @@ private:
   };
   static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
   void listen(Stream& stream, Listener listener) const;
-  void take(Stream& stream, Bytes sent);
+  bool take(Stream& stream, Bytes sent, const Visit& visit);
   void log(Stream& stream, const UserRecord& record);
 
-  Sink& sink_;
+  const TaskPrograms& programs_;
   const Reporter& reporter_;
   std::optional<StatsdSocket> statsd_;
   std::vector<Stream> streams_;
   std::set<std::size_t> running_;
-  std::uint64_t events_ = 0;
+  bool closed_ = false;
 };
 
 } // namespace uprobectl

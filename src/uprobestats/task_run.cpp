@@ -14,18 +14,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// As in any other run: well within the 100 ms in which a reader sees an event.
-constexpr std::chrono::milliseconds longest_task_wait{40};
-constexpr std::chrono::seconds patience_at_end{5};
-constexpr std::size_t most_unread_output = 4U << 20;
-
-class TaskRun {
+class TaskRun final : private TargetProcesses {
 public:
   TaskRun(const TaskRunRequest& request, OutputBuffer& out, Sink& sink, const Reporter& reporter,
           const KernelFeatures& features, SignalWatch& signals)
       : request_(request), out_(out), sink_(sink), reporter_(reporter), signals_(signals),
-        programs_(request.pin_folder, features), records_(sink, reporter, request.statsd),
-        finder_(request.tasks, reporter), processes_(names_of(*request.tasks.file)) {}
+        programs_(request.pin_folder, features), records_(programs_, reporter, request.statsd),
+        finder_(request.tasks, reporter), processes_(names_of(*request.tasks.file)),
+        loop_(records_, *this, signals, out, sink, {}) {}
 
   Result<TaskOutcome> run() {
     prepare();
@@ -39,14 +35,12 @@ public:
     const auto start = Clock::now();
     tell_start();
     out_.write_only_when_asked();
-    pump();
+    loop_.run(start);
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process was there to probe");
     if (!anything_attached() && out_.closed()) return TaskOutcome{failed()};
     end_all();
-    finish_output();
-    tell_lost();
-    out_.flush_within(patience_at_end);
+    loop_.finish(reporter_);
     tell_end(Clock::now() - start);
     return TaskOutcome{failed()};
   }
@@ -132,7 +126,7 @@ private:
           skipped_ = true;
           continue;
         }
-        if (!task.is_attached()) records_.drain(); // what came so far is not of this task
+        if (!task.is_attached()) loop_.take_waiting(); // what came so far is not of this task
         records_.begin(task.number());
         task.attach_to(each.pid, programs_, signals_);
         if (task.is_over()) records_.end(task.number());
@@ -171,84 +165,53 @@ private:
                                                         task.spec().target_process_name)});
       return;
     }
-    records_.drain();
-    task.end(programs_, shared_programs(), [&] { records_.drain(); });
+    loop_.take_waiting();
+    task.end(programs_, shared_programs(), [&] { loop_.take_waiting(); });
     // Its buffers get no more, so the output grows by no more than they hold; left there, they
     // would pass for records of other tasks.
-    records_.drain_all();
+    for (std::size_t round = 0; round < TaskRecords::max_drains && loop_.take_waiting(); ++round) {
+    }
     records_.end(task.number());
   }
 
   void end_all() {
     for (RunningTask& task : tasks_)
       if (!task.is_over()) end(task);
+    records_.close();
   }
 
-  void pump() {
-    while (true) {
-      const bool more = out_.pending() <= most_unread_output && records_.drain();
-      tell_lost();
-      out_.flush_some();
-      if (out_.closed() || out_.error() || signals_.arrived()) return;
-      attach_to_new();
-      if (!may_go_on()) return;
-      const auto now = Clock::now();
-      std::optional<Clock::time_point> next;
-      for (RunningTask& task : tasks_) {
-        if (task.is_over()) continue;
-        if (task.deadline() && *task.deadline() <= now)
-          end(task);
-        else if (task.deadline())
-          next = std::min(next.value_or(*task.deadline()), *task.deadline());
-      }
-      if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return;
-      if (!more)
-        wait(std::min({next.value_or(now + longest_task_wait), now + longest_task_wait,
-                       std::max(now, processes_.next_look())}) -
-             now);
+  bool all_gone() override { return std::ranges::all_of(tasks_, &RunningTask::is_over); }
+
+  bool look(Time now) override {
+    attach_to_new();
+    if (!may_go_on()) return false;
+    for (RunningTask& task : tasks_)
+      if (!task.is_over() && task.deadline() && *task.deadline() <= now) end(task);
+    return true;
+  }
+
+  std::optional<Time> next_look() const override {
+    Time next = processes_.next_look();
+    bool all_over = true;
+    for (const RunningTask& task : tasks_) {
+      if (task.is_over()) continue;
+      all_over = false;
+      if (const auto deadline = task.deadline()) next = std::min(next, *deadline);
     }
+    return all_over ? Time::min() : next;
   }
 
-  void wait(Clock::duration time) {
-    const short room = out_.pending() > 0 ? POLLOUT : 0;
-    std::vector<pollfd> polled = {{.fd = out_.fd(), .events = room, .revents = 0},
-                                  {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
-    if (out_.pending() <= most_unread_output) records_.add_to(polled);
-    processes_.add_to(polled);
-    const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    if (::poll(polled.data(), polled.size(), static_cast<int>(timeout)) <= 0) return;
-    if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
-  }
-
-  void tell_lost() {
-    const std::uint64_t lost = records_.lost() + programs_.lost();
-    if (lost == told_lost_) return;
-    sink_.lost({.count = lost - told_lost_, .reason = "buffer full"});
-    told_lost_ = lost;
-  }
-
-  void finish_output() {
-    const std::uint64_t signals_before = signals_.count();
-    const auto is_cancelled = [&] { return signals_.count() > signals_before; };
-    std::string_view reason;
-    if (!out_.flush_within(patience_at_end, is_cancelled))
-      reason = is_cancelled() ? loss_reasons::interrupted : loss_reasons::output_blocked;
-    else if (out_.closed())
-      reason = loss_reasons::output_closed;
-    else if (out_.error())
-      reason = loss_reasons::output_failed;
-    unwritten_ = out_.unwritten_events();
-    if (unwritten_ == 0) return;
-    reporter_.warning(fmt::format("{} lost: {}", counted(unwritten_, "record", "records"), reason));
-    if (!out_.closed() && !out_.error()) out_.abandon();
-  }
+  void add_to(std::vector<pollfd>& polled) const override { processes_.add_to(polled); }
 
   void tell_end(Clock::duration duration) {
     records_.tell_end();
     reporter_.tell_repeated();
-    if (told_lost_ > 0)
-      reporter_.warning(
-          fmt::format("{} lost: the buffer was full", counted(told_lost_, "record", "records")));
+    for (const Loss& loss : loop_.totals().losses)
+      reporter_.warning(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
+                                    loss.reason == TaskRecords::buffer_full ? "the buffer was full"
+                                                                            : loss.reason));
+    const std::uint64_t events = loop_.totals().events;
+    const std::uint64_t lost = loop_.totals().lost();
     std::size_t hit = 0;
     std::size_t silent = 0;
     std::size_t unknown = 0;
@@ -258,17 +221,16 @@ private:
       silent += task.silent();
     }
     sink_.summary(
-        {.events = records_.events() - unwritten_,
-         .lost = told_lost_ + unwritten_,
+        {.events = events,
+         .lost = lost,
          .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
          .probes_hit = hit,
          .probes_silent = silent,
          .detached_cleanly = true});
     reporter_.status(fmt::format(
-        "{} in {}, {} lost, {} hit, {} silent{}",
-        counted(records_.events() - unwritten_, "record", "records"),
-        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
-        told_lost_ + unwritten_, counted(hit, "probe", "probes"), silent,
+        "{} in {}, {} lost, {} hit, {} silent{}", counted(events, "record", "records"),
+        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)), lost,
+        counted(hit, "probe", "probes"), silent,
         unknown > 0 ? fmt::format(", of {} it is not known (probes share a program)", unknown)
                     : ""));
   }
@@ -286,8 +248,7 @@ private:
   std::list<RunningTask> tasks_;
   bool maps_failed_ = false;
   bool skipped_ = false; // a process, for a signal
-  std::uint64_t told_lost_ = 0;
-  std::uint64_t unwritten_ = 0; // records that the output did not take
+  RunLoop loop_;
 };
 
 } // namespace

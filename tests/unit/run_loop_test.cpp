@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 namespace {
 
 // Has so many records waiting, as a ring buffer that no probe adds to any more.
-class FakePayload final : public Payload {
+class FakeSource final : public EventSource {
 public:
-  explicit FakePayload(std::uint64_t waiting) : waiting_(waiting) {
+  explicit FakeSource(std::uint64_t waiting) : waiting_(waiting) {
     auto record = std::make_shared<UserRecord>();
     record->map = "events";
     record->raw.resize(200);
@@ -33,29 +33,21 @@ public:
   std::uint64_t discard() override { return std::exchange(waiting_, 0); }
   void lose(std::uint64_t count) { full_ += count; }
 
-  std::string name() const override { return "fake"; }
-  std::vector<PayloadQuestion> questions() const override { return {}; }
-  std::size_t others() const override { return 0; }
-  Result<void> prepare(const KernelFeatures& /*features*/) override { return {}; }
-  std::optional<ProgramKind> kind() const override { return {}; }
-  bool judges_exits() const override { return true; }
-  Result<void> load(Mechanism /*mechanism*/, const Resolved& /*resolved*/) override { return {}; }
-  LoadedProgram program(const PlannedSite& /*site*/) const override { return {}; }
-  std::uint64_t cookie(const PlannedSite& /*site*/) const override { return 0; }
-  Result<void> start(const HitProcesses& /*who*/) override { return {}; }
-  Result<void> stop() override { return {}; }
   void add_to(std::vector<pollfd>& /*polled*/) const override {}
-  std::uint64_t corrupt() const override { return 0; }
-  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> /*sites*/,
-                                                 std::size_t /*points*/) const override {
-    return {};
-  }
-  void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
 
 private:
   std::uint64_t waiting_;
   std::uint64_t full_ = 0;
   Event event_;
+};
+
+// Never end.
+class NoProcesses final : public TargetProcesses {
+public:
+  bool all_gone() override { return false; }
+  bool look(Time /*now*/) override { return true; }
+  std::optional<Time> next_look() const override { return std::nullopt; }
+  void add_to(std::vector<pollfd>& /*polled*/) const override {}
 };
 
 enum class Reader { reads, reads_slowly, stalls, goes_away };
@@ -96,16 +88,15 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   UniqueFd read_end{ends[0]};
   UniqueFd write_end{ends[1]};
-  FakePayload payload(sent);
-  AttachRequest request;
-  request.max_events = max_events;
+  FakeSource source(sent);
   Ended ended;
   std::string text;
   {
     OutputBuffer out(write_end.get());
     out.write_only_when_asked();
     const auto sink = make_json_sink(out);
-    Pump pump(payload, out, *sink, request);
+    NoProcesses processes;
+    RunLoop loop(source, processes, *signals, out, *sink, {.max_events = max_events});
     std::thread other([&] {
       if (interrupted) {
         std::this_thread::sleep_for(100ms);
@@ -115,10 +106,10 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
         if (how == Reader::goes_away) read_end.reset();
       }
     });
-    pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet), interrupted ? 30s : 300ms);
-    ended.events = pump.state().events;
-    ended.lost = pump.state().lost();
-    for (const Loss& loss : pump.state().losses) ended.reasons.push_back(loss.reason);
+    loop.finish(Reporter(-1, false, Reporter::Level::quiet), interrupted ? 30s : 300ms);
+    ended.events = loop.totals().events;
+    ended.lost = loop.totals().lost();
+    for (const Loss& loss : loop.totals().losses) ended.reasons.push_back(loss.reason);
     write_end.reset();
     other.join();
   }
@@ -172,31 +163,30 @@ TEST_CASE("what a full disk does not take is lost") {
   auto signals = SignalWatch::start();
   REQUIRE(signals);
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
-  FakePayload payload(1000);
-  const AttachRequest request;
+  FakeSource source(1000);
   OutputBuffer out(full.get());
   out.write_only_when_asked();
   const auto sink = make_json_sink(out);
-  Pump pump(payload, out, *sink, request);
-  pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet));
-  CHECK(pump.state().events == 0);
-  CHECK(pump.state().lost() == 1000);
+  NoProcesses processes;
+  RunLoop loop(source, processes, *signals, out, *sink, {});
+  loop.finish(Reporter(-1, false, Reporter::Level::quiet));
+  CHECK(loop.totals().events == 0);
+  CHECK(loop.totals().lost() == 1000);
 }
 
 TEST_CASE("losses are told once, by reason") {
   auto signals = SignalWatch::start();
   REQUIRE(signals);
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-  FakePayload payload(3);
-  payload.lose(4);
-  AttachRequest request;
-  request.max_events = 1;
+  FakeSource source(3);
+  source.lose(4);
   OutputBuffer out(null.get());
   const auto sink = make_json_sink(out);
-  Pump pump(payload, out, *sink, request);
-  pump.finish(*signals, Reporter(-1, false, Reporter::Level::quiet));
-  REQUIRE(pump.state().losses.size() == 2);
-  CHECK(pump.state().losses[0].reason == loss_reasons::buffer_full);
-  CHECK(pump.state().losses[0].count == 4);
-  CHECK(pump.state().losses[1].count == 2);
+  NoProcesses processes;
+  RunLoop loop(source, processes, *signals, out, *sink, {.max_events = 1});
+  loop.finish(Reporter(-1, false, Reporter::Level::quiet));
+  REQUIRE(loop.totals().losses.size() == 2);
+  CHECK(loop.totals().losses[0].reason == loss_reasons::buffer_full);
+  CHECK(loop.totals().losses[0].count == 4);
+  CHECK(loop.totals().losses[1].count == 2);
 }
