@@ -48,6 +48,7 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   (cd "$scratch" && "$@") >"$scratch/said" 2>&1
   verdict=$?
   end_started
+  [ -z "${RECORD_SCHEMA:-}" ] || keep_records
   if [ "$verdict" -eq 0 ] && ! wait_until 20 nothing_is_left "$scratch/before" "$scratch/left"; then
     verdict=1
     printf 'left behind:\n%s\n' "$(cat "$scratch/left")" >>"$scratch/said"
@@ -63,6 +64,20 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
   else
     echo "ok $test_number - $name"
   fi
+}
+
+# The JSON Lines in the files of the scenario, for records_are_valid: whole lines, of long runs the
+# beginning and the end.
+keep_records() {
+  for output in "$scratch"/*; do
+    [ ! -f "$output" ] || { head -n 1000 "$output" && tail -n 100 "$output"; } 2>/dev/null
+  done | grep -a '^{"type":.*}$' >>"$work/records"
+}
+
+# A scenario: what all others have kept is as share/uprobectl/records.schema.json has it, and has a record
+# of each of these types. RECORD_SCHEMA: the script that validates.
+records_are_valid() { # TYPE…
+  python3 "$RECORD_SCHEMA" "$work/records" "$@" || fail 'the records are not as the schema has them'
 }
 
 finish_suite() {

@@ -40,8 +40,9 @@ pins_and_unpins_there() {
   done
   grep -q '^program	count_plain	pins/calls/count_plain$' out || fail "printed: $(cat out)"
   pinned=$(pins_in pins/calls | wc -l)
-  load --unpin pins/calls || fail "unpin: $(cat err)"
-  expect_equal 'taken away' "$((pinned - 1))" "$(wc -l <out | tr -d ' ')" # the list is not told
+  load --json --unpin pins/calls || fail "unpin: $(cat err)"
+  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not told
+  expect_equal 'programs' 3 "$(count_records pinned kind=program)"
   [ ! -e pins/calls ] || fail "left: $(ls pins/calls)"
   load --unpin pins && fail 'unpin takes away what it has not made'
   expect_match 'message' 'nothing in it was pinned by uprobectl load' "$(cat err)"

@@ -81,6 +81,8 @@ def run_suite(options: argparse.Namespace) -> NoReturn:
         ["unshare", "--mount", "sh", "-c", script, HERE / "attach_suite.sh"],
         env={**os.environ, "UPROBECTL": str(options.bin.resolve()),
              "FIXTURES": str(options.fixtures.resolve()),
+             # What it prints as JSON is validated, which guests have no program for.
+             "RECORD_SCHEMA": str(HERE.parent / "record_schema.py"),
              # How long goroutines are to stay unharmed.
              "GO_SECONDS": "20"},
         # Pipes of its own: whoever reads ours waits for all that hold them, and a process that hangs in

@@ -29,6 +29,8 @@ stderr:      `stdout: *` takes anything. A line `...` stands for any number of l
 stdin:       lines the command reads
 json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
              looked at. Numbers, strings and null are told apart.
+             Besides, all JSON Lines that `uprobectl` prints in any command are validated against
+             share/uprobectl/records.schema.json.
 env: A=B     an environment variable
 needs: X…    corpus, root, native (the program under test is for this machine, and no script that runs it
              in an emulator), or the name of a program: else the case is skipped, and says why
@@ -39,6 +41,7 @@ in expectations {{REGEX}} is a hole for what varies. In text, \\t is a tab and \
 """
 
 import argparse
+import functools
 import os
 import shutil
 import subprocess
@@ -49,7 +52,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cli_cases import FormatError, parse
 from cli_match import fill, json_problem, text_problem
+from record_schema import RecordSchema
 from tap import Tap
+
+
+@functools.cache
+def record_schema():
+    return RecordSchema()
+
+
+def schema_problems(argv, stdout):
+    """Of what the program prints as JSON Lines."""
+    is_ours = argv[0] == "uprobectl" or any("{bin}" in word for word in argv)
+    if not is_ours or not stdout.startswith('{"type":'):
+        return []
+    return record_schema().problems(stdout.split("\n"))
 
 
 def missing_need(case, places):
@@ -86,10 +103,13 @@ def problems_of(case, places):
         result = run(argv, case, places)
         if result.returncode != 0:
             return [f"'{' '.join(argv)}' ended with {result.returncode}: {result.stderr.decode()}"]
+        if problems := schema_problems(argv, result.stdout.decode(errors="replace")):
+            return problems
     stdin = "".join(fill(line, places) + "\n" for line in case.stdin)
     result = run(case.commands[-1], case, places, stdin)
     stdout, stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
-    problems = [text_problem("stderr", case.stderr, stderr, places)]
+    problems = [text_problem("stderr", case.stderr, stderr, places),
+                *schema_problems(case.commands[-1], stdout)]
     if case.json is None:
         problems.append(text_problem("stdout", case.stdout, stdout, places))
     else:
