@@ -5,7 +5,7 @@
 #include "session/diagnosis.hpp"
 #include "session/placing.hpp"
 #include "session/report.hpp"
-#include "uprobestats/task_mappings.hpp"
+#include "uprobestats/task_processes.hpp"
 
 #include <algorithm>
 

@@ -80,6 +80,7 @@ struct UprobestatsConfig : Message {
 
 // Limits the memory that a file can make us take: a field becomes an object of up to 400 bytes.
 constexpr std::size_t max_fields = 20'000;
+constexpr std::size_t max_warnings = 100; // about unknown fields
 
 // Field numbers changed once, when bpf_maps became a task's.
 enum class Numbering { current, early };

@@ -12,7 +12,6 @@ namespace uprobectl::uprobestats {
 namespace {
 
 constexpr std::size_t max_size = std::size_t{1} << 20U;
-constexpr std::size_t max_warnings = 100;
 
 // What speaks against one numbering of a binary file.
 struct Doubts {

@@ -1,7 +1,9 @@
-// Processes by their whole argv[0], as Android names them, those that begin later included.
+// The processes that tasks name: by their whole argv[0], as on Android, those that begin later
+// included, and which compiled file of a jar they map.
 #pragma once
 
 #include "session/process_watch.hpp"
+#include "uprobectl/process.hpp"
 
 namespace uprobectl {
 
@@ -41,5 +43,22 @@ private:
   std::vector<pid_t> ended_;
   Time next_scan_;
 };
+
+// Task files often name another build's compiled file than the one that a process maps.
+
+// "services" of "/system/framework/oat/arm64/services.odex", and of what dalvik-cache makes of a
+// path, "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex". Empty for other
+// paths.
+std::string_view jar_of(std::string_view compiled);
+
+// "com.foo" of "/data/app/~~…==/com.foo-…==/oat/arm64/base.odex", and of what dalvik-cache makes of
+// "/data/app/com.foo-1/base.apk". Empty for paths outside of apps' folders.
+std::string_view package_of(std::string_view compiled);
+
+// Compiled from one jar, or from one APK of an app: all apps have a base.apk.
+bool is_same_jar(std::string_view one, std::string_view other);
+
+// A mapped file that was compiled from the same jar or APK as one of `files`, but is not in it.
+std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files);
 
 } // namespace uprobectl

@@ -13,7 +13,6 @@ namespace uprobectl::uprobestats {
 namespace {
 
 constexpr std::size_t max_depth = 64; // of unknown fields, which are skipped; known ones have 5
-constexpr std::size_t max_warnings = 100;
 
 std::string shown(const Token& token) {
   if (token.kind == Token::Kind::end) return "the end of the file";

@@ -1,6 +1,6 @@
 #include "events/known_records.hpp"
 #include "uprobectl/uprobestats/statsd.hpp"
-#include "uprobestats/event_buffer.hpp"
+#include "uprobestats/statsd_event.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
 #include "uprobectl/uprobestats/task_file.hpp"
-#include "uprobestats/task_mappings.hpp"
+#include "uprobestats/task_processes.hpp"
 
 #include <catch2/catch.hpp>
 
