@@ -1,7 +1,7 @@
 #include "uprobectl/doctor.hpp"
 
 #include "process/command.hpp"
-#include "process/pseudo_file.hpp"
+#include "process/proc.hpp"
 
 #include <algorithm>
 #include <charconv>

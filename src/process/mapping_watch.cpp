@@ -1,7 +1,7 @@
 #include "uprobectl/process/mapping_watch.hpp"
 
 #include "process/perf_records.hpp"
-#include "process/pseudo_file.hpp"
+#include "process/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,13 +1,42 @@
-#include "process/pseudo_file.hpp"
-#include "process/status.hpp"
+#include "process/proc.hpp"
+
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <dirent.h>
+#include <fcntl.h>
+#include <set>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl {
+
+std::string proc_path(pid_t pid, std::string_view name) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+Result<std::string> read_pseudo_file(const std::string& path) {
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
+  if (!fd) return fail(system_error(errno, path));
+  std::string text;
+  char chunk[16384];
+  for (;;) {
+    const ssize_t size = ::read(fd.get(), chunk, sizeof(chunk));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return fail(system_error(errno, path));
+    if (size == 0) return text;
+    text.append(chunk, static_cast<std::size_t>(size));
+  }
+}
+
+std::optional<std::string> pseudo_file_text(const std::string& path) {
+  auto text = read_pseudo_file(path);
+  if (!text) return std::nullopt;
+  return std::move(*text);
+}
 
 namespace {
 
@@ -23,34 +52,6 @@ Result<void> check_proc_mounted() {
   return fail(
       Error{ErrorKind::not_found, "/proc is not mounted, or for another PID namespace"}.hint(
           "mount -t proc proc /proc"));
-}
-
-namespace {
-
-Result<std::string> maps_text(pid_t pid) {
-  auto text = read_pseudo_file(proc_path(pid, "maps"));
-  if (text) return text;
-  if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-  if (text.error().kind == ErrorKind::not_permitted)
-    return fail(std::move(text).error().hint(
-        "needs CAP_SYS_PTRACE, or to be the user of the process with no fewer capabilities"));
-  if (text.error().kind == ErrorKind::not_found)
-    return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
-  return text;
-}
-
-} // namespace
-
-Result<std::vector<Mapping>> mappings_of(pid_t pid) {
-  const auto text = maps_text(pid);
-  if (!text) return fail(text.error());
-  return parse_maps(*text);
-}
-
-Result<std::vector<Mapping>> all_mappings_of(pid_t pid) {
-  const auto text = maps_text(pid);
-  if (!text) return fail(text.error());
-  return parse_all_maps(*text);
 }
 
 std::optional<std::uint64_t> start_time_of(pid_t pid) {
@@ -77,6 +78,162 @@ std::optional<std::string> command_name(pid_t pid) {
   if (!text) return std::nullopt;
   if (text->ends_with('\n')) text->pop_back();
   return std::move(*text);
+}
+
+namespace {
+
+template <typename Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The fields of a stat line from the third on, "S PPID …".
+std::optional<std::string_view> behind_comm(std::string_view stat) {
+  const auto comm_end = stat.rfind(')');
+  if (comm_end == std::string_view::npos) return std::nullopt;
+  stat.remove_prefix(comm_end + 1);
+  if (!stat.starts_with(' ')) return std::nullopt;
+  stat.remove_prefix(1);
+  return stat;
+}
+
+// What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
+std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
+  while (!status.empty()) {
+    const auto end = std::min(status.find('\n'), status.size());
+    const std::string_view line = status.substr(0, end);
+    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
+      return line.substr(key.size() + 2);
+    status.remove_prefix(std::min(end + 1, status.size()));
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<pid_t> parse_parent(std::string_view stat) {
+  auto fields = behind_comm(stat);
+  // "S PPID "
+  if (!fields || fields->size() < 3 || (*fields)[1] != ' ') return std::nullopt;
+  fields->remove_prefix(2);
+  const auto end = fields->find(' ');
+  if (end == std::string_view::npos) return std::nullopt;
+  return whole_number<pid_t>(fields->substr(0, end));
+}
+
+std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
+  auto fields = behind_comm(stat);
+  if (!fields) return std::nullopt;
+  for (int number = 3; number < 22; ++number) {
+    const auto end = fields->find(' ');
+    if (end == std::string_view::npos) return std::nullopt;
+    fields->remove_prefix(end + 1);
+  }
+  return whole_number<std::uint64_t>(fields->substr(0, fields->find(' ')));
+}
+
+std::optional<uid_t> parse_user(std::string_view status) {
+  const auto line = status_line(status, "Uid");
+  return line ? whole_number<uid_t>(line->substr(0, line->find('\t'))) : std::nullopt;
+}
+
+std::optional<pid_t> parse_innermost_pid(std::string_view status) {
+  const auto line = status_line(status, "NSpid");
+  // npos + 1 is 0: the only number.
+  return line ? whole_number<pid_t>(line->substr(line->rfind('\t') + 1)) : std::nullopt;
+}
+
+std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents) {
+  std::vector<std::pair<pid_t, pid_t>> children; // parent, child
+  children.reserve(parents.size());
+  for (const auto& [pid, parent] : parents) children.emplace_back(parent, pid);
+  std::ranges::sort(children);
+  // Read one after the other, parents may form a ring where a pid was used again meanwhile.
+  std::set<pid_t> found;
+  std::vector<pid_t> left = {ancestor};
+  while (!left.empty()) {
+    const pid_t parent = left.back();
+    left.pop_back();
+    for (const auto& [of, child] :
+         std::ranges::equal_range(children, parent, {}, &std::pair<pid_t, pid_t>::first))
+      if (child != ancestor && found.insert(child).second) left.push_back(child);
+  }
+  return {found.begin(), found.end()};
+}
+
+namespace {
+
+std::optional<std::string> namespace_link(const std::string& path) {
+  std::array<char, 64> name{};
+  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
+  if (size <= 0) return std::nullopt;
+  return std::string(name.data(), static_cast<std::size_t>(size));
+}
+
+} // namespace
+
+bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments) {
+  if (name.empty()) return false;
+  const std::string_view program = arguments.substr(0, arguments.find('\0'));
+  return name == comm || name == program || name == program.substr(program.rfind('/') + 1);
+}
+
+bool is_named(pid_t pid, std::string_view name) {
+  const auto comm = command_name(pid);
+  if (!comm) return false;
+  if (goes_by_name(name, *comm, {})) return true;
+  const auto arguments = pseudo_file_text(proc_path(pid, "cmdline"));
+  return arguments && goes_by_name(name, *comm, *arguments);
+}
+
+std::vector<pid_t> processes_named(std::string_view name) {
+  std::vector<pid_t> result = all_processes();
+  std::erase_if(result, [&](pid_t pid) { return !is_named(pid, name); });
+  return result;
+}
+
+std::vector<pid_t> descendants_of(pid_t pid) {
+  std::vector<std::pair<pid_t, pid_t>> parents;
+  for (const pid_t process : all_processes()) {
+    const auto stat = pseudo_file_text(proc_path(process, "stat"));
+    const auto parent = stat ? parse_parent(*stat) : std::nullopt;
+    if (parent) parents.emplace_back(process, *parent);
+  }
+  return descendants(pid, parents);
+}
+
+std::optional<uid_t> user_of(pid_t pid) {
+  const auto status = pseudo_file_text(proc_path(pid, "status"));
+  return status ? parse_user(*status) : std::nullopt;
+}
+
+std::vector<pid_t> processes_of_user(uid_t user) {
+  std::vector<pid_t> result = all_processes();
+  std::erase_if(result, [&](pid_t pid) { return user_of(pid) != user; });
+  return result;
+}
+
+std::optional<pid_t> pid_in_namespace(pid_t pid) {
+  const auto status = pseudo_file_text(proc_path(pid, "status"));
+  return status ? parse_innermost_pid(*status) : std::nullopt;
+}
+
+std::optional<FileIdentity> executable_of(pid_t pid) {
+  struct stat status{};
+  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0) return std::nullopt;
+  return FileIdentity{status.st_dev, status.st_ino};
+}
+
+std::optional<std::string> mount_namespace_of(pid_t pid) {
+  return namespace_link(proc_path(pid, "ns/mnt"));
+}
+
+// Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
+bool in_initial_pid_namespace() {
+  return namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
 }
 
 } // namespace uprobectl

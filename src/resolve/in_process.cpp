@@ -1,7 +1,7 @@
 #include "resolve/in_process.hpp"
 
 #include "base/rooted_path.hpp"
-#include "process/mapped_path.hpp"
+#include "process/maps.hpp"
 #include "resolve/elf_file.hpp"
 #include "resolve/library_name.hpp"
 #include "uprobectl/archive.hpp"

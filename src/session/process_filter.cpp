@@ -1,6 +1,6 @@
 #include "session/process_filter.hpp"
 
-#include "process/pseudo_file.hpp"
+#include "process/proc.hpp"
 #include "resolve/android.hpp"
 #include "uprobectl/process.hpp"
 

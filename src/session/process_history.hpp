@@ -2,7 +2,7 @@
 // when many of them have ended.
 #pragma once
 
-#include "process/surveyor.hpp"
+#include "process/survey.hpp"
 #include "uprobectl/base.hpp"
 #include "uprobectl/process/mapping_watch.hpp"
 #include "uprobectl/session.hpp"

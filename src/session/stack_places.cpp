@@ -1,6 +1,6 @@
 #include "session/stack_places.hpp"
 
-#include "process/mapped_path.hpp"
+#include "process/maps.hpp"
 #include "stacks/mapping_kind.hpp"
 #include "uprobectl/base/shrinking.hpp"
 

@@ -1,7 +1,7 @@
 #include "stacks/live_files.hpp"
 
 #include "base/rooted_path.hpp"
-#include "process/mapped_path.hpp"
+#include "process/maps.hpp"
 #include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/elf.hpp"
 

@@ -1,4 +1,4 @@
-#include "process/mapped_path.hpp"
+#include "process/maps.hpp"
 #include "stacks/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/elf.hpp"

@@ -1,6 +1,6 @@
 #include "uprobestats/task_processes.hpp"
 
-#include "process/pseudo_file.hpp"
+#include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>

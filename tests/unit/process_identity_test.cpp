@@ -1,4 +1,4 @@
-#include "process/status.hpp"
+#include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "process/copies.hpp"
+#include "process/survey.hpp"
 #include "uprobectl/process.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,4 @@
-// The files of /proc/PID that say who a process is, taken apart.
-// Source: Linux Documentation/filesystems/proc.rst (stat, status).
+// The files of /proc and /sys, and of whatever stands in for them in a test.
 #pragma once
 
 #include "uprobectl/base.hpp"
@@ -7,6 +6,18 @@
 #include <sys/types.h>
 
 namespace uprobectl {
+
+// "/proc/PID/NAME".
+std::string proc_path(pid_t pid, std::string_view name);
+
+// The whole text. Such files have no size that stat would tell: it is read until its end.
+Result<std::string> read_pseudo_file(const std::string& path);
+
+// For whom it makes no difference why there is none.
+std::optional<std::string> pseudo_file_text(const std::string& path);
+
+// The files of /proc/PID that say who a process is, taken apart.
+// Source: Linux Documentation/filesystems/proc.rst (stat, status).
 
 // The parent in a line of /proc/PID/stat, "PID (COMM) STATE PPID …". COMM may hold anything,
 // spaces, parentheses and newlines included: it ends at the last parenthesis.

@@ -1,17 +1,62 @@
-#include "inventory/files.hpp"
+#include "inventory/probe_names.hpp"
 
 #include "base/rooted_path.hpp"
 #include "inventory/holders.hpp"
-#include "process/pseudo_file.hpp"
+#include "process/maps.hpp"
+#include "process/proc.hpp"
 #include "uprobectl/process.hpp"
+#include "uprobectl/resolve.hpp"
 
 #include <algorithm>
 #include <filesystem>
+#include <fmt/format.h>
+#include <map>
+#include <set>
 #include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
+
+// The kernel tells the path of a probe's file only as the file's own mount namespace has it: at the
+// same path of another namespace there may be another file.
+class InventoryFiles {
+public:
+  explicit InventoryFiles(std::span<const InstalledProbe> probes);
+
+  struct Found {
+    std::string path; // where it can be opened from here, maybe only by a descriptor of its holder
+    FileIdentity identity;
+    // In another mount namespace, or below another root folder, to which `path` leads.
+    bool elsewhere = false;
+  };
+  // Nullopt if it is gone. ambiguous if it may be one of several.
+  Result<std::optional<Found>> find(const InstalledProbe& probe);
+
+private:
+  struct ForeignRoot {
+    pid_t pid = 0;
+    FileIdentity identity;
+    std::string mount_namespace;
+    auto operator<=>(const ForeignRoot& other) const {
+      return std::tie(mount_namespace, identity) <=>
+             std::tie(other.mount_namespace, other.identity);
+    }
+  };
+
+  void look_at(pid_t pid, const std::set<std::string_view>& wanted);
+  Result<std::optional<Found>> search(const InstalledProbe& probe) const;
+  std::optional<Found> by_descriptor(const std::string& path, pid_t holder) const;
+  std::optional<Found> by_holder(const std::string& path, pid_t holder) const;
+  Result<std::optional<Found>> by_all(const std::string& path) const;
+
+  std::optional<std::string> own_namespace_;
+  std::set<ForeignRoot> foreign_roots_;
+  std::multimap<std::string, Found> foreign_mappings_; // by path
+  std::map<std::tuple<std::string, std::string, std::vector<ProbeHolder>>,
+           Result<std::optional<Found>>>
+      known_; // by path, mechanism and holders
+};
 
 // Regular files only. Nothing is opened.
 std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhere) {
@@ -28,8 +73,6 @@ std::optional<FileIdentity> root_folder_of(pid_t pid) {
   if (::stat(proc_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
-
-} // namespace
 
 InventoryFiles::InventoryFiles(std::span<const InstalledProbe> probes)
     : own_namespace_(mount_namespace_of(::getpid())) {
@@ -116,6 +159,42 @@ Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::s
     if (other.identity != first.identity)
       return fail(ErrorKind::ambiguous, path + ": different files in several mount namespaces");
   return first;
+}
+
+} // namespace
+
+std::vector<std::string> name_probes(std::span<InstalledProbe> probes) {
+  InventoryFiles files(probes);
+  std::map<std::string, std::optional<Target>> targets;
+  std::map<std::string, std::size_t> ambiguous; // by file, probes in it
+  for (InstalledProbe& probe : probes) {
+    const auto found_file = files.find(probe);
+    if (!found_file) ++ambiguous[probe.file];
+    if (!found_file || !*found_file) continue; // the file may be gone
+    const InventoryFiles::Found& file = **found_file;
+    if (file.elsewhere) probe.file = file.path;
+    auto [found, is_new] = targets.try_emplace(file.path);
+    if (is_new)
+      if (auto target = Target::open(file.path);
+          target && target->file()->identity() == file.identity)
+        found->second = std::move(*target);
+    if (!found->second) continue;
+    const auto place = fmt::format("file-offset:{:#x}", probe.offset.value);
+    const auto spec = parse_function(place);
+    const auto points = spec ? found->second->resolve(*spec) : fail(spec.error());
+    if (!points || points->empty()) continue;
+    const ProbePoint& point = points->front();
+    probe.entry = point.binary->path.entry;
+    if (point.symbol) probe.symbol = display_name(point);
+  }
+  std::vector<std::string> warnings;
+  warnings.reserve(ambiguous.size());
+  for (const auto& [file, count] : ambiguous)
+    warnings.push_back(fmt::format(
+        "{}: {} without a symbol: mount namespaces have different files at this path, and the "
+        "kernel does not tell which of them is probed",
+        file, count == 1 ? "1 probe is shown" : fmt::format("{} probes are shown", count)));
+  return warnings;
 }
 
 } // namespace uprobectl
