@@ -1,8 +1,303 @@
-#include "attach_options.hpp"
+// attach and usdt attach, which differ in what they probe.
+#include "capture_options.hpp"
 #include "commands.hpp"
+#include "console.hpp"
+#include "option_parser.hpp"
+#include "option_values.hpp"
+#include "requests.hpp"
+#include "target_options.hpp"
 #include "task_options.hpp"
+#include "uprobectl/session.hpp"
+
+#include <limits>
 
 namespace uprobectl::cli {
+
+namespace {
+
+// Which processes are probed.
+struct ProcessOptions {
+  std::vector<std::string> processes;
+  std::optional<std::string> app;
+  bool follow = false;
+  std::optional<std::uint64_t> user;
+  std::optional<std::string> cgroup;
+  bool all = false;
+};
+
+// A program of the user's in the place of the built-in one.
+struct ProgramOptions {
+  std::optional<std::string> object;
+  std::optional<std::string> pinned;
+  std::optional<std::string> name;
+  std::vector<std::string> settings;
+  std::vector<std::string> maps;
+  std::optional<std::string> record_type;
+  std::optional<std::uint64_t> cookie;
+  bool printk = false;
+};
+
+struct AttachOptions {
+  // Of the outer one: not given; of the inner one: forever.
+  std::optional<std::optional<std::chrono::nanoseconds>> duration;
+  std::optional<std::uint64_t> max_events;
+  std::optional<std::string> mechanism;
+  std::optional<std::string> buffer;
+  bool keep_going = false;
+  bool dry_run = false;
+  ResolveOptions resolve = {};
+  bool instruction = false;
+  std::vector<std::string> debug_places;
+  DexWords dex;
+  std::optional<std::string> oatdump;
+  std::optional<std::string> command_line;
+  bool forward_exit = false;
+  std::optional<std::string> command_output;
+  ProgramOptions program;
+  InspectionOptions inspection;
+  StackOptions stack;
+  ProcessOptions processes;
+};
+
+// What goes through the program, and so not through one of the user's.
+std::optional<std::string> filtered_by_program(const AttachRequest& request) {
+  if (request.all_processes) return std::nullopt;
+  if (!request.names.empty()) return "-p " + request.names.front();
+  if (request.follow) return "--follow";
+  if (request.target_options.app) return "--app";
+  if (request.user) return "--uid";
+  if (request.cgroup) return "--cgroup";
+  return std::nullopt;
+}
+
+std::optional<std::string> contradiction(const AttachRequest& request) {
+  const bool processes = !request.pids.empty() || !request.names.empty();
+  const bool command = !request.command.empty();
+  if (processes && command) return "-p and a command exclude each other";
+  if (command && request.target_options.app) return "--app and a command exclude each other";
+  if (command && request.all_processes) return "--all-processes and a command exclude each other";
+  if (request.follow && !processes && !command)
+    return "--follow needs processes whose children are meant: -p or a command";
+  return std::nullopt;
+}
+
+void bind_process_options(OptionParser& parser, ProcessOptions& options) {
+  parser.bind("--pid", options.processes);
+  parser.bind("--app", options.app);
+  parser.bind("--follow", options.follow);
+  parser.bind("--uid", options.user,
+              CountReader{.mistake = "'{}' is no user id: --uid takes a number",
+                          .least = 0,
+                          .most = std::numeric_limits<std::uint32_t>::max()});
+  parser.bind("--cgroup", options.cgroup);
+  parser.bind("--all-processes", options.all);
+}
+
+// Into a request whose program, target and command are set. A usage error where options do not go
+// together.
+Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
+                   AttachRequest& request) {
+  auto words = parse_processes(options.processes);
+  if (!words) return fail(parser.usage_error(std::move(words).error().message));
+  request.pids = std::move(words->pids);
+  request.names = std::move(words->names);
+  request.target_options.app = options.app;
+  request.follow = options.follow;
+  request.cgroup = options.cgroup;
+  request.all_processes = options.all;
+  if (options.user) request.user = static_cast<uid_t>(*options.user);
+  if (const auto wrong = contradiction(request)) return fail(parser.usage_error(*wrong));
+  if (request.program)
+    if (const auto option = filtered_by_program(request)) {
+      Error error = parser.usage_error(*option + " is for the built-in program: programs of yours "
+                                                 "filter themselves");
+      error.hints.insert(error.hints.begin(),
+                         "give pids with -p, by which the kernel filters, or add --all-processes, "
+                         "and -p and --app only say what TARGET means");
+      return fail(std::move(error));
+    }
+
+  if (request.target == "*" && request.pids.empty() && request.names.empty() && !options.app) {
+    Error error = parser.usage_error("the TARGET '*' means the files of processes");
+    error.hints.insert(error.hints.begin(), "name them with -p or --app");
+    return fail(std::move(error));
+  }
+  return {};
+}
+
+Result<std::uint64_t> parse_cookie(const std::string& text) {
+  const auto cookie = parse_unsigned(text);
+  if (!cookie) return fail(ErrorKind::usage, "'" + text + "' is no --cookie, it is a number");
+  return *cookie;
+}
+
+void bind_program_options(OptionParser& parser, ProgramOptions& options) {
+  parser.bind("--object", options.object);
+  parser.bind("--program", options.pinned);
+  parser.bind("--program-name", options.name);
+  parser.bind("--set", options.settings);
+  parser.bind("--map", options.maps);
+  parser.bind("--record", options.record_type);
+  parser.bind("--cookie", options.cookie, parse_cookie);
+  parser.bind("--printk", options.printk);
+}
+
+// nullopt if the built-in program runs.
+Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
+                                                               const ProgramOptions& options) {
+  if (!options.object && !options.pinned) return std::nullopt;
+  UserProgramRequest request;
+  request.pinned = options.pinned.has_value();
+  request.path = request.pinned ? *options.pinned : *options.object;
+  request.name = options.name;
+  request.maps = options.maps;
+  request.record_type = options.record_type;
+  request.printk = options.printk;
+  auto settings = parse_settings(options.settings);
+  if (!settings) return fail(parser.usage_error(std::move(settings).error().message));
+  request.settings = std::move(*settings);
+  if (options.cookie) request.cookie = *options.cookie;
+  return request;
+}
+
+// "-- COMMAND ARGS…", or -c with both in one text.
+Result<std::vector<std::string>>
+command_of(const OptionParser& parser, const AttachOptions& options, const Arguments& arguments) {
+  const auto& typed = arguments.after_dashes;
+  if (!options.command_line) return std::vector<std::string>(typed.begin(), typed.end());
+  if (!typed.empty())
+    return fail(parser.usage_error("there are two commands: that of -c and that behind --"));
+  auto words = split_words(*options.command_line);
+  if (!words) return fail(parser.usage_error("-c: " + words.error().message));
+  if (words->empty()) return fail(parser.usage_error("-c: the command is empty"));
+  return words;
+}
+
+// nullopt for auto.
+std::optional<Mechanism> mechanism_of(std::string_view name) {
+  for (const Mechanism mechanism :
+       {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
+    if (name == to_string(mechanism)) return mechanism;
+  return std::nullopt;
+}
+
+std::optional<RecordBuffer> buffer_of(std::string_view name) {
+  for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
+    if (name == to_string(buffer)) return buffer;
+  return std::nullopt;
+}
+
+Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string& text) {
+  if (text == "forever") return std::nullopt;
+  return parse_duration(text);
+}
+
+Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
+                                          const CommonOptions& common, ProbeWords words,
+                                          const Arguments& arguments) {
+  auto program = make_program_request(parser, options.program);
+  if (!program) return fail(std::move(program).error());
+  const bool by_sections = options.program.object && arguments.positionals.empty();
+  auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
+  if (!line) return fail(std::move(line).error());
+  AttachRequest request;
+  request.target = std::move(line->target);
+  request.functions = std::move(line->functions);
+  request.program = std::move(*program);
+  request.static_probes = words == ProbeWords::static_probes;
+  const bool directed = options.inspection.entry || options.inspection.on_return;
+  if (request.program) request.program->direction_by_section = !directed;
+  if (by_sections && directed)
+    return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
+                                   "--entry and --return do not"));
+  if (auto applied = apply(parser, options.inspection, request); !applied)
+    return fail(std::move(applied).error());
+  if (auto applied = apply(parser, options.stack, common, request); !applied)
+    return fail(std::move(applied).error());
+  request.keep_going = options.keep_going;
+  request.dry_run = options.dry_run;
+  request.resolve_options = options.resolve;
+  request.target_options.debug_places = options.debug_places;
+  auto dex = make_dex_search(options.dex);
+  if (!dex) return fail(std::move(dex).error());
+  request.target_options.dex = std::move(*dex);
+  request.target_options.oatdump = options.oatdump;
+
+  auto command = command_of(parser, options, arguments);
+  if (!command) return fail(std::move(command).error());
+  request.command = std::move(*command);
+  if (request.command.empty() && options.forward_exit)
+    return fail(parser.usage_error("--forward-exit needs a command"));
+  if (request.command.empty() && options.command_output)
+    return fail(parser.usage_error("--command-output needs a command"));
+  if (options.command_output) {
+    const bool inherits = *options.command_output == "inherit";
+    request.command_output = {.to = inherits ? CommandOutput::To::inherit : CommandOutput::To::file,
+                              .path = inherits ? "" : *options.command_output};
+  }
+  if (auto applied = apply(parser, options.processes, request); !applied)
+    return fail(std::move(applied).error());
+
+  // A command without a duration is watched to its end.
+  if (options.duration)
+    request.duration = *options.duration;
+  else if (request.command.empty())
+    request.duration = std::chrono::seconds(10);
+  request.max_events = options.max_events;
+  request.mechanism = mechanism_of(options.mechanism.value_or("auto"));
+  request.buffer = buffer_of(options.buffer.value_or("auto"));
+  return request;
+}
+
+void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
+  parser.bind("--all", resolve.all);
+  parser.bind("--clones", resolve.clones);
+  parser.bind("--unsafe", resolve.unsafe);
+}
+
+// `words`: what stands behind TARGET, and so which options there are.
+void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words) {
+  parser.bind("--duration", options.duration, parse_run_time);
+  bind_process_options(parser, options.processes);
+  parser.bind("-c", options.command_line);
+  parser.bind("--forward-exit", options.forward_exit);
+  parser.bind("--command-output", options.command_output);
+  bind_inspection_options(parser, options.inspection, words);
+  bind_stack_options(parser, options.stack);
+  parser.bind("--max-events", options.max_events,
+              CountReader{.mistake = "'{}' is no number of events"});
+  parser.bind("--mechanism", options.mechanism);
+  parser.bind("--buffer", options.buffer);
+  parser.bind("--keep-going", options.keep_going);
+  if (words == ProbeWords::functions) bind_naming_options(parser, options.resolve);
+  bind_instruction_option(parser, options.instruction);
+  parser.bind("--dry-run", options.dry_run);
+  bind_program_options(parser, options.program);
+  bind_debug_options(parser, options.debug_places);
+  if (words == ProbeWords::static_probes) return;
+  bind_dex_options(parser, options.dex);
+  bind_oatdump_option(parser, options.oatdump);
+}
+
+// Runs it and says how the program ends. `forward_exit`: as the command did.
+ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {
+  const auto outcome = run_attach(request, console.out(), console.sink(), console.reporter());
+  if (!outcome) {
+    const bool only_one = request.functions.size() == 1;
+    const auto target = request.target.empty() ? std::nullopt : std::optional(request.target);
+    console.fail(outcome.error(), target,
+                 only_one ? std::optional(request.functions.front()) : std::nullopt);
+    const ExitCode code = console.finish();
+    return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
+  }
+  const ExitCode code = console.finish();
+  if (code != ExitCode::done || outcome->some_failed || outcome->too_few_hits)
+    return ExitCode::failed;
+  const int forwarded = forward_exit ? outcome->command_status.value_or(0) : 0;
+  return static_cast<ExitCode>(forwarded);
+}
+
+} // namespace
 
 ExitCode run_attach(std::span<const std::string_view> arguments) {
   OptionParser parser("attach");
@@ -25,6 +320,23 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   auto request = make_attach_request(parser, options, common, ProbeWords::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->command_line = command_line("attach", arguments);
+  const auto console = Console::open(common, {.instruction = options.instruction});
+  if (!console) return finish_with(console.error(), common);
+  return attach(*request, **console, options.forward_exit);
+}
+
+ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
+  OptionParser parser("usdt attach");
+  CommonOptions common{.private_output = true};
+  bind_common_options(parser, common);
+  AttachOptions options;
+  bind_attach_options(parser, options, ProbeWords::static_probes);
+  const auto parsed = parse_or_finish(parser, common, arguments);
+  if (!parsed) return parsed.error();
+  options.resolve.instructions = instructions_of(common, options.instruction);
+  auto request = make_attach_request(parser, options, common, ProbeWords::static_probes, *parsed);
+  if (!request) return finish_with(request.error(), common);
+  request->command_line = command_line("usdt attach", arguments);
   const auto console = Console::open(common, {.instruction = options.instruction});
   if (!console) return finish_with(console.error(), common);
   return attach(*request, **console, options.forward_exit);

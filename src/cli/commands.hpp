@@ -1,11 +1,10 @@
 // The subcommands. Each takes its arguments, without its own name, and says how the program ends.
 #pragma once
 
-#include "exit_code.hpp"
+#include "console.hpp"
 
 #include <span>
 #include <string_view>
-#include <vector>
 
 namespace uprobectl::cli {
 
@@ -18,14 +17,5 @@ ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);
-
-struct Command {
-  std::string_view name; // in the table of options: one word, or two: "usdt list"
-  ExitCode (*run)(std::span<const std::string_view> arguments);
-};
-std::span<const Command> commands();
-
-// Finds the subcommand among the program's arguments and runs it.
-ExitCode dispatch(std::vector<std::string_view> arguments);
 
 } // namespace uprobectl::cli

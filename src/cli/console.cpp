@@ -1,7 +1,5 @@
 #include "console.hpp"
 
-#include "version.hpp"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -34,6 +32,10 @@ bool is_closed(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags == -1 || (flags & O_PATH) != 0;
 }
+
+constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
+                                          "LLVM " UPROBECTL_LLVM_VERSION "\n"
+                                          "libbpf " UPROBECTL_LIBBPF_VERSION "\n";
 
 ExitCode print(std::string_view text, const CommonOptions& options) {
   OutputBuffer out(STDOUT_FILENO);
@@ -77,7 +79,7 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   auto parsed = parser.parse(arguments);
   if (!parsed) return std::unexpected(finish_with(parsed.error(), options));
   if (parsed->help) return std::unexpected(print(parser.help(), options));
-  if (parsed->version) return std::unexpected(print(version_text(), options));
+  if (parsed->version) return std::unexpected(print(version_text, options));
   return std::move(*parsed);
 }
 

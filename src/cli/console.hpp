@@ -2,11 +2,18 @@
 // messages go, and how a run ends.
 #pragma once
 
-#include "exit_code.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/output.hpp"
 
 namespace uprobectl::cli {
+
+// What a finished uprobectl tells its caller.
+enum class ExitCode {
+  done = 0,
+  failed = 1,        // not found, ambiguous, denied, corrupt, refused
+  usage = 2,         // the command line itself is wrong
+  interrupted = 130, // by a signal before the work was done
+};
 
 struct CommonOptions {
   bool json = false;

@@ -1,7 +1,9 @@
-// Files of lines that a person names: requests, recorded matches.
+// Files that a person names to be read, or to be written anew: requests, recorded matches, task
+// files.
 #pragma once
 
 #include "uprobectl/base.hpp"
+#include "uprobectl/output.hpp"
 
 #include <functional>
 
@@ -29,5 +31,9 @@ private:
   std::unique_ptr<const MappedFile> mapped_;
   std::vector<char> read_; // of what cannot be mapped
 };
+
+// What `write` makes takes the place of a regular file all at once, or not at all; links to it and
+// its mode stay. What is no regular file, a FIFO or a device, is written into.
+Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write);
 
 } // namespace uprobectl::cli

@@ -137,8 +137,8 @@ def cpp(commands, _):
         "// Generated from options.toml.\n#include \"option_table.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",
         *[cpp_array("std::string_view", name, map(literal, values)) for values, name in lists.items()],
-        *tables, cpp_array("CommandSpec", "all_commands", rows),
-        "\n} // namespace\n\nstd::span<const CommandSpec> command_specs() { return all_commands; }\n",
+        *tables, cpp_array("CommandSpec", "command_table", rows),
+        "\n} // namespace\n\nstd::span<const CommandSpec> command_specs() { return command_table; }\n",
         "\n} // namespace uprobectl::cli\n"])
 
 

@@ -1,10 +1,219 @@
+// list-symbols: the symbols of one file or of several, the libraries of an archive.
 #include "commands.hpp"
-#include "listing.hpp"
+#include "console.hpp"
+#include "symbol_listing.hpp"
 #include "target_options.hpp"
+#include "uprobectl/base/shrinking.hpp"
+#include "uprobectl/spelling.hpp"
+
+#include <algorithm>
 
 namespace uprobectl::cli {
 
 namespace {
+
+struct ListRequest {
+  std::string target;
+  std::vector<std::string> patterns;
+  TargetOptions options;
+  ListFilter filter = {};
+};
+
+Error nothing_matches(const std::string& target, const std::string& pattern,
+                      const std::vector<std::string>& near) {
+  const std::string what = is_pattern(pattern) ? ": no function matches '" : ": no function '";
+  Error error{ErrorKind::not_found, target + what + pattern + "'"};
+  return near.empty() ? error : std::move(error).hint(did_you_mean(near));
+}
+
+bool is_default(const SymbolFilter& filter) {
+  return !filter.imports && filter.kinds.empty() && filter.min_size == 0;
+}
+
+std::vector<std::string> names_of(const elf::Image& image, SymbolFilter filter) {
+  filter.patterns.clear();
+  std::vector<std::string> names;
+  const auto symbols = list_symbols(image, filter);
+  if (!symbols) return names;
+  for (const elf::Symbol& symbol : *symbols) names.emplace_back(symbol.name);
+  return names;
+}
+
+// The symbols of the files of a TARGET, one file after the other.
+class SymbolListing {
+public:
+  SymbolListing(const ListRequest& request, const Targets& targets, Console& console)
+      : request_(request), targets_(targets), console_(console), unmatched_(request.patterns),
+        filter_(request.filter) {
+    filter_.symbols.patterns = request.patterns;
+  }
+
+  void add(const Target& target) {
+    added_ = true;
+    const elf::Image& image = *target.image();
+    const std::string subject = targets_.several ? to_string(target.shown()) : request_.target;
+    if (add_methods(target, subject) && asks_for_methods_alone(filter_.symbols)) return;
+    const auto symbols = list_symbols(image, filter_.symbols);
+    if (!symbols) {
+      console_.fail(Error(symbols.error()).within(subject), request_.target);
+      return;
+    }
+    const auto real_path = target.file()->real_path();
+    if (!real_path) {
+      console_.fail(real_path.error(), request_.target);
+      return;
+    }
+    for_each_record(image, targets_.several ? std::string_view(subject) : std::string_view(),
+                    *real_path, *symbols, filter_,
+                    [&](const SymbolRecord& record) { console_.sink().symbol(record); });
+    std::erase_if(unmatched_, [&](const std::string& pattern) {
+      return has_matches(pattern, image, *symbols);
+    });
+    const auto damage = image.symbol_damage();
+    for (const std::string& each : damage) console_.warn({subject + ": " + each});
+    if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
+    console_.warn({subject + (is_default(filter_.symbols)
+                                  ? ": it has no function symbols; places can be given as vaddr:0x…"
+                                  : ": it has no symbols of this kind or size")});
+  }
+
+  // A PATTERN that nothing has matched in any file fails once.
+  void finish() {
+    if (!added_) return;
+    for (const std::string& pattern : unmatched_)
+      console_.fail(nothing_matches(request_.target, pattern, near(pattern)), request_.target,
+                    pattern);
+  }
+
+private:
+  // Those of an OAT file. False where it has none to name, which is said if it is one.
+  bool add_methods(const Target& target, const std::string& subject) {
+    const auto* const methods = target.java_methods();
+    if (methods == nullptr || !asks_for_methods(filter_.symbols)) return false;
+    if (!*methods) {
+      console_.warn({Error(methods->error()).within(subject).message + ": its symbols are listed"});
+      return false;
+    }
+    if (const auto missing = target.missing_dex()) {
+      console_.warn({missing->message});
+      for (const std::string& hint : missing->hints) console_.reporter().detail(hint);
+    }
+    const art::OatFile& oat = **methods;
+    if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
+          return dex.source.has_value();
+        }))
+      return false;
+    const auto real_path = target.file()->real_path();
+    if (!real_path) return false; // which is said when the symbols are listed
+    const auto count = for_each_method(
+        {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
+         *real_path, filter_},
+        unmatched_, [&](const SymbolRecord& record) { console_.sink().symbol(record); });
+    if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
+      console_.warn({subject + ": nothing is compiled in this file" + in_compiler_filter(oat)});
+    return true;
+  }
+
+  // Whether a pattern has a share in what all patterns together have listed.
+  bool has_matches(const std::string& pattern, const elf::Image& image,
+                   const SymbolList& listed) const {
+    const auto names_it = [&](const elf::Symbol& symbol) {
+      return matches_pattern(pattern, symbol.name);
+    };
+    if (std::ranges::any_of(listed, names_it)) return true;
+    SymbolFilter alone = filter_.symbols;
+    alone.patterns = {pattern};
+    const auto matching = list_symbols(image, alone);
+    return matching && !matching->empty();
+  }
+
+  // Names worth suggesting; of many files only a few are asked.
+  std::vector<std::string> near(const std::string& pattern) const {
+    constexpr std::size_t few = 8;
+    const std::string wanted = without_wildcards(pattern);
+    NearestNames names;
+    for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
+      auto target = Target::open(targets_.files[i], targets_.text, request_.options);
+      if (!target || target->image() == nullptr) continue;
+      target->complete_symbols();
+      const elf::Image& image = *target->image();
+      for (const std::string& name : is_default(filter_.symbols)
+                                         ? nearest_names(image, wanted)
+                                         : nearest(wanted, names_of(image, filter_.symbols)))
+        names.offer(0, name); // nearest first in each file
+    }
+    return std::move(names).take();
+  }
+
+  const ListRequest& request_;
+  const Targets& targets_;
+  Console& console_;
+  std::vector<std::string> unmatched_; // PATTERNs that no file so far has matched
+  ListFilter filter_;                  // with the PATTERNs
+  bool added_ = false;
+};
+
+void list_libraries(const ListRequest& request, const Target& target, Console& console) {
+  const auto libraries = target.libraries();
+  const auto real_path = target.file()->real_path();
+  if (!libraries || !real_path) {
+    console.fail(libraries ? real_path.error() : libraries.error(), request.target);
+    return;
+  }
+  std::vector<bool> matched(request.patterns.size(), false);
+  for (const ArchiveLibrary& library : *libraries) {
+    bool wanted = request.patterns.empty();
+    for (std::size_t i = 0; i < request.patterns.size(); ++i) {
+      if (!matches_pattern(request.patterns[i], library.entry)) continue;
+      matched[i] = true;
+      wanted = true;
+    }
+    if (wanted) console.sink().library({*real_path, library});
+  }
+  std::vector<std::string> entries;
+  for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);
+  for (std::size_t i = 0; i < matched.size(); ++i) {
+    if (matched[i]) continue;
+    const std::string& pattern = request.patterns[i];
+    Error error{ErrorKind::not_found,
+                request.target + ": no library in it matches '" + pattern + "'"};
+    const auto near = nearest(without_wildcards(pattern), entries);
+    if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+    error = std::move(error).hint("patterns match whole entry names here; for the functions of a "
+                                  "library name it: ARCHIVE!/ENTRY");
+    console.fail(error, request.target, pattern);
+  }
+  if (libraries->empty()) console.warn({request.target + ": the archive holds no libraries"});
+}
+
+void list(const ListRequest& request, Console& console) {
+  const auto targets = find_targets(request.target, request.options);
+  if (!targets) {
+    console.fail(targets.error(), request.target);
+    return;
+  }
+  SymbolListing listing(request, *targets, console);
+  const auto visited = visit_all(*targets, request.options, [&](Target& target) {
+    console.warn(target.warnings());
+    if (target.foreign()) console.warn({target.foreign()->message});
+    if (!asks_for_methods_alone(request.filter.symbols) || target.java_methods() == nullptr ||
+        !*target.java_methods() || target.missing_dex())
+      target.complete_symbols();
+    console.report(target);
+    if (target.image() != nullptr)
+      listing.add(target);
+    else
+      list_libraries(request, target, console);
+    if (const auto whole = check_size(*target.file()); !whole)
+      console.fail(whole.error(), request.target);
+  });
+  if (!visited) {
+    console.fail(visited.error(), request.target);
+    return;
+  }
+  console.warn(visited->warnings);
+  listing.finish();
+}
 
 Result<ListRequest> make_list_request(const OptionParser& parser, const Arguments& arguments) {
   auto words = arguments.words();

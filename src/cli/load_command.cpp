@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "program_options.hpp"
+#include "option_values.hpp"
 #include "uprobectl/bpf/object.hpp"
 
 #include <charconv>
@@ -75,8 +75,8 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
   const auto words = parsed->words();
   if (const auto wrong = mistake(options, words))
     return finish_with(parser.usage_error(*wrong), common);
-  const auto settings = parse_settings(parser, options.settings);
-  if (!settings) return finish_with(settings.error(), common);
+  const auto settings = parse_settings(options.settings);
+  if (!settings) return finish_with(parser.usage_error(settings.error().message), common);
   std::optional<PinRequest> request;
   if (options.pin) request = make_pin_request(options);
   const auto console = Console::open(common);

@@ -1,6 +1,10 @@
 #include "commands.hpp"
+#include "console.hpp"
 #include "uprobectl/base/shrinking.hpp"
+#include "uprobectl/spelling.hpp"
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -11,13 +15,94 @@
 #include <system_error>
 #include <unistd.h>
 
-using namespace uprobectl::cli;
+namespace uprobectl::cli {
 
 namespace {
 
-// Whoever starts us with a standard descriptor closed must not find our messages in the next file
-// opened, which would get its number. O_PATH keeps the number taken and still behaves as closed:
-// write fails with EBADF, poll says POLLNVAL.
+struct Command {
+  std::string_view name; // in the table of options: one word, or two: "usdt list"
+  ExitCode (*run)(std::span<const std::string_view> arguments);
+};
+
+constexpr std::array all_commands = {
+    Command{"resolve", run_resolve},
+    Command{"list-symbols", run_list_symbols},
+    Command{"attach", run_attach},
+    Command{"usdt list", run_usdt_list},
+    Command{"usdt attach", run_usdt_attach},
+    Command{"load", run_load},
+    Command{"list-probes", run_list_probes},
+    Command{"doctor", run_doctor},
+    Command{"debug-unwind", run_debug_unwind},
+};
+
+// Whether the next argument is the value of an option that is the same everywhere.
+bool takes_value(std::string_view argument) {
+  const auto options = command_specs().front().options;
+  return std::ranges::any_of(options, [&](const OptionSpec& option) {
+    return !option.value.empty() && has_name(option, argument);
+  });
+}
+
+// The position of the subcommand: the first argument that is neither an option nor the value of
+// one that is the same everywhere.
+std::size_t find_command(std::span<const std::string_view> arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (takes_value(argument))
+      ++i;
+    else if (argument == "--")
+      return arguments.size();
+    else if (argument.empty() || argument[0] != '-')
+      return i;
+  }
+  return arguments.size();
+}
+
+// The first word of a command that has two.
+bool is_group(std::string_view word) {
+  return std::ranges::any_of(all_commands, [&](const Command& command) {
+    return command.name.starts_with(word) && command.name.substr(word.size()).starts_with(' ');
+  });
+}
+
+ExitCode run_without_command(std::string_view group, std::span<const std::string_view> arguments) {
+  OptionParser parser(group);
+  CommonOptions options;
+  bind_common_options(parser, options);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return parsed.error();
+  return finish_with(parser.usage_error("a subcommand is missing"), options);
+}
+
+ExitCode reject(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : all_commands) names.emplace_back(command.name);
+  Error error{ErrorKind::usage, "unknown subcommand '" + std::string(name) + "'"};
+  const auto near = nearest(name, names);
+  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  return finish_with(std::move(error).hint("try 'uprobectl --help'"), {});
+}
+
+// Finds the subcommand among the program's arguments and runs it.
+ExitCode dispatch(std::vector<std::string_view> arguments) {
+  const std::size_t at = find_command(arguments);
+  if (at == arguments.size()) return run_without_command({}, arguments);
+  std::string name(arguments[at]);
+  const std::string_view first = arguments[at];
+  arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  if (is_group(first)) {
+    const std::size_t second = find_command(arguments);
+    if (second == arguments.size()) return run_without_command(first, arguments);
+    name.append(" ").append(arguments[second]);
+    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(second));
+  }
+  const auto command = std::ranges::find(all_commands, name, &Command::name);
+  return command == all_commands.end() ? reject(name) : command->run(arguments);
+}
+
+// Keeps fds 0-2 occupied, so that a file opened later is not mistaken for stdout or stderr. An fd
+// of O_PATH still behaves as closed: write fails with EBADF, poll says POLLNVAL.
 void hold_closed_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/", O_PATH));
@@ -39,8 +124,10 @@ bool has_enough_stack() {
 }
 
 } // namespace
+} // namespace uprobectl::cli
 
 int main(int argc, char** argv) {
+  using namespace uprobectl::cli;
   hold_closed_descriptors();
   uprobectl::handle_shrinking_files();
   std::signal(SIGPIPE, SIG_IGN); // a reader that went away is seen as EPIPE

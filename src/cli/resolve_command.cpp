@@ -1,17 +1,147 @@
+// resolve, with --emit, --verify and --config.
 #include "commands.hpp"
 #include "console.hpp"
-#include "emit_option.hpp"
+#include "file_text.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
-#include "verify_mode.hpp"
+#include "uprobectl/output.hpp"
+#include "uprobectl/verify.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 
 namespace uprobectl::cli {
 
 namespace {
+
+// The tool of --emit, if any; usage error if another option asks for another output.
+Result<std::optional<EmitTool>> emit_tool(const OptionParser& parser,
+                                          const std::optional<std::string>& name,
+                                          const CommonOptions& options, bool other_output) {
+  if (!name) return std::nullopt;
+  const auto tool = parse_emit_tool(*name);
+  if (options.json || other_output)
+    return fail(parser.usage_error("--emit prints lines of " + *name + ", it does not go with " +
+                                   (options.json ? "--json" : "--verify or --offset-only")));
+  return tool;
+}
+
+// The match records of a file of JSON Lines, "-" for stdin; records of other types are passed over.
+Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
+  std::vector<RecordedMatch> matches;
+  const auto file = FileText::read(path);
+  if (!file) return fail(file.error());
+  auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
+    auto match = read_match_record(line);
+    if (!match) return fail(std::move(match).error());
+    if (*match) matches.push_back(std::move(**match));
+    return {};
+  });
+  if (!done) return fail(std::move(done).error());
+  if (matches.empty())
+    return fail(Error{ErrorKind::not_found, path + ": holds no match or usdt records"}.hint(
+        "record some with: uprobectl resolve --json TARGET FUNCTION… > " + path));
+  return matches;
+}
+
+// Puts the points in place of the file's content as match records, all or nothing.
+Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points) {
+  return replace_file(path, [&](OutputBuffer& out) {
+    const auto sink = make_json_sink(out);
+    for (const ProbePoint& point : points) {
+      if (point.static_probe)
+        sink->static_probe({.point = &point, .target = {}});
+      else
+        sink->match(point);
+    }
+  });
+}
+
+// `resolve --verify RECORD [TARGET]`.
+struct VerifyOptions {
+  std::optional<std::string> record;  // --verify
+  std::optional<std::string> fail_on; // --fail-on: changes that make the run fail
+  bool update = false;                // --update
+  bool unsafe = false;                // --unsafe, as when it was recorded
+};
+
+using Change = DriftRecord::Change;
+
+constexpr std::array all_changes = {
+    Change::gone,          Change::added,           Change::function_moved,
+    Change::archive_moved, Change::semaphore_moved, Change::arguments,
+    Change::build_id};
+
+std::vector<Change> parse_changes(const std::optional<std::string>& list) {
+  // A rebuild always has another build id: by default only what moves a probe fails.
+  if (!list) return std::vector<Change>(all_changes.begin(), all_changes.end() - 1);
+  std::vector<Change> changes;
+  std::string_view rest = *list;
+  while (!rest.empty()) {
+    const auto comma = std::min(rest.find(','), rest.size());
+    const std::string_view name = rest.substr(0, comma);
+    const auto* const change = std::ranges::find_if(
+        all_changes, [&](Change candidate) { return to_string(candidate) == name; });
+    if (change != all_changes.end()) changes.push_back(*change); // the parser has checked it
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return changes;
+}
+
+void bind_verify_options(OptionParser& parser, VerifyOptions& options) {
+  parser.bind("--verify", options.record);
+  parser.bind("--fail-on", options.fail_on);
+  parser.bind("--update", options.update);
+}
+
+// usage error if an argument does not go with --verify.
+Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options,
+                                  const Arguments& arguments) {
+  if (!options.record) return {};
+  if (arguments.positionals.size() + arguments.after_dashes.size() > 1)
+    return fail(parser.usage_error("--verify takes one TARGET at the most"));
+  if (options.update && *options.record == "-")
+    return fail(parser.usage_error("--update cannot rewrite stdin"));
+  return {};
+}
+
+ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
+                    const TargetOptions& target_options, Console& console) {
+  auto recorded = read_matches(*options.record);
+  if (!recorded) {
+    console.fail(recorded.error());
+    return console.finish();
+  }
+  VerifyRequest request{.recorded = std::move(*recorded),
+                        .target = std::nullopt,
+                        .target_options = target_options,
+                        .unsafe = options.unsafe};
+  if (!arguments.positionals.empty()) request.target = arguments.positionals.front();
+  if (!arguments.after_dashes.empty()) request.target = arguments.after_dashes.front();
+
+  const auto outcome = verify_matches(request, console.sink(), console.reporter());
+  bool failed = outcome.failures > 0;
+  if (options.update && !failed) {
+    const auto written = write_matches(*options.record, outcome.points);
+    if (!written) console.fail(written.error());
+    // What differs is recorded now; a request that finds nothing any more could not be.
+    failed = outcome.unresolved > 0;
+  } else {
+    const auto changes = parse_changes(options.fail_on);
+    failed = failed || std::ranges::any_of(outcome.changes, [&](Change change) {
+               return std::ranges::find(changes, change) != changes.end();
+             });
+  }
+  const std::size_t kept = request.recorded.size() - outcome.changed;
+  console.reporter().status(std::to_string(kept) + " of " +
+                            std::to_string(request.recorded.size()) + " matches are unchanged");
+  const ExitCode code = console.finish();
+  return failed ? ExitCode::failed : code;
+}
 
 // The requests of the command line, or those of a file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
@@ -135,7 +265,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   bind_task_file_options(parser, tasks);
   parser.bind("--binary", tasks.binary);
   std::optional<std::string> emit;
-  bind_emit_option(parser, emit);
+  parser.bind("--emit", emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)

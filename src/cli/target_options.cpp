@@ -1,7 +1,7 @@
 #include "target_options.hpp"
 
 #include "console.hpp"
-#include "numbers.hpp"
+#include "option_values.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "task_options.hpp"
 
 #include "file_text.hpp"
-#include "replaced_file.hpp"
 #include "target_options.hpp"
 #include "uprobectl/uprobestats/statsd.hpp"
 

@@ -1,4 +1,4 @@
-#include "../../src/cli/numbers.hpp"
+#include "../../src/cli/option_values.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,8 @@
-// The options of attach that say what the built-in program looks at at each hit, and what is shown
-// of it.
+// The options of attach that say what is captured at each hit, user stacks among it, and what is
+// shown of it.
 #pragma once
 
+#include "console.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/session.hpp"
 
@@ -38,5 +39,25 @@ void bind_inspection_options(OptionParser& parser, InspectionOptions& options, P
 // together.
 Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
                    AttachRequest& request);
+
+struct StackOptions {
+  std::optional<std::string> how;
+  bool by_frame_data = false; // -g
+  std::optional<std::string> call_graph;
+  std::optional<std::uint64_t> size;
+  std::optional<std::string> kept;
+  std::optional<std::string> folded;
+  std::optional<std::string> flame_graph;
+};
+
+void bind_stack_options(OptionParser& parser, StackOptions& options);
+
+// Into a request of which is known whether its hits are counted, and whose program. `common`: where
+// the records go, and how.
+Result<void> apply(const OptionParser& parser, const StackOptions& options,
+                   const CommonOptions& common, AttachRequest& request);
+
+// "uprobectl attach -d 5s libc.so.6 'mem*'", as a shell would take it.
+std::string command_line(std::string_view command, std::span<const std::string_view> arguments);
 
 } // namespace uprobectl::cli

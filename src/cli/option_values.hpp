@@ -1,8 +1,10 @@
-// Numbers as the command line takes them.
+// Numbers, durations, processes and settings as the command line takes them.
 #pragma once
 
 #include "option_parser.hpp"
+#include "uprobectl/base.hpp"
 
+#include <chrono>
 #include <limits>
 #include <sys/types.h>
 
@@ -29,5 +31,20 @@ struct ProcessWords {
   std::vector<std::string> names; // each once, in order
 };
 Result<ProcessWords> parse_processes(const std::vector<std::string>& lists);
+
+// "10s", "500ms", "2m", "1.5h"; bare numbers are seconds. usage error for anything else, for zero
+// and for negative durations.
+Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+// Reads one as the value of an option, by whose name its error begins.
+struct DurationReader {
+  std::string_view option;
+
+  Result<std::chrono::nanoseconds> operator()(const std::string& text) const;
+};
+
+// --set NAME=VALUE, taken apart; usage error without a name or a '='.
+Result<std::vector<std::pair<std::string, std::string>>>
+parse_settings(const std::vector<std::string>& settings);
 
 } // namespace uprobectl::cli

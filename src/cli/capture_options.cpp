@@ -1,0 +1,283 @@
+#include "capture_options.hpp"
+
+#include "option_values.hpp"
+
+#include <filesystem>
+
+namespace uprobectl::cli {
+
+namespace {
+
+// Static probes are places without a way back.
+void bind_return_options(OptionParser& parser, InspectionOptions& options) {
+  parser.bind("--entry", options.entry);
+  parser.bind("--return", options.on_return);
+  parser.bind("--return-at", options.return_at);
+  parser.bind("--latency", options.latency);
+  parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
+}
+
+// What is captured and shown, into a request.
+class CaptureApplication {
+public:
+  CaptureApplication(const OptionParser& parser, const InspectionOptions& options,
+                     AttachRequest& request)
+      : parser_(parser), options_(options), request_(request), inspection_(request.inspection) {}
+
+  Result<void> apply() {
+    set_moments();
+    return read_values();
+  }
+
+private:
+  std::unexpected<Error> wrong(const std::string& what) const {
+    return fail(parser_.usage_error(what));
+  }
+
+  void set_moments() {
+    request_.counts = options_.count;
+    request_.histograms = options_.histogram;
+    request_.excluded = options_.excluded;
+    inspection_.on_return = options_.on_return;
+    inspection_.on_entry = options_.entry || !options_.on_return;
+    inspection_.send_events = !options_.count && !options_.histogram;
+    inspection_.count_by_process = options_.per_process;
+    inspection_.registers = options_.registers;
+    inspection_.measure_latency = options_.histogram && !options_.measured;
+    inspection_.pair_calls =
+        options_.latency || options_.min_latency || inspection_.measure_latency;
+    request_.return_at = return_at(options_.return_at.value_or("auto"));
+    if (options_.min_latency) inspection_.min_latency = *options_.min_latency;
+    if (options_.interval) request_.interval = *options_.interval;
+    if (options_.top) request_.top = *options_.top;
+    request_.expected_hits = options_.expected;
+    if (options_.longest_text)
+      inspection_.longest_text = static_cast<std::uint32_t>(*options_.longest_text);
+  }
+
+  // The table of options has these words.
+  static ReturnAt return_at(std::string_view how) {
+    if (how == "trampoline") return ReturnAt::trampoline;
+    return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
+  }
+
+  Result<void> read_values() {
+    for (const std::string& text : options_.arguments) {
+      auto list = parse_arguments(text);
+      if (!list) return wrong_value("--args: ", std::move(list).error());
+      inspection_.arguments.push_back(std::move(*list));
+    }
+    for (const std::string& text : options_.conditions) {
+      auto condition = parse_condition(text);
+      if (!condition) return wrong_value("--if: ", std::move(condition).error());
+      inspection_.conditions.push_back(std::move(*condition));
+    }
+    if (!options_.measured) return {};
+    inspection_.measured = parse_source_name(*options_.measured);
+    if (!inspection_.measured)
+      return wrong("'" + *options_.measured +
+                   "' is no --measure, it is arg0, arg1, …, ret or a "
+                   "register");
+    // Where nobody says what to probe, it is where the value is known.
+    const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
+    if (returned && request_.static_probes) return wrong("a static probe returns nothing");
+    if (!returned && inspection_.pair_calls)
+      return wrong("--measure " + *options_.measured +
+                   " takes the value where the call begins, and "
+                   "--min-latency is known where it ends");
+    if (returned && !options_.entry && !inspection_.pair_calls) {
+      inspection_.on_return = true;
+      inspection_.on_entry = false;
+    }
+    return {};
+  }
+
+  // The parser's own words, and where there is more help where they are about the command line.
+  std::unexpected<Error> wrong_value(const std::string& option, Error error) const {
+    if (error.kind != ErrorKind::usage) {
+      error.message.insert(0, option);
+      return fail(std::move(error));
+    }
+    Error usage = parser_.usage_error(option + error.message);
+    usage.hints.insert(usage.hints.begin(), error.hints.begin(), error.hints.end());
+    return fail(std::move(usage));
+  }
+
+  const OptionParser& parser_;
+  const InspectionOptions& options_;
+  AttachRequest& request_;
+  Inspection& inspection_;
+};
+
+// As the help and the man page have it.
+static_assert(usual_stack_bytes == 16384 && LEAST_STACK_BYTES == 256 && MOST_STACK_BYTES == 65528);
+
+CountReader stack_size_of(std::string_view option) {
+  return {.mistake = std::string(option) + ": '{}' is no number of bytes, " +
+                     std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES),
+          .least = LEAST_STACK_BYTES,
+          .most = MOST_STACK_BYTES};
+}
+
+// Whether the records would be written over. A terminal, pipe or device takes both.
+bool is_output(const std::string& path, const std::optional<std::string>& output) {
+  namespace fs = std::filesystem;
+  const fs::path records = output.value_or("/dev/stdout");
+  std::error_code error; // of a file that is not there yet
+  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
+  return fs::path(path).lexically_normal() == records.lexically_normal();
+}
+
+class StackApplication {
+public:
+  StackApplication(const OptionParser& parser, const StackOptions& options,
+                   const CommonOptions& common, AttachRequest& request)
+      : parser_(parser), options_(options), output_(common.output), as_json_(common.json),
+        request_(request) {}
+
+  Result<void> apply() {
+    StackWalk walk = StackWalk::none;
+    if (options_.by_frame_data) walk = StackWalk::frame_data;
+    if (options_.how) walk = walk_of(*options_.how).value_or(walk); // the parser has checked it
+    if (options_.by_frame_data && walk != StackWalk::frame_data)
+      return wrong("-g and --stack=" + *options_.how + " ask for different stacks");
+    if (options_.call_graph)
+      if (auto read = read_call_graph(walk); !read) return read;
+    if (options_.size) set_size(*options_.size);
+    if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
+    // Frame pointers are walked by the kernel, which counts where that is enough.
+    const bool counted = request_.counts && walk == StackWalk::frame_pointers;
+    request_.inspection.count_stacks = counted;
+    request_.inspection.stack = counted ? StackWalk::none : walk;
+    request_.kept_stacks = options_.kept;
+    request_.folded_stacks = options_.folded;
+    request_.flame_graph = options_.flame_graph;
+    const bool written = options_.folded || options_.flame_graph;
+    request_.hides_events = written && !as_json_ && !output_ && !request_.program;
+    return {};
+  }
+
+private:
+  std::unexpected<Error> wrong(const std::string& what) const {
+    return fail(parser_.usage_error(what));
+  }
+
+  static std::optional<StackWalk> walk_of(std::string_view name) {
+    if (name == "dwarf") return StackWalk::frame_data;
+    if (name == "fp") return StackWalk::frame_pointers;
+    return std::nullopt;
+  }
+
+  Result<void> read_call_graph(StackWalk& walk) {
+    const std::string& text = *options_.call_graph;
+    const auto comma = text.find(',');
+    const auto named = walk_of(std::string_view(text).substr(0, comma));
+    if (!named || (comma != std::string::npos && *named != StackWalk::frame_data))
+      return wrong("--call-graph takes fp or dwarf[,SIZE], not '" + text + "'");
+    if (walk != StackWalk::none && walk != *named)
+      return wrong("--call-graph " + text + " and " +
+                   (options_.how ? "--stack=" + *options_.how : std::string("-g")) +
+                   " ask for different stacks");
+    walk = *named;
+    if (comma == std::string::npos) return {};
+    const auto size = stack_size_of("--call-graph")(text.substr(comma + 1));
+    if (!size) return wrong(size.error().message);
+    set_size(*size);
+    return {};
+  }
+
+  // The kernel copies words of 8 bytes.
+  void set_size(std::uint64_t size) {
+    request_.inspection.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
+  }
+
+  std::optional<std::string> orphan_of(StackWalk walk) const {
+    if (options_.folded && options_.folded == options_.flame_graph)
+      return "--folded and --flamegraph need a file each";
+    if (options_.folded && is_output(*options_.folded, output_))
+      return "--folded would overwrite the records";
+    if (options_.flame_graph && is_output(*options_.flame_graph, output_))
+      return "--flamegraph would overwrite the records";
+    // Records of a map whose name promises stacks have them without --stack.
+    if (walk == StackWalk::none && request_.program) return std::nullopt;
+    const bool kept = options_.folded || options_.flame_graph || options_.kept;
+    if (walk != StackWalk::none && request_.histograms && !request_.counts && !kept)
+      return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
+             "written with --folded or --flamegraph";
+    if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";
+    if (options_.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
+    if (walk != StackWalk::none) return std::nullopt;
+    if (options_.folded) return "--folded needs --stack";
+    if (options_.flame_graph) return "--flamegraph needs --stack";
+    return std::nullopt;
+  }
+
+  const OptionParser& parser_;
+  const StackOptions& options_;
+  const std::optional<std::string>& output_;
+  bool as_json_;
+  AttachRequest& request_;
+};
+
+} // namespace
+
+void bind_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words) {
+  if (words == ProbeWords::functions) bind_return_options(parser, options);
+  parser.bind("--args", options.arguments);
+  parser.bind("--if", options.conditions);
+  parser.bind("--max-string", options.longest_text,
+              CountReader{.mistake = "--max-string: '{}' is no number of bytes, 1 to " +
+                                     std::to_string(most_bytes),
+                          .most = most_bytes});
+  parser.bind("--regs", options.registers);
+  parser.bind("--count", options.count);
+  parser.bind("--per-process", options.per_process);
+  parser.bind("--histogram", options.histogram);
+  parser.bind("--measure", options.measured);
+  parser.bind("--interval", options.interval, DurationReader{"--interval"});
+  parser.bind("--top", options.top,
+              CountReader{.mistake = "--top: '{}' is no number of functions"});
+  parser.bind("--exclude", options.excluded);
+  parser.bind("--expect", options.expected,
+              CountReader{.mistake = "--expect: '{}' is no number of hits"});
+}
+
+Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
+                   AttachRequest& request) {
+  return CaptureApplication(parser, options, request).apply();
+}
+
+void bind_stack_options(OptionParser& parser, StackOptions& options) {
+  parser.bind("--stack", options.how);
+  parser.bind("-g", options.by_frame_data);
+  parser.bind("--call-graph", options.call_graph);
+  parser.bind("--stack-size", options.size, stack_size_of("--stack-size"));
+  parser.bind("--keep-stacks", options.kept);
+  parser.bind("--folded", options.folded);
+  parser.bind("--flamegraph", options.flame_graph);
+}
+
+Result<void> apply(const OptionParser& parser, const StackOptions& options,
+                   const CommonOptions& common, AttachRequest& request) {
+  return StackApplication(parser, options, common, request).apply();
+}
+
+std::string command_line(std::string_view command, std::span<const std::string_view> arguments) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "-_=+:,./@%";
+  std::string text = "uprobectl " + std::string(command);
+  for (const std::string_view argument : arguments) {
+    text += ' ';
+    if (!argument.empty() && argument.find_first_not_of(plain) == std::string_view::npos) {
+      text += argument;
+      continue;
+    }
+    text += '\'';
+    for (const char each : argument) text += each == '\'' ? "'\\''" : std::string(1, each);
+    text += '\'';
+  }
+  return text;
+}
+
+} // namespace uprobectl::cli
