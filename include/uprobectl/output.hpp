@@ -289,13 +289,25 @@ std::unique_ptr<Sink> make_json_sink(OutputBuffer& out);
 enum class EmitTool { bpftrace, tracefs, perf, libbpf };
 std::optional<EmitTool> parse_emit_tool(std::string_view name);
 
-// What a sink for another tool has to say besides its lines.
-struct EmitMessages {
-  std::function<void(const Error& error, const ProbePoint& point)> fail; // there is no line
-  std::function<void(std::string text)> warn;
+struct EmittedLine {
+  std::string text;
+  std::optional<std::string> needs; // a warning: what the tool has to be called with
 };
-// For each match the line that makes the tool probe there; other records are left out.
-std::unique_ptr<Sink> make_emit_sink(OutputBuffer& out, EmitTool tool, EmitMessages messages);
+
+// Makes the lines with which another tool probes the places of matches.
+class Emitter {
+public:
+  explicit Emitter(EmitTool tool);
+  ~Emitter();
+  // Without the line's end. unsupported where the tool cannot be told of the place, compressed
+  // where no file here has it.
+  Result<EmittedLine> line(const ProbePoint& point);
+
+private:
+  struct State;
+  EmitTool tool_;
+  std::unique_ptr<State> state_;
+};
 
 // stderr, for people: "uprobectl: error: …", hints indented below. The one owner of colour, and of
 // what is known of warnings that come again. For one thread.

@@ -83,8 +83,7 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style,
-                                               std::optional<EmitTool> tool) {
+Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style) {
   UniqueFd file;
   if (options.output) {
     constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
@@ -95,25 +94,16 @@ Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, Tex
     return uprobectl::fail(
         Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
-  return std::unique_ptr<Console>(new Console(std::move(file), options, style, tool));
+  return std::unique_ptr<Console>(new Console(std::move(file), options, style));
 }
 
-Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style,
-                 std::optional<EmitTool> tool)
+Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style)
     : file_(std::move(file)), out_(file_ ? file_.get() : STDOUT_FILENO),
       reporter_(make_reporter(options)) {
   style.aligned = ::isatty(out_.fd()) == 1;
   style.header = options.header;
   style.verbose = options.verbose;
-  if (tool)
-    sink_ = make_emit_sink(out_, *tool,
-                           {.fail =
-                                [this](const Error& error, const ProbePoint& point) {
-                                  fail(error, point.binary->target, point.request);
-                                },
-                            .warn = [this](std::string text) { warn({std::move(text)}); }});
-  else
-    sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
+  sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
 }
 
 void Console::fail(const Error& error, std::optional<std::string> target,

@@ -45,10 +45,8 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
 // The records' way out and the messages' way out of one run.
 class Console {
 public:
-  // Opens the output file. The style is completed with what the options say. With a tool, matches
-  // become its lines.
-  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {},
-                                               std::optional<EmitTool> tool = std::nullopt);
+  // Opens the output file. The style is completed with what the options say.
+  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {});
 
   Sink& sink() { return *sink_; }
   OutputBuffer& out() { return out_; }
@@ -67,8 +65,7 @@ public:
   ExitCode finish();
 
 private:
-  Console(UniqueFd file, const CommonOptions& options, TextStyle style,
-          std::optional<EmitTool> tool);
+  Console(UniqueFd file, const CommonOptions& options, TextStyle style);
 
   UniqueFd file_; // of --output; empty for stdout
   OutputBuffer out_;

@@ -160,8 +160,11 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 
 class Resolving {
 public:
-  Resolving(const TargetOptions& where, const ResolveOptions& how, Console& console)
-      : where_(where), how_(how), console_(console) {}
+  Resolving(const TargetOptions& where, const ResolveOptions& how, std::optional<EmitTool> tool,
+            Console& console)
+      : where_(where), how_(how), console_(console) {
+    if (tool) emitter_.emplace(*tool);
+  }
 
   void resolve(const Requests::Line& request) {
     if (target_ && target_->text() == request.target) {
@@ -194,7 +197,21 @@ private:
   void show(const std::vector<ProbePoint>& points) {
     console_.reporter().gather_warnings(points);
     console_.reporter().tell_repeated(); // next to what it is about
-    for (const ProbePoint& point : points) console_.sink().match(point);
+    for (const ProbePoint& point : points)
+      if (emitter_)
+        emit(point);
+      else
+        console_.sink().match(point);
+  }
+
+  void emit(const ProbePoint& point) {
+    auto line = emitter_->line(point);
+    if (!line) {
+      console_.fail(line.error(), point.binary->target, point.request);
+      return;
+    }
+    if (line->needs) console_.warn({*line->needs});
+    console_.out().append(line->text += '\n');
   }
 
   void ask(const Requests::Line& request) {
@@ -236,7 +253,8 @@ private:
   const TargetOptions& where_;
   const ResolveOptions& how_;
   Console& console_;
-  std::optional<Target> target_; // kept while requests ask the same file
+  std::optional<Emitter> emitter_; // with --emit
+  std::optional<Target> target_;   // kept while requests ask the same file
 };
 
 } // namespace
@@ -294,11 +312,11 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
           !checked)
         return finish_with(checked.error(), options);
   }
-  const auto console = Console::open(options, style, *tool);
+  const auto console = Console::open(options, style);
   if (!console) return finish_with(console.error(), options);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **console);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
-  Resolving resolving(*target_options, how, **console);
+  Resolving resolving(*target_options, how, *tool, **console);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
   return (*console)->finish();
 }

@@ -36,17 +36,12 @@ Result<std::string> perf_line(const ProbePoint& point, const std::string& name);
 // The C statement; a `prog` must be there.
 Result<std::string> libbpf_line(const ProbePoint& point);
 
-struct BpftraceLine {
-  std::string text;
-  std::optional<std::string> needs; // what bpftrace must be called with
-};
-
 // "uprobe:PATH:0xNUMBER { … }". Keeps the symbols of the last file.
 class Bpftrace {
 public:
   Bpftrace();
   ~Bpftrace();
-  Result<BpftraceLine> line(const ProbePoint& point);
+  Result<EmittedLine> line(const ProbePoint& point);
 
 private:
   class Symbols; // as bpftrace sees them

@@ -2,6 +2,8 @@
 
 #include "base/utf8.hpp"
 
+#include <charconv>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -130,6 +132,18 @@ void append_json(std::string& out, std::string_view text) {
       out += length == 0 ? "\xef\xbf\xbd" : text.substr(at, length);
     at += length == 0 ? 1 : length;
   }
+}
+
+void append_hex(std::string& out, std::uint64_t value) {
+  char digits[18] = {'0', 'x'};
+  const auto end = std::to_chars(digits + 2, std::end(digits), value, 16).ptr;
+  out.append(digits, static_cast<std::size_t>(end - digits));
+}
+
+void append_decimal(std::string& out, std::uint64_t value) {
+  char digits[20];
+  const auto end = std::to_chars(std::begin(digits), std::end(digits), value).ptr;
+  out.append(digits, static_cast<std::size_t>(end - digits));
 }
 
 } // namespace uprobectl

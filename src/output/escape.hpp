@@ -1,6 +1,7 @@
-// Names from hostile files on their way to a terminal or into JSON.
+// Numbers, and names from hostile files, on their way to a terminal or into JSON.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,5 +19,8 @@ void append_quoted(std::string& out, std::string_view text, char quote);
 // Appends the text as the inside of a JSON string (RFC 8259 section 7); each byte that is no
 // UTF-8 becomes U+FFFD.
 void append_json(std::string& out, std::string_view text);
+
+void append_hex(std::string& out, std::uint64_t value);     // 0x2a
+void append_decimal(std::string& out, std::uint64_t value); // 42
 
 } // namespace uprobectl

@@ -2,11 +2,9 @@
 // milliseconds, so there is no tree and no formatting library in between.
 #pragma once
 
-#include "output/data_value.hpp"
 #include "output/escape.hpp"
+#include "output/values.hpp"
 #include "uprobectl/base.hpp"
-
-#include <charconv>
 
 namespace uprobectl {
 
@@ -14,9 +12,6 @@ namespace uprobectl {
 struct Hex {
   std::uint64_t value = 0;
 };
-
-void append_hex(std::string& out, std::uint64_t value);     // 0x2a
-void append_decimal(std::string& out, std::uint64_t value); // 42
 
 // A view of text that may not be there.
 inline std::optional<std::string_view> text_of(const std::optional<std::string>& value) {

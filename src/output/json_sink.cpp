@@ -1,8 +1,7 @@
-#include "output/argument_value.hpp"
 #include "output/frame.hpp"
-#include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
-#include "output/static_argument.hpp"
+#include "output/times.hpp"
+#include "output/values.hpp"
 #include "uprobectl/output.hpp"
 
 namespace uprobectl {

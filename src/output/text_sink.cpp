@@ -1,13 +1,8 @@
-#include "output/argument_value.hpp"
-#include "output/data_value.hpp"
-#include "output/duration_text.hpp"
 #include "output/escape.hpp"
-#include "output/histogram_text.hpp"
 #include "output/json_record.hpp"
-#include "output/static_argument.hpp"
-#include "output/static_groups.hpp"
 #include "output/text_table.hpp"
-#include "output/wall_clock.hpp"
+#include "output/times.hpp"
+#include "output/values.hpp"
 
 #include <array>
 #include <span>

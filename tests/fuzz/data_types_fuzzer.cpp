@@ -1,6 +1,6 @@
 // Records come from programs that anybody may have written, and so do the types to read them by:
 // the first half of the input makes types, the second is read by each of them.
-#include "output/data_value.hpp"
+#include "output/values.hpp"
 
 #include <bpf/btf.h>
 #include <cstdlib>

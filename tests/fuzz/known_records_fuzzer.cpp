@@ -1,6 +1,6 @@
 // Records of UprobeStats' maps: the first byte says of which.
 #include "events/known_records.hpp"
-#include "output/data_value.hpp"
+#include "output/values.hpp"
 
 #include <array>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "output/data_value.hpp"
+#include "output/values.hpp"
 #include "uprobectl/events.hpp"
 
 #include <bpf/btf.h>

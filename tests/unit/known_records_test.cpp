@@ -1,5 +1,5 @@
 #include "events/known_records.hpp"
-#include "output/data_value.hpp"
+#include "output/values.hpp"
 #include "uprobectl/events.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,6 @@
 // Counts, histograms, typed values and latencies on their way out.
-#include "output/argument_value.hpp"
-#include "output/duration_text.hpp"
+#include "output/times.hpp"
+#include "output/values.hpp"
 #include "uprobectl/output.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,13 +1,53 @@
-#include "output/histogram_text.hpp"
-
-#include "output/duration_text.hpp"
+#include "output/times.hpp"
 #include "output/escape.hpp"
 #include "output/json_record.hpp"
 
 #include <algorithm>
+#include <array>
+#include <ctime>
 #include <fmt/format.h>
 
 namespace uprobectl {
+
+void append_short_duration(std::string& out, std::uint64_t nanoseconds) {
+  if (nanoseconds < 1000) {
+    append_decimal(out, nanoseconds);
+    out += "ns";
+    return;
+  }
+  constexpr std::array<std::string_view, 3> units = {"us", "ms", "s"};
+  double value = static_cast<double>(nanoseconds) / 1000;
+  std::size_t unit = 0;
+  // What three digits would round up to 1000 is one of the next unit.
+  while (value >= 999.5 && unit + 1 < units.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  std::string digits = fmt::format("{:.{}f}", value, decimals);
+  while (decimals > 0 && digits.ends_with('0')) digits.pop_back();
+  if (digits.ends_with('.')) digits.pop_back();
+  out += digits;
+  out += units[unit];
+}
+
+void WallClock::append_time(std::string& out, std::uint64_t monotonic_ns) {
+  constexpr std::uint64_t second_ns = 1'000'000'000;
+  const std::uint64_t wall = monotonic_ns + difference_;
+  // Converting to local time is the costly part, and many events share a second.
+  if (wall / second_ns != second_) {
+    second_ = wall / second_ns;
+    const auto seconds = static_cast<std::time_t>(second_);
+    std::tm local{};
+    localtime_r(&seconds, &local);
+    std::strftime(text_, sizeof(text_), "%H:%M:%S", &local);
+  }
+  out += text_;
+  const std::string micros = std::to_string(wall % second_ns / 1000);
+  out += '.';
+  out.append(6 - micros.size(), '0');
+  out += micros;
+}
 
 namespace {
 

@@ -1,0 +1,412 @@
+#include "output/values.hpp"
+#include "output/escape.hpp"
+#include "output/json_record.hpp"
+
+#include <bit>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+DataValue data_of(const ArgumentValue& argument) {
+  switch (argument.type) {
+  case ArgumentType::s8:
+  case ArgumentType::s16:
+  case ArgumentType::s32:
+  case ArgumentType::s64:
+    return {static_cast<std::int64_t>(argument.number)};
+  case ArgumentType::u8:
+  case ArgumentType::u16:
+  case ArgumentType::u32:
+  case ArgumentType::u64:
+    return {argument.number};
+  case ArgumentType::x8:
+  case ArgumentType::x16:
+  case ArgumentType::x32:
+  case ArgumentType::x64:
+  case ArgumentType::ptr:
+    return {DataValue::Pointer{argument.number}};
+  case ArgumentType::f32:
+    return {double{std::bit_cast<float>(static_cast<std::uint32_t>(argument.number))}};
+  case ArgumentType::f64:
+    return {std::bit_cast<double>(argument.number)};
+  case ArgumentType::boolean:
+    return {argument.number != 0};
+  case ArgumentType::character:
+    return {std::string(1, static_cast<char>(argument.number))};
+  case ArgumentType::string:
+  case ArgumentType::cxx_string:
+  case ArgumentType::java_string:
+    return {argument.bytes};
+  case ArgumentType::bytes:
+    break;
+  }
+  const Bytes bytes = std::as_bytes(std::span(argument.bytes));
+  return {DataValue::Raw{{bytes.begin(), bytes.end()}}};
+}
+
+void append_json_text(std::string& out, std::string_view text) {
+  out += '"';
+  append_json(out, text);
+  out += '"';
+}
+
+} // namespace
+
+void append_json_value(std::string& out, const ArgumentValue& argument) {
+  if (argument.error)
+    out += "null";
+  else
+    append_json_value(out, data_of(argument));
+}
+
+namespace {
+
+void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
+  out += '[';
+  for (const ArgumentValue& argument : arguments) {
+    if (out.back() != '[') out += ',';
+    out += "{\"name\":";
+    append_json_text(out, argument.name);
+    out += ",\"type\":";
+    append_json_text(out, to_string(argument.type));
+    out += ",\"value\":";
+    append_json_value(out, argument);
+    out += ",\"error\":";
+    if (argument.error)
+      append_json_text(out, *argument.error);
+    else
+      out += "null";
+    if (is_memory(argument.type))
+      out += argument.truncated ? ",\"truncated\":true" : ",\"truncated\":false";
+    out += '}';
+  }
+  out += ']';
+}
+
+// The six registers that are recorded where nothing was asked for: what most events have.
+void append_six(std::string& out, std::span<const std::uint64_t> arguments) {
+  out += '[';
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    out += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
+    append_decimal(out, i);
+    out += "\",\"type\":\"x64\",\"value\":\"";
+    append_hex(out, arguments[i]);
+    out += "\",\"error\":null}";
+  }
+  out += ']';
+}
+
+} // namespace
+
+void append_json_arguments(std::string& out, const Event& event) {
+  if (event.typed)
+    append_typed(out, *event.typed);
+  else if (event.has_arguments)
+    append_six(out, event.arguments);
+  else
+    out += "null";
+}
+
+void append_json_registers(std::string& out, std::span<const std::uint64_t> registers) {
+  if (registers.empty()) {
+    out += "null";
+    return;
+  }
+  for (std::size_t i = 0; i < registers.size(); ++i) {
+    out += i == 0 ? "{\"" : ",\"";
+    out += register_names()[i];
+    out += "\":\"";
+    append_hex(out, registers[i]);
+    out += '"';
+  }
+  out += '}';
+}
+
+void append_text_value(std::string& out, const ArgumentValue& argument) {
+  if (argument.error) {
+    out += '<';
+    append_printable(out, *argument.error);
+    out += '>';
+    return;
+  }
+  if (argument.type == ArgumentType::character) {
+    append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
+  } else {
+    append_text_value(out, data_of(argument));
+  }
+  if (argument.truncated) out += "…";
+}
+
+void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  bool first = true;
+  for (const ArgumentValue& argument : arguments) {
+    if (!std::exchange(first, false)) out += ' ';
+    out += argument.name;
+    out += '=';
+    append_text_value(out, argument);
+  }
+}
+
+namespace {
+
+// A double holds integers below this exactly, and so does every reader of JSON.
+constexpr std::uint64_t first_inexact = 1ULL << 53;
+
+class JsonValue {
+public:
+  explicit JsonValue(std::string& out) : out_(out) {}
+
+  void operator()(bool value) { out_ += value ? "true" : "false"; }
+  void operator()(std::uint64_t value) {
+    fmt::format_to(std::back_inserter(out_), fmt::runtime(value < first_inexact ? "{}" : "\"{}\""),
+                   value);
+  }
+  void operator()(std::int64_t value) {
+    const auto limit = static_cast<std::int64_t>(first_inexact);
+    const bool exact = value < limit && value > -limit;
+    fmt::format_to(std::back_inserter(out_), fmt::runtime(exact ? "{}" : "\"{}\""), value);
+  }
+  void operator()(double value) {
+    if (std::isfinite(value))
+      fmt::format_to(std::back_inserter(out_), "{}", value);
+    else
+      out_ += "null";
+  }
+  void operator()(const std::string& value) {
+    out_ += '"';
+    append_json(out_, value);
+    out_ += '"';
+  }
+  void operator()(DataValue::Pointer value) {
+    out_ += '"';
+    append_hex(out_, value.address);
+    out_ += '"';
+  }
+  void operator()(const DataValue::Raw& value) {
+    out_ += '"';
+    append_hex_bytes(out_, value.bytes);
+    out_ += '"';
+  }
+  void operator()(const DataValue::Struct& members) {
+    out_ += '{';
+    bool first = true;
+    add_members(members, first);
+    out_ += '}';
+  }
+  void operator()(const DataValue::Array& values) {
+    out_ += '[';
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i != 0) out_ += ',';
+      append_json_value(out_, values[i]);
+    }
+    out_ += ']';
+  }
+
+private:
+  void add_members(const DataValue::Struct& members, bool& first) {
+    for (const DataMember& member : members) {
+      const auto* const nested = std::get_if<DataValue::Struct>(&member.value.value);
+      if (member.name.empty() && nested != nullptr) {
+        add_members(*nested, first);
+        continue;
+      }
+      if (!std::exchange(first, false)) out_ += ',';
+      (*this)(member.name);
+      out_ += ':';
+      append_json_value(out_, member.value);
+    }
+  }
+
+  std::string& out_;
+};
+
+class TextValue {
+public:
+  TextValue(std::string& out, bool outermost) : out_(out), outermost_(outermost) {}
+
+  void operator()(bool value) { out_ += value ? "true" : "false"; }
+  void operator()(std::uint64_t value) { append_decimal(out_, value); }
+  void operator()(std::int64_t value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
+  void operator()(double value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
+  void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
+  void operator()(DataValue::Pointer value) { append_hex(out_, value.address); }
+  void operator()(const DataValue::Raw& value) { append_hex_bytes(out_, value.bytes); }
+  void operator()(const DataValue::Struct& members) {
+    if (!outermost_) out_ += '{';
+    bool first = true;
+    for (const DataMember& member : members) {
+      if (!std::exchange(first, false)) out_ += ' ';
+      if (!member.name.empty()) {
+        append_printable(out_, member.name);
+        out_ += '=';
+      }
+      std::visit(TextValue(out_, false), member.value.value);
+    }
+    if (!outermost_) out_ += '}';
+  }
+  void operator()(const DataValue::Array& values) {
+    out_ += '[';
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i != 0) out_ += ' ';
+      std::visit(TextValue(out_, false), values[i].value);
+    }
+    out_ += ']';
+  }
+
+private:
+  std::string& out_;
+  bool outermost_;
+};
+
+} // namespace
+
+void append_hex_bytes(std::string& out, Bytes bytes) {
+  for (const std::byte byte : bytes)
+    fmt::format_to(std::back_inserter(out), "{:02x}", std::to_integer<unsigned>(byte));
+}
+
+void append_json_value(std::string& out, const DataValue& value) {
+  std::visit(JsonValue(out), value.value);
+}
+
+void append_text_value(std::string& out, const DataValue& value) {
+  std::visit(TextValue(out, true), value.value);
+}
+
+namespace {
+
+using Kind = StaticArgument::Kind;
+using IndexPart = StaticArgument::IndexPart;
+
+// The bytes that the note says; all, where it says none.
+DataValue constant_value(const StaticArgument& argument) {
+  const std::uint32_t size = argument.size.value_or(argument.width);
+  std::uint64_t value = argument.constant;
+  if (size > 8) return DataValue{static_cast<std::int64_t>(value)};
+  const std::uint32_t unused = 64 - 8 * size;
+  value <<= unused;
+  if (argument.is_signed) return DataValue{static_cast<std::int64_t>(value) >> unused};
+  return DataValue{value >> unused};
+}
+
+template <typename T>
+std::optional<T> only_if(bool there, T value) {
+  return there ? std::optional(std::move(value)) : std::nullopt;
+}
+
+std::optional<std::string_view> extension_of(const StaticArgument& argument) {
+  if (argument.index_part == IndexPart::low_word) return "unsigned";
+  if (argument.index_part == IndexPart::signed_low_word) return "signed";
+  return std::nullopt;
+}
+
+void append_json_argument(std::string& out, const StaticArgument& argument) {
+  const bool in_memory = argument.kind == Kind::in_memory;
+  const bool indexed = in_memory && !argument.index.empty();
+  out += "{\"raw\":\"";
+  append_json(out, argument.raw);
+  out += '"';
+  JsonRecord record(out);
+  record.field("kind", to_string(argument.kind));
+  record.field("size", argument.size);
+  record.field("signed", argument.is_signed);
+  record.field("float", argument.is_float);
+  record.field("register", only_if(!argument.base.empty(), argument.base));
+  record.field("shift", only_if(argument.kind == Kind::in_register, argument.shift));
+  record.field("index", only_if(indexed, argument.index));
+  record.field("scale", only_if(indexed, argument.scale));
+  record.field("index_extension", extension_of(argument));
+  record.field("displacement",
+               only_if(in_memory && !argument.address, DataValue{argument.displacement}));
+  record.field("address", argument.address);
+  record.field("constant", only_if(argument.kind == Kind::constant, constant_value(argument)));
+  record.field("problem", only_if(!argument.problem.empty(), argument.problem));
+  out += '}';
+}
+
+std::string size_text(const StaticArgument& argument) {
+  if (!argument.size) return "?";
+  const char* const type = argument.is_float ? "f" : argument.is_signed ? "s" : "u";
+  return type + std::to_string(std::uint64_t{*argument.size} * 8);
+}
+
+std::string place_text(const StaticArgument& argument) {
+  std::string text =
+      argument.address ? fmt::format("{:#x}", argument.address->value) : argument.base;
+  if (!argument.index.empty()) {
+    text += text.empty() ? "" : "+";
+    if (const auto extension = extension_of(argument)) text += fmt::format("{} ", *extension);
+    text += fmt::format("{}*{}", argument.index, argument.scale);
+  }
+  const auto away = static_cast<std::uint64_t>(argument.displacement);
+  if (text.empty()) return fmt::format("{:#x}", away);
+  if (argument.displacement < 0) text += fmt::format("-{:#x}", 0 - away);
+  if (argument.displacement > 0) text += fmt::format("+{:#x}", away);
+  return text;
+}
+
+std::string parsed_text(const StaticArgument& argument) {
+  switch (argument.kind) {
+  case Kind::constant: {
+    std::string number;
+    append_text_value(number, constant_value(argument));
+    return fmt::format("{} {}", size_text(argument), number);
+  }
+  case Kind::in_register:
+    return fmt::format("{} {}{}", size_text(argument), argument.base,
+                       argument.shift == 0 ? "" : fmt::format(">>{}", argument.shift));
+  case Kind::in_memory:
+    return fmt::format("{} [{}]", size_text(argument), place_text(argument));
+  case Kind::out_of_reach:
+  case Kind::unparsed:
+    return fmt::format("{} <{}>", size_text(argument), argument.problem);
+  }
+  return {};
+}
+
+} // namespace
+
+void append_json_static_arguments(std::string& out, std::span<const StaticArgument> arguments) {
+  out += '[';
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (i != 0) out += ',';
+    append_json_argument(out, arguments[i]);
+  }
+  out += ']';
+}
+
+std::string marked_arguments(const ProbePoint& point) {
+  const StaticProbe& probe = *point.static_probe;
+  bool any = false;
+  std::string text;
+  for (const StaticArgument& argument : probe.arguments) {
+    if (!text.empty()) text += ' ';
+    if (argument.kind == Kind::unparsed) text += '?';
+    if (argument.kind == Kind::out_of_reach) text += '!';
+    any = any || argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
+    text += argument.raw;
+  }
+  return any && can_parse_static_arguments(point.binary->machine) ? text : probe.raw_arguments;
+}
+
+std::string parsed_arguments(std::span<const StaticArgument> arguments) {
+  std::string text;
+  for (const StaticArgument& argument : arguments) {
+    if (!text.empty()) text += ", ";
+    text += parsed_text(argument);
+  }
+  return text;
+}
+
+std::string shown_semaphore(const ProbePoint& point) {
+  const StaticProbe& probe = *point.static_probe;
+  if (point.semaphore) return fmt::format("{:#x}", point.semaphore->value);
+  // Compressed in its archive: the offset in the library, as for the probe itself.
+  if (probe.semaphore_offset) return fmt::format("{:#x}", probe.semaphore_offset->value);
+  return "-";
+}
+
+} // namespace uprobectl
