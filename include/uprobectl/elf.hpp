@@ -8,7 +8,7 @@
 // table; section headers serve only .symtab and, where there is no PT_DYNAMIC, .dynsym.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/arch.hpp"
 #include "uprobectl/path.hpp"
 
 #include <functional>
@@ -17,16 +17,27 @@ namespace uprobectl::elf {
 
 // e_machine with what else decides how code and words are read.
 struct Machine {
-  std::uint16_t id = 0; // EM_*
+  Machine() = default;
+  explicit Machine(std::uint16_t elf_machine, bool is_64bit = true,
+                   ByteOrder order = ByteOrder::little)
+      : arch(arch_of_elf(elf_machine)), is_64bit(is_64bit), order(order), id(elf_machine) {}
+
+  Arch arch = Arch::unknown;
   bool is_64bit = true;
   ByteOrder order = ByteOrder::little;
+  std::uint16_t id = 0; // EM_*, for machines that no ArchInfo describes
 
+  const ArchInfo& info() const { return arch_info(arch); }
   bool operator==(const Machine&) const = default;
 };
 
 // "x86-64", "arm64", "i386", "arm", or the usual lower-case name of others ("riscv64", "s390x",
 // "ppc64le", ...), "machine N" where none is known.
 std::string to_string(const Machine& machine);
+
+// Which instructions the machine's code has; nullopt if they cannot be decoded. thumb: of the two
+// instruction sets of arm that one.
+std::optional<Arch> code_arch(const Machine& machine, bool thumb = false);
 
 // Whether the bytes begin with ELF's magic number.
 bool looks_like_elf(Bytes bytes);

@@ -9,13 +9,11 @@
 // instructions is not told from code: arm64, arm and Thumb take every word for an instruction.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/arch.hpp"
 
 #include <vector>
 
 namespace uprobectl {
-
-enum class InstructionSet { x86_64, i386, arm64, arm, thumb };
 
 // Bytes that hold any instruction (x86: at most 15, Intel SDM volume 2, 2.3.11).
 inline constexpr std::uint64_t instruction_window = 16;
@@ -33,22 +31,20 @@ enum class Boundary {
 };
 
 // Decodes from the start of a function up to the place. Bounded by the place: work is linear.
-Boundary boundary_at(InstructionSet set, Bytes function, std::uint64_t offset);
+Boundary boundary_at(Arch arch, Bytes function, std::uint64_t offset);
 
 // The start of the instruction that contains the place, for a message: nothing if unknown.
-std::optional<Instruction> instruction_around(InstructionSet set, Bytes function,
-                                              std::uint64_t offset);
+std::optional<Instruction> instruction_around(Arch arch, Bytes function, std::uint64_t offset);
 
 // How many of the bytes their first instruction takes, prefixes included: to walk a function.
 // Nothing where they begin with no instruction or end before it does.
-std::optional<std::uint32_t> instruction_size(InstructionSet set, Bytes bytes);
+std::optional<std::uint32_t> instruction_size(Arch arch, Bytes bytes);
 
 // One line in the architecture's usual syntax (AT&T for x86, as objdump prints it), each run of
 // tabs a single space; address is where the first byte lies, for branch targets and, in a comment
 // at the end, for memory addressed relative to the instruction. Nothing where the bytes are no
 // instruction or the set has no text.
-std::optional<std::string> instruction_text(InstructionSet set, Bytes bytes,
-                                            VirtualAddress address);
+std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddress address);
 
 // When a jump is taken, as the registers before it say. Registers are numbered as the machine
 // encodes them; 31 of arm64 reads as zero.
@@ -114,8 +110,7 @@ struct FunctionExits {
 // function's first byte. Whether a jump through a register is one of a table is a matter of form:
 // `notrack`, an index, an address that is a sum, a register that the function must restore before a
 // tail call (System V AMD64 3.2.1, AAPCS64 6.1.1).
-std::optional<FunctionExits> function_exits(InstructionSet set, Bytes function,
-                                            VirtualAddress address);
+std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address);
 
 // What a uprobe at an instruction does to the program that runs over it.
 struct ProbeEffect {
@@ -141,7 +136,7 @@ enum class CodeExtent { function, part };
 // The rules are those of Linux 6.1 to 6.18 (arch/x86/kernel/uprobes.c,
 // arch/arm64/kernel/probes/decode-insn.c); docs/instructions.md has them as a table, which a test
 // finds by running every form.
-ProbeEffect probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
+ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset,
                          CodeExtent extent = CodeExtent::function);
 
 } // namespace uprobectl

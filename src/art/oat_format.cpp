@@ -7,21 +7,14 @@ namespace uprobectl::art {
 
 namespace {
 
-// InstructionSet of art/runtime/arch/instruction_set.h, and e_machine of the ELF image.
-std::optional<std::uint16_t> machine_of(std::uint32_t instruction_set) {
-  switch (instruction_set) {
-  case 1: // arm
-  case 3: // thumb2
-    return 40;
-  case 2:
-    return 183; // arm64
-  case 4:
-    return 3; // x86
-  case 5:
-    return 62; // x86-64
-  default:
-    return std::nullopt;
-  }
+// unknown for a value of InstructionSet (art/runtime/arch/instruction_set.h) that is in no
+// ArchInfo.
+Arch arch_of_oat(std::uint32_t instruction_set) {
+  for (const ArchInfo* const info : all_archs())
+    if (std::ranges::find(info->art_instruction_sets, instruction_set) !=
+        info->art_instruction_sets.end())
+      return info->arch;
+  return Arch::unknown;
 }
 
 std::optional<elf::Symbol> symbol_named(const elf::Image& image, std::string_view name) {
@@ -105,12 +98,12 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto dex_count = read_at<std::uint32_t>(*data, dex_count_at);
   const auto records = read_at<std::uint32_t>(*data, records_at);
   if (!instruction_set || !dex_count || !records) return wrong("its header is cut off");
-  const auto machine = machine_of(*instruction_set);
-  if (!machine)
+  const Arch arch = arch_of_oat(*instruction_set);
+  if (arch == Arch::unknown)
     return fail(ErrorKind::unsupported,
                 fmt::format("OAT version {}: its instruction set {} is not known (ELF {})",
                             *version, *instruction_set, elf::to_string(image.machine())));
-  if (machine != image.machine().id)
+  if (arch != image.machine().arch)
     return wrong(fmt::format("its instruction set {} is not that of the ELF image, {}",
                              *instruction_set, elf::to_string(image.machine())));
   // The code begins where the symbol says; without code the rest ends there.
@@ -345,13 +338,12 @@ bool visit(const OatClasses& classes, std::uint32_t index, ClassBudget& budget, 
 } // namespace
 
 CodeRange code_range(const elf::Image& image, const OatHeader& header) {
-  constexpr std::uint16_t arm = 40;    // EM_ARM
-  constexpr std::uint16_t arm64 = 183; // EM_AARCH64
+  const ArchInfo& arch = image.machine().info();
   CodeRange range;
   range.begin = {header.address.value + header.executable};
   range.end = range.begin;
-  range.may_be_thumb = image.machine().id == arm;
-  range.alignment = image.machine().id == arm || image.machine().id == arm64 ? 4 : 1;
+  range.may_be_thumb = arch.thumb_bit;
+  range.alignment = arch.instruction_size != 0 ? arch.instruction_size : 1;
   const elf::Segment* const segment = image.segment_of(range.begin);
   if (segment != nullptr && segment->executable)
     range.end = {segment->address.value + segment->file_size};

@@ -1,6 +1,8 @@
 #include "bpf/perf_sample.hpp"
 
-#include <array>
+#include "uprobectl/arch.hpp"
+
+#include <algorithm>
 #include <ctime>
 
 namespace uprobectl {
@@ -8,43 +10,29 @@ namespace uprobectl {
 namespace {
 
 // The registers that unwinding needs, in the order in which samples have them, which is that of the
-// bits that ask for them (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64/…), with their numbers
-// in programs/registers.h.
+// bits that ask for them.
 struct SampledRegister {
   std::uint8_t bit = 0;
-  std::uint8_t number = 0;
+  std::uint32_t index = 0; // in ArchInfo::registers
 };
-#if defined(__x86_64__)
-constexpr std::size_t registers_of_programs = 21;
-constexpr std::array<SampledRegister, 17> sampled = {{{0, 10},
-                                                      {1, 5},
-                                                      {2, 11},
-                                                      {3, 12},
-                                                      {4, 13},
-                                                      {5, 14},
-                                                      {6, 4},
-                                                      {7, 19},
-                                                      {8, 16},
-                                                      {16, 9},
-                                                      {17, 8},
-                                                      {18, 7},
-                                                      {19, 6},
-                                                      {20, 3},
-                                                      {21, 2},
-                                                      {22, 1},
-                                                      {23, 0}}};
-#elif defined(__aarch64__)
-constexpr std::size_t registers_of_programs = 34;
-constexpr auto sampled = [] { // x0 … x30, sp, pc
-  std::array<SampledRegister, 33> same = {};
-  for (std::uint8_t i = 0; i < same.size(); ++i) same[i] = {i, i};
-  return same;
-}();
-#endif
 
-constexpr std::uint64_t register_mask() {
+std::vector<SampledRegister> sampled_registers() {
+  std::vector<SampledRegister> sampled;
+  const auto registers = host_arch_info().registers;
+  for (std::uint32_t i = 0; i < registers.size(); ++i)
+    if (registers[i].dwarf != no_register) sampled.push_back({registers[i].perf, i});
+  std::ranges::sort(sampled, {}, &SampledRegister::bit);
+  return sampled;
+}
+
+const std::vector<SampledRegister>& sampled() {
+  static const std::vector<SampledRegister> registers = sampled_registers();
+  return registers;
+}
+
+std::uint64_t register_mask() {
   std::uint64_t mask = 0;
-  for (const SampledRegister& each : sampled) mask |= std::uint64_t{1} << each.bit;
+  for (const SampledRegister& each : sampled()) mask |= std::uint64_t{1} << each.bit;
   return mask;
 }
 
@@ -87,9 +75,9 @@ void take_addresses(Fields& fields, std::vector<std::uint64_t>& addresses) {
 void take_registers(Fields& fields, SenderContext& from) {
   from.registers_abi = fields.number<std::uint64_t>();
   if (from.registers_abi == PERF_SAMPLE_REGS_ABI_NONE) return; // and no registers either
-  from.registers.resize(registers_of_programs);
-  for (const SampledRegister& each : sampled)
-    from.registers[each.number] = fields.number<std::uint64_t>();
+  from.registers.resize(host_arch_info().registers.size());
+  for (const SampledRegister& each : sampled())
+    from.registers[each.index] = fields.number<std::uint64_t>();
 }
 
 Bytes take_stack(Fields& fields) {

@@ -1,6 +1,8 @@
 #include "bpf/permission.hpp"
+#include "uprobectl/arch.hpp"
 #include "uprobectl/doctor.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <linux/capability.h>
 
@@ -86,7 +88,10 @@ private:
   }
 
   void kernel() {
-    const bool known = facts_.machine == "x86_64" || facts_.machine == "aarch64";
+    const bool known =
+        !facts_.machine.empty() && std::ranges::any_of(all_archs(), [&](const ArchInfo* info) {
+          return info->kernel_name == facts_.machine;
+        });
     add("kernel", known, fmt::format("Linux {}, {}", facts_.kernel_release, facts_.machine),
         "probes are put on x86-64 and arm64 machines only; resolve works for files of any");
   }

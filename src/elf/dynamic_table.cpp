@@ -143,27 +143,6 @@ void add_needs(VersionNames& names, Bytes bytes) {
   }
 }
 
-struct SlotTypes {
-  std::uint32_t jump_slot;
-  std::uint32_t glob_dat;
-};
-
-// Of each machine's processor supplement.
-std::optional<SlotTypes> slot_types(const Machine& machine) {
-  switch (machine.id) {
-  case raw::EM_X86_64:
-    return SlotTypes{raw::R_X86_64_JUMP_SLOT, raw::R_X86_64_GLOB_DAT};
-  case raw::EM_386:
-    return SlotTypes{raw::R_386_JUMP_SLOT, raw::R_386_GLOB_DAT};
-  case raw::EM_AARCH64:
-    return SlotTypes{raw::R_AARCH64_JUMP_SLOT, raw::R_AARCH64_GLOB_DAT};
-  case raw::EM_ARM:
-    return SlotTypes{raw::R_ARM_JUMP_SLOT, raw::R_ARM_GLOB_DAT};
-  default:
-    return std::nullopt;
-  }
-}
-
 bool may_be_function(const Symbol& symbol) {
   return symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc ||
          symbol.type == SymbolType::none;
@@ -171,8 +150,8 @@ bool may_be_function(const Symbol& symbol) {
 
 class SlotReader {
 public:
-  SlotReader(const Layout& layout, SlotTypes types, const SymbolTable& symbols)
-      : layout_(layout), types_(types), symbols_(symbols) {}
+  SlotReader(const Layout& layout, const SymbolTable& symbols)
+      : layout_(layout), arch_(layout.machine.info()), symbols_(symbols) {}
 
   // Relocation: Rel or Rela of an ELFT.
   template <typename Relocation>
@@ -192,17 +171,17 @@ public:
 private:
   template <typename Relocation>
   void add(const Relocation& relocation) {
-    constexpr bool is_mips64el = false; // slot_types() has no MIPS
+    constexpr bool is_mips64el = false; // of no ArchInfo with slot types
     const std::uint32_t index = relocation.getSymbol(is_mips64el);
     const std::uint32_t type = relocation.getType(is_mips64el);
-    if (index == 0 || (type != types_.jump_slot && type != types_.glob_dat)) return;
+    if (index == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
     const auto symbol = symbols_.at(index);
     if (!symbol || symbol->name.empty() || !may_be_function(*symbol)) return;
-    slots_.push_back({{relocation.r_offset}, index, type == types_.jump_slot});
+    slots_.push_back({{relocation.r_offset}, index, type == arch_.jump_slot});
   }
 
   const Layout& layout_;
-  SlotTypes types_;
+  const ArchInfo& arch_;
   const SymbolTable& symbols_;
   std::vector<ImportSlot> slots_;
 };
@@ -260,15 +239,14 @@ std::vector<VersionName> read_version_names(const Layout& layout, const DynamicT
 
 Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout,
                                                   const SymbolTable& symbols) {
-  const auto types = slot_types(layout.machine);
   const auto dynamic = read_dynamic(layout);
   if (!dynamic) return fail(dynamic.error());
-  if (!types || !*dynamic) return std::vector<ImportSlot>();
+  if (layout.machine.info().jump_slot == 0 || !*dynamic) return std::vector<ImportSlot>();
   const DynamicTable& table = **dynamic;
   return with_elf_type(layout.machine, [&]<class ELFT>() {
     using Rel = typename ELFT::Rel;
     using Rela = typename ELFT::Rela;
-    SlotReader reader(layout, *types, symbols);
+    SlotReader reader(layout, symbols);
     if (table.plt_relocation_type == raw::DT_RELA)
       reader.read<Rela>(table.plt_relocations, table.plt_relocations_size);
     else

@@ -87,10 +87,8 @@ private:
   std::uint32_t shift_ = 0;
 };
 
-// The two ABIs that chose words of 8 bytes for DT_HASH: Alpha's and 64-bit S/390's.
 bool has_wide_words(const Machine& machine) {
-  constexpr std::uint16_t em_alpha = 0x9026; // the unofficial number Linux uses
-  return machine.is_64bit && (machine.id == raw::EM_S390 || machine.id == em_alpha);
+  return machine.is_64bit && machine.info().wide_hash_words;
 }
 
 // Calls visit with all words of a DT_HASH. LLVM's Elf_Hash knows those of 4 bytes only.

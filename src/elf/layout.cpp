@@ -100,37 +100,18 @@ Result<void> read_program_headers(Layout& layout) {
 } // namespace
 
 std::string to_string(const Machine& machine) {
+  const ArchNames& names = machine.info().names;
   const bool is_little = machine.order == ByteOrder::little;
-  switch (machine.id) {
-  case raw::EM_X86_64:
-    return machine.is_64bit ? "x86-64" : "x32";
-  case raw::EM_386:
-    return "i386";
-  case raw::EM_AARCH64:
-    return is_little ? "arm64" : "arm64be";
-  case raw::EM_ARM:
-    return is_little ? "arm" : "armbe";
-  case raw::EM_RISCV:
-    return machine.is_64bit ? "riscv64" : "riscv32";
-  case raw::EM_S390:
-    return machine.is_64bit ? "s390x" : "s390";
-  case raw::EM_PPC64:
-    return is_little ? "ppc64le" : "ppc64";
-  case raw::EM_PPC:
-    return "ppc";
-  case raw::EM_MIPS:
-    return std::string(machine.is_64bit ? "mips64" : "mips") + (is_little ? "el" : "");
-  case raw::EM_LOONGARCH:
-    return machine.is_64bit ? "loongarch64" : "loongarch32";
-  case raw::EM_SPARCV9:
-    return "sparc64";
-  case raw::EM_PARISC:
-    return "hppa";
-  case raw::EM_68K:
-    return "m68k";
-  default:
-    return fmt::format("machine {}", machine.id);
-  }
+  const std::string_view name = machine.is_64bit ? (is_little ? names.little64 : names.big64)
+                                                 : (is_little ? names.little32 : names.big32);
+  return name.empty() ? fmt::format("machine {}", machine.id) : std::string(name);
+}
+
+std::optional<Arch> code_arch(const Machine& machine, bool thumb) {
+  if (!thumb) return machine.info().has_decoder ? std::optional(machine.arch) : std::nullopt;
+  // Whether Thumb code of a big-endian file is little-endian depends on its age (BE32, BE8).
+  if (machine.order == ByteOrder::big) return std::nullopt;
+  return Arch::thumb;
 }
 
 bool looks_like_elf(Bytes bytes) { return as_text(bytes).starts_with(raw::ElfMagic); }
@@ -147,18 +128,17 @@ Result<Machine> read_machine(Bytes image) {
   if (encoding != raw::ELFDATA2LSB && encoding != raw::ELFDATA2MSB)
     return fail(ErrorKind::corrupt,
                 fmt::format("ELF data encoding {} is neither little nor big endian", encoding));
-  Machine machine{.id = 0,
-                  .is_64bit = elf_class == raw::ELFCLASS64,
-                  .order = encoding == raw::ELFDATA2LSB ? ByteOrder::little : ByteOrder::big};
-  return with_elf_type(machine, [&]<class ELFT>() -> Result<Machine> {
-    using Header = typename ELFT::Ehdr;
-    const auto* const header = view_at<Header>(image, 0);
-    if (header == nullptr)
-      return fail(ErrorKind::corrupt, fmt::format("ELF header is truncated, {} of {} bytes",
-                                                  image.size(), sizeof(Header)));
-    machine.id = header->e_machine;
-    return machine;
-  });
+  const bool is_64bit = elf_class == raw::ELFCLASS64;
+  const ByteOrder order = encoding == raw::ELFDATA2LSB ? ByteOrder::little : ByteOrder::big;
+  return with_elf_type(
+      Machine(raw::EM_NONE, is_64bit, order), [&]<class ELFT>() -> Result<Machine> {
+        using Header = typename ELFT::Ehdr;
+        const auto* const header = view_at<Header>(image, 0);
+        if (header == nullptr)
+          return fail(ErrorKind::corrupt, fmt::format("ELF header is truncated, {} of {} bytes",
+                                                      image.size(), sizeof(Header)));
+        return Machine(header->e_machine, is_64bit, order);
+      });
 }
 
 std::string hex(std::uint64_t number) { return fmt::format("{:#x}", number); }

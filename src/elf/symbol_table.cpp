@@ -89,7 +89,7 @@ std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t
                 .absolute = section == raw::SHN_ABS};
   // ARM ELF supplement, section 5.5.3: bit 0 of a function's value means Thumb code.
   const bool is_code = symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc;
-  if (parts.machine.id == raw::EM_ARM && is_code && (symbol.address.value & 1) != 0) {
+  if (parts.machine.arch == Arch::arm && is_code && (symbol.address.value & 1) != 0) {
     symbol.thumb = true;
     symbol.address.value &= ~std::uint64_t{1};
   }

@@ -8,10 +8,8 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint32_t arm_size = 4; // bytes, A64 and A32 alike
-
-std::optional<std::uint32_t> x86_size(InstructionSet set, Bytes bytes) {
-  const Decoder* decoder = Decoder::of(set);
+std::optional<std::uint32_t> decoded_size(Arch arch, Bytes bytes) {
+  const Decoder* decoder = Decoder::of(arch);
   if (decoder == nullptr) return std::nullopt;
   const Bytes window = bytes.first(std::min(bytes.size(), x86_longest_instruction));
   std::uint32_t at = 0;
@@ -35,37 +33,28 @@ std::optional<std::uint32_t> thumb_size(Bytes bytes) {
 
 } // namespace
 
-std::optional<std::uint32_t> instruction_size(InstructionSet set, Bytes bytes) {
-  switch (set) {
-  case InstructionSet::x86_64:
-  case InstructionSet::i386:
-    return x86_size(set, bytes);
-  case InstructionSet::arm64:
-  case InstructionSet::arm:
-    if (bytes.size() < arm_size) return std::nullopt;
-    return arm_size;
-  case InstructionSet::thumb:
-    return thumb_size(bytes);
-  }
-  return std::nullopt;
+std::optional<std::uint32_t> instruction_size(Arch arch, Bytes bytes) {
+  if (arch == Arch::thumb) return thumb_size(bytes);
+  const std::uint32_t size = arch_info(arch).instruction_size;
+  if (size == 0) return decoded_size(arch, bytes);
+  return size <= bytes.size() ? std::optional(size) : std::nullopt;
 }
 
-std::optional<Instruction> instruction_around(InstructionSet set, Bytes function,
-                                              std::uint64_t offset) {
+std::optional<Instruction> instruction_around(Arch arch, Bytes function, std::uint64_t offset) {
   if (offset >= function.size()) return std::nullopt;
-  const bool fixed_size = set == InstructionSet::arm64 || set == InstructionSet::arm;
-  std::uint64_t at = fixed_size ? offset - offset % arm_size : 0;
+  const std::uint64_t fixed_size = arch_info(arch).instruction_size;
+  std::uint64_t at = fixed_size != 0 ? offset - offset % fixed_size : 0;
   for (;;) {
-    const auto size = instruction_size(set, function.subspan(at));
+    const auto size = instruction_size(arch, function.subspan(at));
     if (!size) return std::nullopt;
     if (offset - at < *size) return Instruction{at, *size};
     at += *size;
   }
 }
 
-Boundary boundary_at(InstructionSet set, Bytes function, std::uint64_t offset) {
+Boundary boundary_at(Arch arch, Bytes function, std::uint64_t offset) {
   if (offset >= function.size()) return Boundary::no;
-  const auto around = instruction_around(set, function, offset);
+  const auto around = instruction_around(arch, function, offset);
   if (!around) return Boundary::unknown;
   return around->offset == offset ? Boundary::yes : Boundary::no;
 }

@@ -1,6 +1,7 @@
 #include "insn/decoder.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <llvm-c/Target.h>
 #include <llvm/ADT/SmallString.h>
@@ -38,7 +39,7 @@ const llvm::Target* find_target(const char* triple) {
 }
 
 // Prefixes come before everything else (Intel SDM volume 2, 2.1.1 and 2.2.1).
-bool is_x86_prefix(InstructionSet set, std::byte byte) {
+bool is_x86_prefix(Arch arch, std::byte byte) {
   switch (std::to_integer<std::uint8_t>(byte)) {
   case 0x26: // es
   case 0x2e: // cs
@@ -51,58 +52,39 @@ bool is_x86_prefix(InstructionSet set, std::byte byte) {
   case 0xf0: // lock
   case 0xf2: // repne
   case 0xf3: // rep
-    return set != InstructionSet::arm64;
+    return arch == Arch::x86_64 || arch == Arch::i386;
   default:
-    return set == InstructionSet::x86_64 && (byte & std::byte{0xf0}) == std::byte{0x40}; // rex
+    return arch == Arch::x86_64 && (byte & std::byte{0xf0}) == std::byte{0x40}; // rex
   }
 }
 
 } // namespace
 
-Decoder::Decoder(InstructionSet set, const llvm::Target& target, const char* triple,
-                 const char* features)
-    : set_(set), registers_(target.createMCRegInfo(triple)),
-      assembler_(target.createMCAsmInfo(*registers_, triple, llvm::MCTargetOptions())),
-      subtarget_(target.createMCSubtargetInfo(triple, "", features)),
+Decoder::Decoder(const ArchInfo& arch, const llvm::Target& target)
+    : arch_(arch.arch), registers_(target.createMCRegInfo(arch.llvm_triple)),
+      assembler_(target.createMCAsmInfo(*registers_, arch.llvm_triple, llvm::MCTargetOptions())),
+      subtarget_(target.createMCSubtargetInfo(arch.llvm_triple, "", arch.llvm_features)),
       instructions_(target.createMCInstrInfo()),
-      context_(std::make_unique<llvm::MCContext>(llvm::Triple(triple), assembler_.get(),
+      context_(std::make_unique<llvm::MCContext>(llvm::Triple(arch.llvm_triple), assembler_.get(),
                                                  registers_.get(), subtarget_.get())),
       disassembler_(target.createMCDisassembler(*subtarget_, *context_)),
       analysis_(target.createMCInstrAnalysis(instructions_.get())),
-      printer_(target.createMCInstPrinter(llvm::Triple(triple), assembler_->getAssemblerDialect(),
-                                          *assembler_, *instructions_, *registers_)) {
+      printer_(target.createMCInstPrinter(llvm::Triple(arch.llvm_triple),
+                                          assembler_->getAssemblerDialect(), *assembler_,
+                                          *instructions_, *registers_)) {
   printer_->setPrintImmHex(true);
   printer_->setPrintBranchImmAsAddress(true);
   printer_->setMCInstrAnalysis(analysis_.get());
 }
 
-std::unique_ptr<Decoder> Decoder::make(InstructionSet set, const char* triple,
-                                       const char* features) {
-  const llvm::Target* target = find_target(triple);
-  if (target == nullptr) return nullptr;
-  return std::unique_ptr<Decoder>(new Decoder(set, *target, triple, features));
-}
-
-Decoder* Decoder::of(InstructionSet set) {
-  switch (set) {
-  case InstructionSet::x86_64: {
-    thread_local const auto decoder = make(set, "x86_64-linux-gnu", "");
-    return decoder.get();
-  }
-  case InstructionSet::i386: {
-    thread_local const auto decoder = make(set, "i386-linux-gnu", "");
-    return decoder.get();
-  }
-  case InstructionSet::arm64: {
-    // Every extension there is: the file may be for a newer processor than LLVM's default.
-    thread_local const auto decoder = make(set, "aarch64-linux-gnu", "+all");
-    return decoder.get();
-  }
-  case InstructionSet::arm:
-  case InstructionSet::thumb:
-    return nullptr;
-  }
-  return nullptr;
+Decoder* Decoder::of(Arch arch) {
+  thread_local std::array<std::unique_ptr<Decoder>, arch_count> decoders;
+  std::unique_ptr<Decoder>& decoder = decoders[static_cast<std::size_t>(arch)];
+  const ArchInfo& info = arch_info(arch);
+  if (!decoder && info.llvm_triple != nullptr)
+    if (const llvm::Target* const target = find_target(info.llvm_triple))
+      decoder.reset(new Decoder(info, *target));
+  return decoder.get();
 }
 
 std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress address) const {
@@ -119,7 +101,7 @@ std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress addr
   if (size == 0 || size > window.size()) return std::nullopt;
   decoded.size = static_cast<std::uint32_t>(size);
   decoded.only_prefix = std::ranges::all_of(
-      window.first(size), [&](std::byte byte) { return is_x86_prefix(set_, byte); });
+      window.first(size), [&](std::byte byte) { return is_x86_prefix(arch_, byte); });
   return decoded;
 }
 
@@ -131,8 +113,7 @@ Decoder::Written Decoder::write(const Decoded& decoded, VirtualAddress address) 
   printer_->setCommentStream(comment_stream);
   // LLVM adds a branch's distance to the address it is told. A64 counts from the instruction's own,
   // x86 from the next one's.
-  const std::uint64_t origin =
-      set_ == InstructionSet::arm64 ? address.value : address.value + decoded.size;
+  const std::uint64_t origin = arch_ == Arch::arm64 ? address.value : address.value + decoded.size;
   printer_->printInst(&decoded.instruction, origin, "", *subtarget_, text_stream);
   printer_->setCommentStream(llvm::nulls()); // ours ends here
   if (const auto memory = memory_address(decoded, address)) {
@@ -147,7 +128,7 @@ std::optional<VirtualAddress> Decoder::branch_target(const Decoded& decoded,
   std::uint64_t target = 0;
   if (!analysis_->evaluateBranch(decoded.instruction, address.value, decoded.size, target))
     return std::nullopt;
-  if (set_ == InstructionSet::i386) target = static_cast<std::uint32_t>(target); // wraps around
+  if (arch_ == Arch::i386) target = static_cast<std::uint32_t>(target); // wraps around
   return VirtualAddress{target};
 }
 

@@ -26,8 +26,8 @@ inline constexpr std::size_t x86_longest_instruction = 15;
 
 class Decoder {
 public:
-  // Nothing for a set that LLVM does not decode here.
-  static Decoder* of(InstructionSet set);
+  // Null for an architecture that LLVM does not decode here.
+  static Decoder* of(Arch arch);
 
   // What LLVM takes for the first instruction of the bytes, or nothing where they are none. LLVM
   // presents most prefixes together with what they belong to, but some, `lock` above all, as an
@@ -70,11 +70,9 @@ public:
   std::string_view comment_sign() const { return assembler_->getCommentString(); }
 
 private:
-  Decoder(InstructionSet set, const llvm::Target& target, const char* triple, const char* features);
-  static std::unique_ptr<Decoder> make(InstructionSet set, const char* triple,
-                                       const char* features);
+  Decoder(const ArchInfo& arch, const llvm::Target& target);
 
-  InstructionSet set_;
+  Arch arch_;
   std::unique_ptr<llvm::MCRegisterInfo> registers_;
   std::unique_ptr<llvm::MCAsmInfo> assembler_;
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget_;

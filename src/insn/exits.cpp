@@ -7,7 +7,6 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint64_t arm64_word = 4; // bytes
 constexpr std::byte notrack_prefix{0x3e};
 
 // "RET64", "RETI64", "RETAA"; not "IRET64", "LRET64", "SYSRET", "ERET".
@@ -15,9 +14,9 @@ bool is_return(std::string_view name) { return name.starts_with("RET"); }
 
 class ExitReader {
 public:
-  ExitReader(const Decoder& decoder, InstructionSet set, Bytes function, VirtualAddress address)
-      : decoder_(decoder), set_(set), function_(function), address_(address),
-        indirect_(decoder, set) {}
+  ExitReader(const Decoder& decoder, Arch arch, Bytes function, VirtualAddress address)
+      : decoder_(decoder), arch_(arch), function_(function), address_(address),
+        indirect_(decoder, arch) {}
 
   FunctionExits read() {
     while (at_ < function_.size() && step()) continue;
@@ -44,8 +43,9 @@ private:
   bool skip(std::uint64_t start) {
     exits_.undecodable.push_back(start);
     exits_.runs_on = false;
-    at_ = start + arm64_word;
-    return set_ == InstructionSet::arm64;
+    const std::uint64_t size = arch_info(arch_).instruction_size;
+    at_ = start + size;
+    return size != 0;
   }
 
   void take(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
@@ -118,14 +118,14 @@ private:
 
   // Only prefixes can be before the opcode, and 0xff is none.
   bool has_notrack(std::uint64_t start) const {
-    if (set_ == InstructionSet::arm64) return false;
+    if (arch_ == Arch::arm64) return false;
     const Bytes instruction = function_.subspan(start, at_ - start);
     const auto opcode = std::ranges::find(instruction, std::byte{0xff});
     return std::find(instruction.begin(), opcode, notrack_prefix) != opcode;
   }
 
   const Decoder& decoder_;
-  InstructionSet set_;
+  Arch arch_;
   Bytes function_;
   VirtualAddress address_;
   IndirectJumps indirect_;
@@ -135,11 +135,10 @@ private:
 
 } // namespace
 
-std::optional<FunctionExits> function_exits(InstructionSet set, Bytes function,
-                                            VirtualAddress address) {
-  const Decoder* decoder = Decoder::of(set);
+std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address) {
+  const Decoder* decoder = Decoder::of(arch);
   if (decoder == nullptr) return std::nullopt;
-  return ExitReader(*decoder, set, function, address).read();
+  return ExitReader(*decoder, arch, function, address).read();
 }
 
 } // namespace uprobectl

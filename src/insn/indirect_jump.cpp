@@ -1,7 +1,6 @@
 #include "insn/indirect_jump.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace uprobectl {
 
@@ -21,21 +20,17 @@ constexpr unsigned memory_operands = 5;
 
 // `add` of a register or of memory to a register: a table's entry and what it is relative to. An
 // immediate makes the address of one certain thing.
-bool is_sum(InstructionSet set, std::string_view name) {
-  if (set == InstructionSet::arm64) return name.starts_with("ADDXrs") || name.starts_with("ADDXrx");
-  const std::string_view add = set == InstructionSet::i386 ? "ADD32r" : "ADD64r";
+bool is_sum(Arch arch, std::string_view name) {
+  if (arch == Arch::arm64) return name.starts_with("ADDXrs") || name.starts_with("ADDXrx");
+  const std::string_view add = arch == Arch::i386 ? "ADD32r" : "ADD64r";
   return name.starts_with(add) && (name[add.size()] == 'r' || name[add.size()] == 'm');
 }
 
-// Whether the function must give the register back as it got it: then it has, before a tail call.
-constexpr std::array<std::string_view, 6> restored_x86_64 = {"RBX", "RBP", "R12",
-                                                             "R13", "R14", "R15"};
-constexpr std::array<std::string_view, 4> restored_i386 = {"EBX", "EBP", "ESI", "EDI"};
-constexpr std::array<std::string_view, 10> restored_arm64 = {"X19", "X20", "X21", "X22", "X23",
-                                                             "X24", "X25", "X26", "X27", "X28"};
-
-bool has_name(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
+// LLVM's names of registers are those of ArchInfo in capitals.
+bool is_same_register(std::string_view llvm_name, std::string_view name) {
+  return std::ranges::equal(llvm_name, name, {}, [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
 }
 
 } // namespace
@@ -48,7 +43,7 @@ void IndirectJumps::pass(const Decoder::Decoded& decoded) {
   for (unsigned i = 0; i < description.getNumDefs() && i < instruction.getNumOperands(); ++i) {
     const llvm::MCOperand& operand = instruction.getOperand(i);
     if (!operand.isReg()) continue;
-    if (is_sum(set_, decoder_.name(decoded)))
+    if (is_sum(arch_, decoder_.name(decoded)))
       sum_ = operand.getReg();
     else if (operand.getReg() == sum_)
       sum_ = 0;
@@ -70,34 +65,25 @@ bool IndirectJumps::moves_stack(const Decoder::Decoded& decoded) const {
   return false;
 }
 
+// Whether the function must give the register back as it got it: then it has, before a tail call.
 bool IndirectJumps::is_restored(unsigned number) const {
   const std::string_view name = decoder_.register_name(number);
-  switch (set_) {
-  case InstructionSet::x86_64:
-    return has_name(restored_x86_64, name);
-  case InstructionSet::i386:
-    return has_name(restored_i386, name);
-  case InstructionSet::arm64:
-    return has_name(restored_arm64, name);
-  case InstructionSet::arm:
-  case InstructionSet::thumb:
-    return false;
-  }
-  return false;
+  return std::ranges::any_of(arch_info(arch_).callee_saved,
+                             [&](std::string_view saved) { return is_same_register(name, saved); });
 }
 
 Jump IndirectJumps::classify(const Decoder::Decoded& decoded, VirtualAddress address,
                              bool notrack) const {
   const llvm::MCInst& instruction = decoded.instruction;
   Jump jump{.kind = Kind::indirect};
-  if (instruction.getNumOperands() >= memory_operands && set_ != InstructionSet::arm64) {
+  if (instruction.getNumOperands() >= memory_operands && arch_ != Arch::arm64) {
     jump = through_memory(decoded, address);
   } else if (instruction.getNumOperands() > 0 && instruction.getOperand(0).isReg()) {
     const unsigned number = instruction.getOperand(0).getReg();
     jump.by_form = sum_ != 0 && number == sum_ && !is_restored(number);
     if (jump.by_form || is_restored(number)) jump.kind = Kind::table;
     // Those that authenticate go to less than the register holds.
-    const bool plain = set_ != InstructionSet::arm64 || decoder_.name(decoded) == "BR";
+    const bool plain = arch_ != Arch::arm64 || decoder_.name(decoded) == "BR";
     if (plain) jump.source = JumpSource{.base = decoder_.register_code(number)};
   }
   jump.moves_stack = stack_moved_;
@@ -122,7 +108,7 @@ Jump IndirectJumps::through_memory(const Decoder::Decoded& decoded, VirtualAddre
     return {.kind = Kind::jump, .slot = slot};
   if (register_at(base_operand) == 0 && register_at(index_operand) == 0) {
     auto slot = static_cast<std::uint64_t>(displacement.getImm());
-    if (set_ == InstructionSet::i386) slot = static_cast<std::uint32_t>(slot);
+    if (arch_ == Arch::i386) slot = static_cast<std::uint32_t>(slot);
     return {.kind = Kind::jump, .slot = VirtualAddress{slot}};
   }
   JumpSource source{.in_memory = true, .displacement = displacement.getImm()};

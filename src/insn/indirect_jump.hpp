@@ -9,7 +9,7 @@ namespace uprobectl {
 // Reads a function's instructions in order and remembers what the next jump depends on.
 class IndirectJumps {
 public:
-  IndirectJumps(const Decoder& decoder, InstructionSet set) : decoder_(decoder), set_(set) {}
+  IndirectJumps(const Decoder& decoder, Arch arch) : decoder_(decoder), arch_(arch) {}
 
   void pass(const Decoder::Decoded& decoded);
 
@@ -24,7 +24,7 @@ private:
   bool moves_stack(const Decoder::Decoded& decoded) const;
 
   const Decoder& decoder_;
-  InstructionSet set_;
+  Arch arch_;
   unsigned sum_ = 0;         // the register that was last set to a sum of registers, 0: none
   bool stack_moved_ = false; // since the last jump
 };

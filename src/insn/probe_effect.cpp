@@ -54,8 +54,8 @@ struct X86Instruction {
 
 class X86Reader {
 public:
-  X86Reader(InstructionSet set, Bytes bytes)
-      : is_64_(set == InstructionSet::x86_64),
+  X86Reader(Arch arch, Bytes bytes)
+      : is_64_(arch == Arch::x86_64),
         bytes_(bytes.first(std::min(bytes.size(), x86_longest_instruction))) {}
 
   // Nothing if the bytes end before the opcode does.
@@ -207,8 +207,8 @@ bool is_entry(Bytes function, std::uint64_t offset) {
 }
 
 // A function that calls others keeps nothing below its stack pointer: they would overwrite it.
-bool has_call(InstructionSet set, Bytes function) {
-  const Decoder* const decoder = Decoder::of(set);
+bool has_call(Arch arch, Bytes function) {
+  const Decoder* const decoder = Decoder::of(arch);
   if (decoder == nullptr) return false;
   for (std::size_t at = 0; at < function.size();) {
     const auto decoded = decoder->decode(function.subspan(at), {});
@@ -221,7 +221,7 @@ bool has_call(InstructionSet set, Bytes function) {
 
 bool has_no_red_zone(Bytes code, std::uint64_t offset, CodeExtent extent) {
   if (extent == CodeExtent::part) return false;
-  return is_entry(code, offset) || has_call(InstructionSet::x86_64, code);
+  return is_entry(code, offset) || has_call(Arch::x86_64, code);
 }
 
 // sgdt, sidt, smsw, sldt and str, which a processor with UMIP leaves to the kernel.
@@ -239,16 +239,16 @@ bool has_unknown_operand(const X86Instruction& insn) {
   return insn.has_repeat && (is_cmov || is_set || insn.opcode == 0x2b);
 }
 
-ProbeEffect effect_on_two_bytes(const X86Instruction& insn, InstructionSet set) {
+ProbeEffect effect_on_two_bytes(const X86Instruction& insn, Arch arch) {
   if (is_umip(insn)) return wrong("the kernel does not do this instruction's work in its copy");
-  if (set == InstructionSet::x86_64 && insn.is_rip_relative() && has_unknown_operand(insn))
+  if (arch == Arch::x86_64 && insn.is_rip_relative() && has_unknown_operand(insn))
     return wrong("the kernel does not see that this operand is relative to the instruction");
   switch (insn.opcode) {
   case 0x78: // and AMD's extrq and insertq
   case 0x79:
     return not_supported;
   case 0x05:
-    if (set == InstructionSet::i386) break;
+    if (arch == Arch::i386) break;
     return wrong("a system call made by a copy of the instruction comes back to the copy");
   case 0x34:
     return wrong("a system call made by a copy of the instruction comes back to the copy");
@@ -264,13 +264,12 @@ ProbeEffect effect_on_two_bytes(const X86Instruction& insn, InstructionSet set) 
 
 } // namespace
 
-ProbeEffect x86_probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
-                             CodeExtent extent) {
+ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
   const Bytes bytes = code.subspan(offset);
-  const auto read = X86Reader(set, bytes).read();
+  const auto read = X86Reader(arch, bytes).read();
   if (!read) return stepped();
   const X86Instruction& insn = *read;
-  const bool is_64 = set == InstructionSet::x86_64;
+  const bool is_64 = arch == Arch::x86_64;
   if (insn.has_lock) return refused("the kernel refuses an instruction with a lock prefix");
   if (insn.has_segment)
     return refused("the kernel refuses an instruction with a segment prefix (cs, ds, es or ss)");
@@ -290,21 +289,14 @@ ProbeEffect x86_probe_effect(InstructionSet set, Bytes code, std::uint64_t offse
   if (is_64 && is_nop5(bytes) && !has_no_red_zone(code, offset, extent))
     return wrong("Linux 6.18 makes this nop a call, which overwrites what a function that calls no "
                  "other keeps below the stack pointer");
-  return effect_on_two_bytes(insn, set);
+  return effect_on_two_bytes(insn, arch);
 }
 
-ProbeEffect probe_effect(InstructionSet set, Bytes code, std::uint64_t offset, CodeExtent extent) {
+ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
   if (offset >= code.size()) return {};
-  switch (set) {
-  case InstructionSet::x86_64:
-  case InstructionSet::i386:
-    return x86_probe_effect(set, code, offset, extent);
-  case InstructionSet::arm64:
-    return arm64_probe_effect(code, offset);
-  case InstructionSet::arm:
-  case InstructionSet::thumb:
-    return {};
-  }
+  if (arch == Arch::x86_64 || arch == Arch::i386)
+    return x86_probe_effect(arch, code, offset, extent);
+  if (arch == Arch::arm64) return arm64_probe_effect(code, offset);
   return {};
 }
 

@@ -19,8 +19,7 @@ constexpr ProbeEffect emulated() { return {.emulated = true}; }
 } // namespace effect
 
 // The offset is within the code.
-ProbeEffect x86_probe_effect(InstructionSet set, Bytes code, std::uint64_t offset,
-                             CodeExtent extent);
+ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent);
 ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset);
 
 } // namespace uprobectl

@@ -26,11 +26,10 @@ std::string on_one_line(std::string_view text) {
 
 } // namespace
 
-std::optional<std::string> instruction_text(InstructionSet set, Bytes bytes,
-                                            VirtualAddress address) {
-  Decoder* decoder = Decoder::of(set);
+std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddress address) {
+  Decoder* decoder = Decoder::of(arch);
   if (decoder == nullptr) return std::nullopt;
-  const auto size = instruction_size(set, bytes);
+  const auto size = instruction_size(arch, bytes);
   if (!size) return std::nullopt;
   std::string text;
   std::string comments;

@@ -15,20 +15,12 @@ namespace uprobectl {
 
 namespace {
 
-struct AbiFolder {
-  std::string_view abi;  // in APKs: lib/ABI/
-  std::string_view name; // in folders: lib/ISA/, oat/ISA/
-};
-// VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP libcore).
-constexpr std::array instruction_sets = {
-    AbiFolder{"arm64-v8a", "arm64"}, AbiFolder{"armeabi-v7a", "arm"},
-    AbiFolder{"armeabi", "arm"},     AbiFolder{"x86_64", "x86_64"},
-    AbiFolder{"x86", "x86"},         AbiFolder{"riscv64", "riscv64"},
-};
-
+// VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP libcore): of lib/ABI in APKs, lib/ISA in folders.
 std::string_view instruction_set_of(std::string_view abi) {
-  const auto* const known = std::ranges::find(instruction_sets, abi, &AbiFolder::abi);
-  return known == instruction_sets.end() ? abi : known->name;
+  for (const ArchInfo* const info : all_archs())
+    if (std::ranges::find(info->android_abis, abi) != info->android_abis.end())
+      return info->android_isa;
+  return abi;
 }
 
 // "lib/ABI/libfoo.so": where the loader looks in an APK, and nowhere else.

@@ -1,7 +1,5 @@
 #include "resolve/boundary.hpp"
 
-#include "resolve/instruction_set.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -25,18 +23,14 @@ std::string unverified(const Question& question, std::string_view reason) {
 
 // The instructions that lead up to a place: from the symbol on, or from behind data in it.
 struct Run {
-  InstructionSet set;
+  Arch arch;
   std::uint64_t start = 0; // from the symbol
   Bytes code = {};         // to beyond the place, if the file has that much
 };
 
-bool has_fixed_size(InstructionSet set) {
-  return set == InstructionSet::arm || set == InstructionSet::arm64;
-}
+bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
 
-bool has_code_marks(InstructionSet set) {
-  return has_fixed_size(set) || set == InstructionSet::thumb;
-}
+bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
 
 // The mark that decides what a place inside the symbol is; nothing where the symbol's start does.
 std::optional<CodeMarks::Mark> mark_of(const Question& question, const elf::Symbol& symbol,
@@ -65,7 +59,7 @@ Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& 
                 const Instruction& around) {
   const std::uint64_t begin = run.start + around.offset;
   const std::uint64_t end = begin + around.size;
-  const auto text = instruction_text(run.set, run.code.subspan(around.offset, around.size),
+  const auto text = instruction_text(run.arch, run.code.subspan(around.offset, around.size),
                                      {symbol.address.value + begin});
   const std::string before = place_name(symbol, begin);
   return Error{ErrorKind::misaligned,
@@ -92,23 +86,23 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
                                                   const elf::Symbol& symbol, std::uint64_t plus) {
   if (plus == 0) return std::nullopt;
   const elf::Machine& machine = question.image.machine();
-  const auto set = instruction_set(machine, symbol.thumb);
-  if (!set)
+  const auto arch = code_arch(machine, symbol.thumb);
+  if (!arch)
     return unverified(question, fmt::format("{} code is not decoded", elf::to_string(machine)));
-  Run run{.set = *set};
-  if (has_code_marks(*set)) {
+  Run run{.arch = *arch};
+  if (has_code_marks(*arch)) {
     const auto mark = mark_of(question, symbol, plus);
     if (mark) run.start = mark->address.value - symbol.address.value;
     if (mark && mark->data) return refused(question, is_data(question, symbol, run.start));
   }
-  if (*set == InstructionSet::arm64 && question.options.unsafe) return std::nullopt; // point_at's
+  if (*arch == Arch::arm64 && question.options.unsafe) return std::nullopt; // point_at's
   const std::uint64_t into = plus - run.start;
-  if (into > most_decoded && !has_fixed_size(*set))
+  if (into > most_decoded && !has_fixed_size(*arch))
     return unverified(
         question, fmt::format("no more than {:#x} bytes of a function are decoded", most_decoded));
   run.code = code_at(question.image, {symbol.address.value + run.start}, into + instruction_window);
   if (into >= run.code.size()) return std::nullopt;
-  switch (boundary_at(*set, run.code, into)) {
+  switch (boundary_at(*arch, run.code, into)) {
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
@@ -117,7 +111,7 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
   case Boundary::no:
     break;
   }
-  const auto around = instruction_around(*set, run.code, into);
+  const auto around = instruction_around(*arch, run.code, into);
   if (!around) return std::nullopt;
   return refused(question, is_inside(question, symbol, run, *around));
 }
@@ -127,12 +121,12 @@ void add_instructions(const Question& question, std::span<ProbePoint> points) {
   const Wish wish = question.options.instructions;
   if (wish == Wish::none) return;
   const elf::Machine& machine = question.image.machine();
-  const auto set = instruction_set(machine, false);
-  const bool has_text = set && *set != InstructionSet::arm;
+  const auto arch = code_arch(machine, false);
+  const bool has_text = arch && *arch != Arch::arm;
   for (ProbePoint& point : points) {
     if (has_text)
       point.instruction = instruction_text(
-          *set, code_at(question.image, point.address, instruction_window), point.address);
+          *arch, code_at(question.image, point.address, instruction_window), point.address);
     if (point.instruction || wish != Wish::wanted) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
                                                     question.subject(), display_name(point))

@@ -1,6 +1,5 @@
 #include "resolve/explain.hpp"
 #include "resolve/function_state.hpp"
-#include "resolve/instruction_set.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <algorithm>
@@ -52,8 +51,8 @@ Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
 // The reading of one function: of its own bytes, then of the parts that these jump to.
 class FunctionReader::Reading {
 public:
-  Reading(State& state, InstructionSet set, const ProbePoint& point, CodeLanguage language)
-      : state_(state), set_(set), point_(point), language_(language) {}
+  Reading(State& state, Arch arch, const ProbePoint& point, CodeLanguage language)
+      : state_(state), arch_(arch), point_(point), language_(language) {}
 
   Result<FunctionReturns> read() {
     parts_.push_back({point_.address, *point_.size});
@@ -78,7 +77,7 @@ private:
                              part.size, part.address.value)));
     if (!state_.may_decode(part.size))
       return fail(refuse(ErrorKind::corrupt, "the functions of the file overlap too often"));
-    const auto exits = function_exits(set_, *code, part.address);
+    const auto exits = function_exits(arch_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
     for (const std::uint64_t offset : exits->undecodable)
       if (const VirtualAddress place{part.address.value + offset}; !may_be_no_instruction(place))
@@ -167,7 +166,7 @@ private:
   bool is_plt_entry(VirtualAddress address) const {
     constexpr std::uint64_t stub_size = 16; // bytes
     const auto code = code_of({address, stub_size});
-    const auto exits = code ? function_exits(set_, *code, address) : std::nullopt;
+    const auto exits = code ? function_exits(arch_, *code, address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out,
                                         [](const Jump& jump) { return jump.slot.has_value(); });
   }
@@ -175,7 +174,7 @@ private:
   // Whether code without a name jumps into the midst of this function: no other function does.
   bool comes_back(const elf::AddressRange& piece) const {
     const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
-    const auto exits = code ? function_exits(set_, *code, piece.address) : std::nullopt;
+    const auto exits = code ? function_exits(arch_, *code, piece.address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
              return jump.target && *jump.target != point_.address && is_own(*jump.target);
            });
@@ -196,14 +195,14 @@ private:
 
   // Whether the assembler's marks say that data lie there: a word of data may read as a return.
   bool is_data(VirtualAddress place) const {
-    if (set_ != InstructionSet::arm64) return false;
+    if (arch_ != Arch::arm64) return false;
     const auto mark = state_.code_marks().last_before(place);
     return mark && mark->data;
   }
 
   // What ART and Go put between their functions' instructions is not marked.
   bool may_be_no_instruction(VirtualAddress place) const {
-    if (set_ != InstructionSet::arm64) return false;
+    if (arch_ != Arch::arm64) return false;
     return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
   }
 
@@ -235,7 +234,7 @@ private:
   }
 
   State& state_;
-  InstructionSet set_;
+  Arch arch_;
   const ProbePoint& point_;
   CodeLanguage language_;
   std::vector<elf::AddressRange> parts_;
@@ -250,13 +249,13 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {
     return fail(cannot_probe(ErrorKind::unsupported, state_->subject(), point, reason));
   };
-  const auto set = instruction_set(state_->image.machine());
-  if (!set || *set == InstructionSet::arm) // which has Thumb's code beside it
+  const auto arch = code_arch(state_->image.machine());
+  if (!arch || *arch == Arch::arm) // which has Thumb's code beside it
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (point.kind == SymbolKind::plt)
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
   if (const auto reason = unreadable(point)) return refuse(*reason);
-  return Reading(*state_, *set, point, language_of(point)).read();
+  return Reading(*state_, *arch, point, language_of(point)).read();
 }
 
 } // namespace uprobectl

@@ -1,5 +1,7 @@
 #include "resolve/loader_cache.hpp"
 
+#include "uprobectl/arch.hpp"
+
 #include <algorithm>
 
 namespace uprobectl {
@@ -42,17 +44,7 @@ std::optional<Bytes> find_new_table(Bytes cache) {
 
 } // namespace
 
-std::uint32_t host_loader_flags() {
-#if defined(__x86_64__)
-  return 0x0303;
-#elif defined(__aarch64__)
-  return 0x0a03;
-#elif defined(__arm__)
-  return 0x0903;
-#else
-  return 0x0003;
-#endif
-}
+std::uint32_t host_loader_flags() { return host_arch_info().loader_flags; }
 
 Result<void> for_each_cached_library(Bytes cache,
                                      const std::function<void(const LoaderCacheEntry&)>& visit) {

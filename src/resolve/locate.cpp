@@ -2,6 +2,7 @@
 
 #include "resolve/elf_file.hpp"
 #include "resolve/loader_cache.hpp"
+#include "uprobectl/arch.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
@@ -12,16 +13,6 @@
 namespace uprobectl {
 
 namespace {
-
-#if defined(__x86_64__)
-constexpr std::string_view multiarch = "x86_64-linux-gnu";
-#elif defined(__aarch64__)
-constexpr std::string_view multiarch = "aarch64-linux-gnu";
-#elif defined(__arm__)
-constexpr std::string_view multiarch = "arm-linux-gnueabihf";
-#else
-constexpr std::string_view multiarch = "i386-linux-gnu";
-#endif
 
 // Adds the path if it is a regular ELF file that is not there yet under another name.
 void add(std::vector<Candidate>& candidates, const std::string& path) {
@@ -106,7 +97,7 @@ std::vector<std::string> split_path_variable(std::string_view text) {
 SearchPlaces search_places_of_this_machine() {
   SearchPlaces places;
   places.loader_cache = "/etc/ld.so.cache";
-  const std::string triplet(multiarch);
+  const std::string triplet(host_arch_info().multiarch);
   places.library_dirs = {"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib",
                          "/usr/lib"};
   // Android: bionic's default namespace, the modules, the vendor's libraries.

@@ -10,8 +10,8 @@ namespace {
 Result<ProbePoint> point_of_number(const Question& question) {
   const FunctionSpec& function = question.function;
   if (function.form == FunctionSpec::Form::virtual_address) {
-    // EM_ARM: code addresses carry the instruction set in bit 0 (AAELF32), the place does not.
-    const bool may_be_thumb = question.image.machine().id == 40;
+    // Code addresses carry the instruction set in bit 0 (AAELF32), the place does not.
+    const bool may_be_thumb = question.image.machine().info().thumb_bit;
     return point_at(question, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
   }
   const std::uint64_t size = question.image.bytes().size();

@@ -6,17 +6,6 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint16_t machine_arm = 40;    // EM_ARM
-constexpr std::uint16_t machine_arm64 = 183; // EM_AARCH64
-
-// The largest distance between instruction starts that is certain for the machine. 32-bit ARM may
-// be Thumb code; x86 instructions begin anywhere.
-std::uint64_t instruction_alignment(const elf::Machine& machine) {
-  if (machine.id == machine_arm64) return 4;
-  if (machine.id == machine_arm) return 2;
-  return 1;
-}
-
 Error outside_code(const Question& question, std::string_view what) {
   Error error{ErrorKind::no_code, fmt::format("{}: {} is not in the file's executable bytes",
                                               question.subject(), what)};
@@ -32,7 +21,7 @@ Error outside_code(const Question& question, std::string_view what) {
 Result<ProbePoint> point_in(const Question& question, const elf::Segment& segment,
                             VirtualAddress address, ImageOffset offset) {
   const elf::Image& image = question.image;
-  const std::uint64_t alignment = instruction_alignment(image.machine());
+  const std::uint64_t alignment = image.machine().info().instruction_alignment;
   ProbePoint point;
   if (address.value % alignment != 0) {
     const auto problem = fmt::format(

@@ -1,7 +1,6 @@
 #include "resolve/probeable.hpp"
 
 #include "resolve/boundary.hpp"
-#include "resolve/instruction_set.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,11 +18,11 @@ constexpr std::uint64_t nearby = 64;
 
 ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
                       std::uint64_t offset) {
-  const auto set = instruction_set(image.machine());
-  if (!set) return {};
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
   const std::uint64_t known = std::max(std::min(size, most_code), offset + instruction_window);
   const bool is_whole = offset < size && size <= most_code;
-  return probe_effect(*set, code_at(image, start, is_whole ? size : known), offset,
+  return probe_effect(*arch, code_at(image, start, is_whole ? size : known), offset,
                       is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
 }
 
@@ -31,15 +30,16 @@ ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
   if (point.symbol)
     return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
                      point.symbol_offset);
-  const auto set = instruction_set(image.machine());
-  if (!set) return {};
-  return probe_effect(*set, code_at(image, point.address, instruction_window), 0, CodeExtent::part);
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
+  return probe_effect(*arch, code_at(image, point.address, instruction_window), 0,
+                      CodeExtent::part);
 }
 
 // "f+0x4": the first instruction behind the point that can be probed.
 std::optional<std::string> next_to_probe(const ProbePoint& point) {
-  const auto set = instruction_set(point.binary->machine);
-  if (!set || !point.offset || !point.symbol || point.static_probe) return std::nullopt;
+  const auto arch = code_arch(point.binary->machine);
+  if (!arch || !point.offset || !point.symbol || point.static_probe) return std::nullopt;
   const std::uint64_t size = point.size.value_or(0);
   if (point.symbol_offset >= size || size > most_code) return std::nullopt;
   const auto function =
@@ -47,10 +47,10 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
   if (!function) return std::nullopt;
   std::uint64_t at = point.symbol_offset;
   while (at - point.symbol_offset < nearby) {
-    const auto length = instruction_size(*set, function->subspan(at));
+    const auto length = instruction_size(*arch, function->subspan(at));
     if (!length || *length >= size - at) return std::nullopt;
     at += *length;
-    if (probe_effect(*set, *function, at).kind != ProbeEffect::Kind::right) continue;
+    if (probe_effect(*arch, *function, at).kind != ProbeEffect::Kind::right) continue;
     ProbePoint next = point;
     next.symbol_offset = at;
     return display_name(next);
@@ -83,10 +83,10 @@ void finish_points(const Question& question, std::span<ProbePoint> points) {
 }
 
 ProbeEffect effect_of_static(const elf::Image& image, VirtualAddress address) {
-  const auto set = instruction_set(image.machine());
-  if (!set) return {};
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
   const ProbeEffect alone =
-      probe_effect(*set, code_at(image, address, instruction_window), 0, CodeExtent::part);
+      probe_effect(*arch, code_at(image, address, instruction_window), 0, CodeExtent::part);
   if (alone.kind == ProbeEffect::Kind::right) return alone;
   const auto covering = symbol_at(image, address);
   if (!covering) return alone;

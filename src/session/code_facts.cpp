@@ -13,19 +13,17 @@ CodeReaders::~CodeReaders() = default;
 // caller's. A CFA by other registers is that of code that switches stacks.
 bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
   using Kind = stacks::Rule::Kind;
-  constexpr std::uint16_t aarch64 = 183; // EM_AARCH64
-  const bool arm64 = image.machine().id == aarch64;
-  const stacks::Isa isa = arm64 ? stacks::Isa::arm64 : stacks::Isa::x86_64;
-  const auto roles = stacks::roles_of(isa);
+  const auto arch = stacks::unwound_arch(image.machine());
+  if (!arch) return false;
+  const UnwindInfo& unwind = *arch_info(*arch).unwind;
   auto& frames = frames_[&image];
-  if (!frames) frames = std::make_unique<stacks::UnwindData>(image, isa);
+  if (!frames) frames = std::make_unique<stacks::UnwindData>(image, *arch);
   const stacks::Step& step = frames->step(at, at);
   if (step.kind != stacks::Step::Kind::row || step.cfa.kind != Kind::offset) return false;
-  const bool by_stack = step.cfa_register == roles.stack_pointer;
-  if (!by_stack && step.cfa_register != roles.frame_pointer) return false;
-  if (arm64) return step.cfa.value > 0 && step.back.kind == Kind::saved;
-  constexpr std::int32_t return_address_size = 8;
-  return step.cfa.value > return_address_size && step.back.kind == Kind::saved;
+  const bool by_stack = step.cfa_register == unwind.stack_pointer;
+  if (!by_stack && step.cfa_register != unwind.frame_pointer) return false;
+  const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
+  return step.cfa.value > pushed_by_call && step.back.kind == Kind::saved;
 }
 
 Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {

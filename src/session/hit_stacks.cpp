@@ -12,12 +12,6 @@ namespace uprobectl {
 
 namespace {
 
-#if defined(__aarch64__)
-constexpr stacks::Isa own_isa = stacks::Isa::arm64;
-#else
-constexpr stacks::Isa own_isa = stacks::Isa::x86_64;
-#endif
-
 constexpr std::size_t most_saved = 16;
 constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
 // At least, of all processes' maps; an app has thousands.
@@ -43,8 +37,6 @@ HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, Stac
     : request_(request), files_(files), reporter_(reporter),
       processes_({.places = request.target_options.debug_places}, request.target_options.dex,
                  [this](pid_t pid) { return is_succeeded(pid); }) {
-  for (const std::string_view name : register_names())
-    numbers_.push_back(stacks::register_number(own_isa, name));
   const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
   if (watch)
@@ -112,9 +104,10 @@ bool HitStacks::is_succeeded(pid_t pid) {
 }
 
 stacks::Registers HitStacks::registers_of(const CapturedStack& captured) const {
-  stacks::Registers registers(own_isa);
-  for (std::size_t i = 0; i < numbers_.size() && i < captured.registers.size(); ++i)
-    if (numbers_[i]) registers.set(*numbers_[i], captured.registers[i]);
+  stacks::Registers registers(host_arch);
+  const auto known = host_arch_info().registers;
+  for (std::size_t i = 0; i < known.size() && i < captured.registers.size(); ++i)
+    if (known[i].dwarf != no_register) registers.set(known[i].dwarf, captured.registers[i]);
   return registers;
 }
 

@@ -71,7 +71,6 @@ private:
   const AttachRequest& request_;
   StackFiles& files_;
   const Reporter& reporter_;
-  std::vector<std::optional<std::uint8_t>> numbers_; // DWARF's, of register_names()
   std::optional<MappingWatch> watch_;
   std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
   std::uint64_t made_up_for_ = 0;                 // records that were lost by then

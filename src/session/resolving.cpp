@@ -1,6 +1,5 @@
 #include "session/resolving.hpp"
 
-#include "resolve/instruction_set.hpp"
 #include "session/counted.hpp"
 #include "session/probes.hpp"
 #include "uprobectl/base/shrinking.hpp"
@@ -245,12 +244,12 @@ private:
 
 // The instruction by which the function of the point is left.
 ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
-  const auto set = instruction_set(point.binary->machine);
+  const auto arch = code_arch(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
-  if (!set || place.value >= file.size()) return {};
+  if (!arch || place.value >= file.size()) return {};
   const Bytes rest = file.subspan(place.value);
-  return probe_effect(*set, rest.first(std::min<std::uint64_t>(rest.size(), instruction_window)), 0,
-                      CodeExtent::part);
+  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), instruction_window)),
+                      0, CodeExtent::part);
 }
 
 // Not the function's first instruction besides.

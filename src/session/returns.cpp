@@ -4,7 +4,6 @@
 #include "uprobectl/symbols.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <set>
 
@@ -12,17 +11,11 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint16_t aarch64 = 183; // EM_AARCH64
-
-// Where bpf/programs/registers.h has the registers that instructions of x86 number so: rax, rcx,
-// rdx, rbx, rsp, rbp, rsi, rdi, r8 …
-constexpr std::array<std::uint32_t, 16> x86_registers = {10, 11, 12, 5, 19, 4, 13, 14,
-                                                         9,  8,  7,  6, 3,  2, 1,  0};
-
-std::uint32_t register_number(std::uint8_t code, const elf::Machine& machine) {
-  constexpr std::uint8_t zero = 31; // of arm64
-  if (machine.id == aarch64) return code == zero ? NO_REGISTER : code;
-  return code < x86_registers.size() ? x86_registers[code] : NO_REGISTER;
+// A register as instructions number it. 31 of arm64, which reads as zero, is none.
+std::uint32_t register_encoded(std::uint8_t code, const elf::Machine& machine) {
+  // 32-bit code runs on a kernel that saves the registers of its own architecture.
+  const ArchInfo& arch = machine.info().registers.empty() ? host_arch_info() : machine.info();
+  return arch.register_encoded(code).value_or(NO_REGISTER);
 }
 
 std::uint32_t pointer_size(const elf::Machine& machine) { return machine.is_64bit ? 8 : 4; }
@@ -48,9 +41,9 @@ record_u32 test_of(JumpCondition::Test test) {
 
 reading reading_of(const JumpSource& source, const elf::Machine& machine) {
   reading made{.form = READ_INTEGER, .base = NO_REGISTER, .size = pointer_size(machine)};
-  if (source.base) made.base = register_number(*source.base, machine);
+  if (source.base) made.base = register_encoded(*source.base, machine);
   if (source.index) {
-    made.index = register_number(*source.index, machine);
+    made.index = register_encoded(*source.index, machine);
     made.scale = source.scale;
     made.index_size = pointer_size(machine);
   }
@@ -282,7 +275,7 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
     }
   } else if (rule.test != EXIT_ALWAYS && rule.test != EXIT_IF_FLAGS) {
     rule.tested = {.form = READ_INTEGER,
-                   .base = register_number(call.condition.tested, machine),
+                   .base = register_encoded(call.condition.tested, machine),
                    .size = call.condition.size};
   }
   return number(rule);

@@ -11,13 +11,6 @@ namespace uprobectl {
 
 namespace {
 
-// So far before a return address there is the call: its last byte, or all of it.
-#if defined(__aarch64__)
-constexpr std::uint64_t back_to_call = 4;
-#else
-constexpr std::uint64_t back_to_call = 1;
-#endif
-
 // While the process lives the kernel itself leads to the file, whatever has become of its name.
 std::shared_ptr<const MappedFile> open_mapped(pid_t pid, const Mapping& mapping) {
   auto ways = ways_by_path(pid, mapping, shares_mounts(pid));
@@ -112,7 +105,8 @@ std::vector<StackFrame> StackPlaces::frames(const ProcessMaps& maps, pid_t pid,
   for (const std::uint64_t address : addresses) {
     StackFrame& frame = frames.emplace_back();
     frame.pc = address;
-    const std::uint64_t inside = frames.size() == 1 ? address : address - back_to_call;
+    const std::uint64_t inside =
+        frames.size() == 1 ? address : address - host_arch_info().unwind->back_to_call;
     const Mapping* const mapping = maps.find(pid, inside);
     if (mapping == nullptr) {
       frame.place = beside(point, inside - addresses.front());

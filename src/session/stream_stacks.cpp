@@ -20,29 +20,22 @@ bool promises_stack(std::string_view name) {
   return false;
 }
 
-std::uint64_t register_of(const SenderContext& from, std::string_view name) {
-  const auto names = register_names();
-  for (std::size_t i = 0; i < names.size() && i < from.registers.size(); ++i)
-    if (names[i] == name) return from.registers[i];
-  return 0;
+std::uint64_t register_of(const SenderContext& from, std::size_t index) {
+  return index < from.registers.size() ? from.registers[index] : 0;
 }
 
 // As a call has left it.
 std::uint64_t caller_at_entry(const SenderContext& from) {
   if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
-#if defined(__aarch64__)
-  return register_of(from, "x30");
-#else
+  const ArchInfo& arch = host_arch_info();
+  const std::uint8_t link = arch.unwind->link_register;
+  for (std::size_t i = 0; link != no_register && i < arch.registers.size(); ++i)
+    if (arch.registers[i].dwarf == link) return register_of(from, i);
   return read_at<std::uint64_t>(from.stack, 0).value_or(0);
-#endif
 }
 
 std::uint64_t stack_pointer_of(const SenderContext& from) {
-#if defined(__aarch64__)
-  return register_of(from, "sp");
-#else
-  return register_of(from, "rsp");
-#endif
+  return register_of(from, host_arch_info().stack_pointer);
 }
 
 } // namespace

@@ -109,8 +109,8 @@ AddressSpace::Stretch AddressSpace::stretch_at(std::size_t number, std::uint64_t
   return whole;
 }
 
-std::uint64_t AddressSpace::code_mask(Isa isa) const {
-  if (isa != Isa::arm64) return ~std::uint64_t{0};
+std::uint64_t AddressSpace::code_mask(Arch arch) const {
+  if (!arch_info(arch).unwind->signs_return_addresses) return ~std::uint64_t{0};
   // Stacks and libraries lie just below the end of user space, so the highest address has as many
   // bits as there are (Linux Documentation/arch/arm64/memory.rst); signatures begin above.
   constexpr unsigned sizes[] = {39, 42, 47, 48};

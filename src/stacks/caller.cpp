@@ -82,15 +82,15 @@ private:
 
 std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
                                bool interrupted) {
-  const RegisterRoles roles = roles_of(registers.isa());
+  const UnwindInfo& info = registers.info();
   const RowReader reader(step, registers, memory);
   // DWARF 5, 6.4.4: where the return address is undefined there is nothing to return to.
   if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
-  // Not saved: of arm64 still in the link register, which a call would have overwritten.
+  // Not saved: still in the link register, which a call would have overwritten.
   const bool is_kept =
       step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same;
-  const bool may_be_kept =
-      registers.isa() == Isa::arm64 && interrupted && step.return_register == arm64_link_register;
+  const bool may_be_kept = interrupted && info.link_register != no_register &&
+                           step.return_register == info.link_register;
   if (is_kept && !may_be_kept) return NoCaller{End::no_return_address, 0};
   // The frame record is still the caller's, and so tells of the caller's caller.
   if (is_kept && !registers.get(step.return_register))
@@ -120,7 +120,7 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
     values[i] = *value;
     known |= std::uint64_t{1} << i;
   }
-  registers.set(roles.stack_pointer, *cfa);
+  registers.set(info.stack_pointer, *cfa);
   for (std::size_t i = 0; i < step.told.size(); ++i) {
     if (step.told[i].rule.kind == Rule::Kind::same) continue;
     if ((known >> i & 1U) != 0)
@@ -129,52 +129,27 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
       registers.forget(step.told[i].number);
   }
   const auto pc = registers.get(step.return_register);
-  registers.set(roles.pc, pc.value_or(0));
+  registers.set(info.pc, pc.value_or(0));
   return std::nullopt;
 }
 
-namespace {
-
-// x86-64: what is pushed for a handler is its return address, which it has taken, then struct
-// ucontext, in which the registers begin at 40 (Linux arch/x86/include/uapi/asm/sigcontext.h).
-Caller x86_64_signal_frame(const Registers& registers, const Memory& memory, std::uint64_t at) {
-  constexpr std::uint8_t order[] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16};
-  Registers caller = registers;
-  at += 40;
-  for (const std::uint8_t number : order) {
-    const auto value = load(memory, at);
-    if (!value) return std::unexpected(value.error());
-    caller.set(number, *value);
-    at += 8;
-  }
-  return caller;
-}
-
-// arm64: struct siginfo of 128 bytes, struct ucontext, in which the registers begin at 184 (Linux
-// arch/arm64/include/uapi/asm/sigcontext.h, ucontext.h): x0 to x30, sp, pc.
-Caller arm64_signal_frame(const Registers& registers, const Memory& memory, std::uint64_t at) {
-  Registers caller = registers;
-  at += 128 + 184;
-  for (std::uint8_t number = 0; number <= roles_of(Isa::arm64).pc; ++number) {
-    const auto value = load(memory, at);
-    if (!value) return std::unexpected(value.error());
-    caller.set(number, *value);
-    at += 8;
-  }
-  return caller;
-}
-
-} // namespace
-
 Caller by_signal_frame(const Registers& registers, const Memory& memory) {
-  const auto at = registers.stack_pointer();
-  if (!at) return std::unexpected(NoCaller{});
-  return registers.isa() == Isa::x86_64 ? x86_64_signal_frame(registers, memory, *at)
-                                        : arm64_signal_frame(registers, memory, *at);
+  const UnwindInfo& info = registers.info();
+  const auto top = registers.stack_pointer();
+  if (!top) return std::unexpected(NoCaller{});
+  std::uint64_t at = *top + info.signal_registers_at;
+  Registers caller = registers;
+  for (const std::uint8_t number : info.signal_registers) {
+    const auto value = load(memory, at);
+    if (!value) return std::unexpected(value.error());
+    caller.set(number, *value);
+    at += 8;
+  }
+  return caller;
 }
 
 Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
-  const RegisterRoles roles = roles_of(registers.isa());
+  const UnwindInfo& info = registers.info();
   const auto at = registers.frame_pointer();
   if (!at || *at == 0 || *at % 8 != 0) return std::unexpected(NoCaller{});
   // A record below the stack pointer is of a frame that has gone.
@@ -184,13 +159,13 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
   const auto back = memory.number(*at + 8);
   if (!previous || !back) return std::unexpected(NoCaller{});
   Registers caller = registers;
-  caller.set(roles.frame_pointer, *previous);
-  caller.set(roles.pc, *back);
-  if (registers.isa() == Isa::x86_64)
-    caller.set(roles.stack_pointer, *at + 16);
+  caller.set(info.frame_pointer, *previous);
+  caller.set(info.pc, *back);
+  if (info.record_ends_frame)
+    caller.set(info.stack_pointer, *at + 16);
   else // the record may lie anywhere in its frame
-    caller.forget(roles.stack_pointer);
-  if (*previous <= *at) caller.forget(roles.frame_pointer); // stacks grow downwards
+    caller.forget(info.stack_pointer);
+  if (*previous <= *at) caller.forget(info.frame_pointer); // stacks grow downwards
   return caller;
 }
 

@@ -20,7 +20,7 @@ std::string without_data(const Frame& frame) {
     if (module.error())
       return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
                          module.error()->message);
-    if (!module.isa())
+    if (!module.arch())
       return fmt::format("{} is for {}, whose stacks are not unwound", file_name_of(module.path()),
                          elf::to_string(module.image()->machine()));
   }

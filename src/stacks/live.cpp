@@ -49,13 +49,6 @@ bool could_tell_more(const Stack& stack, const LiveProcess& process) {
   });
 }
 
-constexpr Isa own_isa =
-#if defined(__aarch64__)
-    Isa::arm64;
-#else
-    Isa::x86_64;
-#endif
-
 } // namespace
 
 std::uint64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
@@ -234,13 +227,13 @@ Stack LiveProcesses::unwind(const Sample& sample) {
 
 Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::uint64_t> addresses) {
   AddressSpace& space = process.space();
-  const std::uint64_t mask = space.code_mask(own_isa);
+  const std::uint64_t mask = space.code_mask(host_arch);
   Stack stack;
   stack.end = End::not_told;
   for (const std::uint64_t address : addresses) {
     const std::uint64_t pc = address & mask;
     const bool first = stack.frames.empty();
-    auto place = space.find(first ? pc : pc - back_to_call(own_isa));
+    auto place = space.find(first ? pc : pc - host_arch_info().unwind->back_to_call);
     if (!place && stack.end != End::no_mapping) {
       stack.end = End::no_mapping;
       stack.address = pc;

@@ -6,14 +6,14 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// Of x86-64 the return address that a return probe has replaced lies where the stack pointer was
-// when the function was entered, so that it can be put back into what is saved. A function that was
-// left by longjmp() may still be known when others use its stack.
+// Without a link register the return address that a return probe has replaced lies where the stack
+// pointer was when the function was entered, so that it can be put back into what is saved. A
+// function that was left by longjmp() may still be known when others use its stack.
 std::string stack_data(const Sample& sample, const AddressSpace& space) {
   std::string data(sizeof sample.stack_address, '\0');
   std::memcpy(data.data(), &sample.stack_address, sizeof sample.stack_address);
   data += as_text(sample.stack);
-  if (sample.registers.isa() != Isa::x86_64) return data;
+  if (sample.registers.info().link_register != no_register) return data;
   for (const KnownReturn& known : sample.known_returns) {
     const std::uint64_t at = known.stack_pointer - sample.stack_address;
     const auto there = read_at<std::uint64_t>(sample.stack, at);

@@ -4,17 +4,10 @@
 #include "uprobectl/stacks/modules.hpp"
 
 #include <fmt/format.h>
-#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl::stacks {
 
 namespace {
-
-std::optional<Isa> isa_of(const elf::Machine& machine) {
-  if (machine == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little}) return Isa::x86_64;
-  if (machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
-  return std::nullopt;
-}
 
 Error shrunk() { return {ErrorKind::io, "it changed size while it was being read"}; }
 
@@ -54,14 +47,14 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   module->owner_ = object.owner;
   module->sources_ = names;
   module->build_id_ = image->build_id();
-  module->isa_ = isa_of(image->machine());
+  module->arch_ = unwound_arch(image->machine());
   module->image_ = std::move(*image);
   if (has_shrunk(*bytes)) return fail(shrunk());
   return module;
 }
 
 bool Module::begins_program_at(VirtualAddress address) const {
-  if (!image_ || !isa_) return false;
+  if (!image_ || !arch_) return false;
   constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
   const auto entry = image_->entry_point();
   return entry && address >= *entry && address.value - entry->value < longest;
@@ -124,11 +117,11 @@ std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
   return names_.put(address.value, std::make_shared<const PlaceName>(std::move(name)));
 }
 
-UnwindData* Module::unwind_data(Isa isa) {
-  if (isa_ != isa) return nullptr;
+UnwindData* Module::unwind_data(Arch arch) {
+  if (arch_ != arch) return nullptr;
   if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
   if (error_) return nullptr;
-  if (!unwind_data_) unwind_data_ = std::make_unique<UnwindData>(*image_, isa);
+  if (!unwind_data_) unwind_data_ = std::make_unique<UnwindData>(*image_, arch);
   return unwind_data_.get();
 }
 

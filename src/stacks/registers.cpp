@@ -1,46 +1,28 @@
 #include "uprobectl/stacks/registers.hpp"
 
-#include <charconv>
-
 namespace uprobectl::stacks {
 
-namespace {
-
-constexpr std::array<std::string_view, 17> x86_64_names = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi",
-                                                           "rbp", "rsp", "r8",  "r9",  "r10", "r11",
-                                                           "r12", "r13", "r14", "r15", "rip"};
-
-// "x0" to "x30"
-std::optional<std::uint8_t> arm64_number(std::string_view name) {
-  if (name == "lr") return arm64_link_register;
-  if (name == "fp") return roles_of(Isa::arm64).frame_pointer;
-  if (name == "sp") return roles_of(Isa::arm64).stack_pointer;
-  if (name == "pc") return roles_of(Isa::arm64).pc;
-  if (name.size() < 2 || name[0] != 'x') return std::nullopt;
-  std::uint8_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + 1, end, number);
-  if (error != std::errc() || stop != end || number > arm64_link_register) return std::nullopt;
-  return number;
+std::optional<Arch> unwound_arch(const elf::Machine& machine) {
+  const bool can =
+      machine.info().unwind != nullptr && machine.is_64bit && machine.order == ByteOrder::little;
+  return can ? std::optional(machine.arch) : std::nullopt;
 }
 
-} // namespace
-
-std::string_view to_string(Isa isa) { return isa == Isa::x86_64 ? "x86-64" : "arm64"; }
-
-std::optional<std::uint8_t> register_number(Isa isa, std::string_view name) {
-  if (isa == Isa::arm64) return arm64_number(name);
-  for (std::size_t i = 0; i < x86_64_names.size(); ++i)
-    if (x86_64_names[i] == name) return static_cast<std::uint8_t>(i);
+std::optional<std::uint8_t> register_number(Arch arch, std::string_view name) {
+  const UnwindInfo& unwind = *arch_info(arch).unwind;
+  if (unwind.link_register != no_register) { // debuggers and crash reports write these
+    if (name == "lr") return unwind.link_register;
+    if (name == "fp") return unwind.frame_pointer;
+  }
+  for (const RegisterInfo& each : arch_info(arch).registers)
+    if (each.name == name && each.dwarf != no_register) return each.dwarf;
   return std::nullopt;
 }
 
-std::string register_name(Isa isa, std::uint8_t number) {
-  if (isa == Isa::x86_64)
-    return std::string(number < x86_64_names.size() ? x86_64_names[number] : "");
-  if (number == roles_of(isa).stack_pointer) return "sp";
-  if (number == roles_of(isa).pc) return "pc";
-  return number < roles_of(isa).stack_pointer ? "x" + std::to_string(number) : "";
+std::string register_name(Arch arch, std::uint8_t number) {
+  for (const RegisterInfo& each : arch_info(arch).registers)
+    if (each.dwarf == number && number != no_register) return std::string(each.name);
+  return {};
 }
 
 } // namespace uprobectl::stacks

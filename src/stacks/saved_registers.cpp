@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl::stacks {
 
@@ -42,37 +41,35 @@ std::optional<NamedValue> parse_register(std::string_view line) {
   return found;
 }
 
-Result<Isa> unsupported(std::string_view machine) {
+Result<Arch> unsupported(std::string_view machine) {
   return fail(ErrorKind::unsupported, "the registers are of " + std::string(machine) +
                                           ", whose stacks are not unwound: x86-64 and arm64 are");
 }
 
-Result<Isa> isa_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
+Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
   const auto has = [&](std::string_view name) {
     return std::ranges::find(registers, name, &NamedValue::name) != registers.end();
   };
-  if (has("rip") || has("rsp") || has("rax")) return Isa::x86_64;
+  if (has("rip") || has("rsp") || has("rax")) return Arch::x86_64;
   if (has("eip")) return unsupported("i386");
   if (has("x0") || has("x29")) {
     if (has("x31") || has("ra")) return unsupported("riscv64");
-    return Isa::arm64;
+    return Arch::arm64;
   }
   if (has("r0") || has("r11")) return unsupported("arm");
   const auto machine = ask ? ask() : std::nullopt;
   if (!machine)
     return fail(ErrorKind::unsupported, "no register says which machine they are of, and no mapped "
                                         "file is there to tell");
-  if (*machine == elf::Machine{llvm::ELF::EM_AARCH64, true, ByteOrder::little}) return Isa::arm64;
-  if (*machine == elf::Machine{llvm::ELF::EM_X86_64, true, ByteOrder::little}) return Isa::x86_64;
+  if (const auto arch = unwound_arch(*machine)) return *arch;
   return unsupported(elf::to_string(*machine));
 }
 
 // Which of the two that every stack begins with are missing: "rip and rsp are missing".
 Result<void> check_complete(const Registers& registers) {
   if (registers.pc() && registers.stack_pointer()) return {};
-  const bool is_x86 = registers.isa() == Isa::x86_64;
-  const std::string pc = is_x86 ? "rip" : "pc";
-  const std::string stack_pointer = is_x86 ? "rsp" : "sp";
+  const std::string pc = register_name(registers.arch(), registers.info().pc);
+  const std::string stack_pointer = register_name(registers.arch(), registers.info().stack_pointer);
   if (!registers.pc() && !registers.stack_pointer())
     return fail(ErrorKind::corrupt, pc + " and " + stack_pointer + " are missing");
   return fail(ErrorKind::corrupt, (registers.pc() ? stack_pointer : pc) + " is missing");
@@ -90,11 +87,11 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
       return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is no 'NAME: HEX'");
     found.push_back(*named);
   }
-  const auto isa = isa_of(found, machine);
-  if (!isa) return fail(isa.error());
-  Registers registers(*isa);
+  const auto arch = arch_of(found, machine);
+  if (!arch) return fail(arch.error());
+  Registers registers(*arch);
   for (const NamedValue& named : found)
-    if (const auto number = register_number(*isa, named.name)) registers.set(*number, named.value);
+    if (const auto number = register_number(*arch, named.name)) registers.set(*number, named.value);
   if (auto complete = check_complete(registers); !complete) return fail(complete.error());
   return registers;
 }

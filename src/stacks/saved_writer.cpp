@@ -58,7 +58,7 @@ std::string registers_text(const Registers& registers, bool at_function_entry) {
   std::string text;
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (const auto value = registers.get(number))
-      text += fmt::format("{}: {:x}\n", register_name(registers.isa(), number), *value);
+      text += fmt::format("{}: {:x}\n", register_name(registers.arch(), number), *value);
   if (at_function_entry) text += "at_function_entry: 1\n";
   return text;
 }

@@ -28,9 +28,8 @@ class Unwinding {
 public:
   Unwinding(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
             const UnwindLimits& limits)
-      : space_(space), limits_(limits), registers_(registers), code_mask_(space.code_mask(isa())),
-        // The top byte of an arm64 address is a tag.
-        memory_(memory, isa() == Isa::arm64 ? ~std::uint64_t{0} >> 8 : ~std::uint64_t{0}) {
+      : space_(space), limits_(limits), registers_(registers), code_mask_(space.code_mask(arch())),
+        memory_(memory, registers.info().address_mask) {
     stack_.frames.reserve(std::min<std::size_t>(limits.most_frames, 64));
   }
 
@@ -41,7 +40,9 @@ public:
   }
 
 private:
-  Isa isa() const { return registers_.isa(); }
+  Arch arch() const { return registers_.arch(); }
+  const UnwindInfo& info() const { return registers_.info(); }
+  bool has_link_register() const { return info().link_register != no_register; }
   std::uint64_t pc() const { return registers_.pc().value_or(0) & code_mask_; }
 
   bool finish(End end, std::uint64_t address = 0) {
@@ -54,12 +55,12 @@ private:
   // call the instruction for that. What a handler returns to may stand at the very begin of its
   // mapping.
   bool find_place(std::uint64_t pc, std::optional<Place>& place) {
-    moved_back_ = interrupted_ ? 0 : back_to_call(isa());
+    moved_back_ = interrupted_ ? 0 : info().back_to_call;
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, place)) return false;
-      UnwindData* const data = place->module ? place->module->unwind_data(isa()) : nullptr;
+      UnwindData* const data = place->module ? place->module->unwind_data(arch()) : nullptr;
       if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
-      moved_back_ = back_to_call(isa());
+      moved_back_ = info().back_to_call;
     }
     if (space_.find(pc - moved_back_, place)) return true;
     moved_back_ = 0;
@@ -72,14 +73,14 @@ private:
   bool put_back_return_address() {
     const auto top = registers_.stack_pointer();
     if (!top) return false;
-    // x86-64 has pushed the return address when the function is entered.
-    const std::uint64_t at_entry = isa() == Isa::x86_64 ? *top - 8 : *top;
+    // The call may have pushed the return address.
+    const std::uint64_t at_entry = has_link_register() ? *top : *top - 8;
     const auto known = std::ranges::find_if(limits_.known_returns, [&](const KnownReturn& each) {
       return each.stack_pointer == at_entry &&
              !space_.is_return_trampoline(each.address & code_mask_);
     });
     if (known == limits_.known_returns.end()) return false;
-    registers_.set(roles_of(isa()).pc, known->address);
+    registers_.set(info().pc, known->address);
     return true;
   }
 
@@ -115,7 +116,7 @@ private:
   // A call through a null pointer, or one to anything else that is not code: nothing has run there,
   // so the return address is still where the call has put it.
   bool return_from_nowhere() {
-    const Caller caller = isa() == Isa::arm64 ? by_link_register() : by_pushed_address();
+    const Caller caller = has_link_register() ? by_link_register() : by_pushed_address();
     NoCaller ignored;
     return plausible(caller) && take(caller, FoundBy::function_entry, ignored);
   }
@@ -124,11 +125,11 @@ private:
     const Place& place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
-      if (UnwindData* const data = place.module->unwind_data(isa())) {
+      if (UnwindData* const data = place.module->unwind_data(arch())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
         // What was read may be the zeros in place of what its file has lost.
-        if (place.module->unwind_data(isa()) == nullptr) return without_file(place, why);
+        if (place.module->unwind_data(arch()) == nullptr) return without_file(place, why);
         if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
@@ -170,11 +171,11 @@ private:
       return finish(End::outermost);
     }
     if (interrupted_ && is_function_entry(place)) {
-      if (isa() == Isa::arm64) return take(by_link_register(), FoundBy::function_entry, ignored);
+      if (has_link_register()) return take(by_link_register(), FoundBy::function_entry, ignored);
       return take(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
-    if (isa() == Isa::arm64 && interrupted_ && !is_link_register_stale(place, record) &&
+    if (has_link_register() && interrupted_ && !is_link_register_stale(place, record) &&
         plausible(by_link_register()) && take(by_link_register(), FoundBy::link_register, ignored))
       return true;
     if (done_) return false;
@@ -187,7 +188,7 @@ private:
 
   bool is_function_entry(const Place& place) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
-    if (place.module == nullptr || place.module->isa() != isa()) return false;
+    if (place.module == nullptr || place.module->arch() != arch()) return false;
     const auto name = place.module->name(place.address);
     return name->symbol && name->symbol_offset == 0;
   }
@@ -195,10 +196,10 @@ private:
   // After the function has called another the register points back into it; what it saved itself
   // is what its frame record has.
   bool is_link_register_stale(const Place& place, const Caller& record) {
-    const auto link = registers_.get(arm64_link_register);
+    const auto link = registers_.get(info().link_register);
     if (!link) return true;
     if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;
-    const auto there = space_.find((*link & code_mask_) - back_to_call(isa()));
+    const auto there = space_.find((*link & code_mask_) - info().back_to_call);
     if (!there || there->module != place.module || place.module == nullptr) return false;
     const auto here = place.module->name(place.address);
     const auto name = place.module->name(there->address);
@@ -210,15 +211,15 @@ private:
     const auto back = registers_.get(number);
     if (!back) return std::unexpected(NoCaller{end_without, 0});
     Registers caller = registers_;
-    caller.set(roles_of(isa()).pc, *back);
+    caller.set(info().pc, *back);
     return caller;
   }
 
-  Caller by_link_register() const { return by_register(arm64_link_register, End::no_unwind_data); }
+  Caller by_link_register() const { return by_register(info().link_register, End::no_unwind_data); }
 
   // All but the pc is the caller's already.
   Caller by_return(std::uint8_t number) const {
-    return isa() == Isa::x86_64 ? by_pushed_address() : by_register(number, End::unknown_register);
+    return has_link_register() ? by_register(number, End::unknown_register) : by_pushed_address();
   }
 
   Caller by_pushed_address() const {
@@ -226,8 +227,8 @@ private:
     const auto back = top ? memory_.number(*top) : std::nullopt;
     if (!back) return std::unexpected(NoCaller{End::stack_too_short, top.value_or(0)});
     Registers caller = registers_;
-    caller.set(roles_of(isa()).stack_pointer, *top + 8);
-    caller.set(roles_of(isa()).pc, *back);
+    caller.set(info().stack_pointer, *top + 8);
+    caller.set(info().pc, *back);
     return caller;
   }
 

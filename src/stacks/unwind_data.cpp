@@ -67,7 +67,8 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
 
 } // namespace
 
-UnwindData::UnwindData(const elf::Image& image, Isa isa) : image_(image), isa_(isa) {}
+UnwindData::UnwindData(const elf::Image& image, Arch arch)
+    : image_(image), arch_(arch), unwind_(*arch_info(arch).unwind) {}
 
 // `owner`: of the file's bytes, where they were decompressed. One that cannot be read is as good as
 // none: other sources may still tell.
@@ -120,29 +121,23 @@ bool UnwindData::has_code(VirtualAddress at, std::string_view code) const {
 }
 
 bool UnwindData::is_behind_system_call(VirtualAddress pc) const {
-  constexpr std::string_view syscall("\x0f\x05", 2);
-  constexpr std::string_view svc("\x01\x00\x00\xd4", 4);
-  const std::string_view code = isa_ == Isa::x86_64 ? syscall : svc;
+  const std::string_view code = unwind_.system_call;
   return has_code({pc.value - code.size()}, code);
 }
 
-// The code that handlers of signals return to. x86-64: mov $15, %rax; syscall, as glibc and bionic
-// have it. arm64: mov x8, #139; svc #0, of the vdso (Linux arch/arm64/kernel/vdso/sigreturn.S),
-// whose call frame information knows of the frame record alone.
 bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
-  constexpr std::string_view x86_64_code("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
-  constexpr std::string_view arm64_code("\x68\x11\x80\xd2\x01\x00\x00\xd4", 8);
-  return has_code(pc, isa_ == Isa::x86_64 ? x86_64_code : arm64_code);
+  return has_code(pc, unwind_.signal_trampoline);
 }
 
 // x86-64: ret, also with the prefixes that compilers give it (rep, bnd). arm64: ret Xn; retaa and
 // retab, whose register is always the link register.
 std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
-  if (isa_ == Isa::x86_64) {
+  if (arch_ == Arch::x86_64) {
     const bool returns =
         has_code(pc, "\xc3") || has_code(pc, "\xf3\xc3") || has_code(pc, "\xf2\xc3");
-    return returns ? std::optional(roles_of(isa_).stack_pointer) : std::nullopt;
+    return returns ? std::optional(unwind_.stack_pointer) : std::nullopt;
   }
+  if (arch_ != Arch::arm64) return std::nullopt;
   const auto offset = image_.to_image(pc);
   const auto code = offset ? read_at<std::uint32_t>(image_.bytes(), offset->value) : std::nullopt;
   if (!code) return std::nullopt;
@@ -150,9 +145,9 @@ std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
   constexpr std::uint32_t retaa = 0xd65f0bff;
   constexpr std::uint32_t retab = 0xd65f0fff;
   constexpr std::uint32_t operand = 0x1f << 5;
-  if (*code == retaa || *code == retab) return arm64_link_register;
+  if (*code == retaa || *code == retab) return unwind_.link_register;
   const auto target = static_cast<std::uint8_t>((*code & operand) >> 5);
-  const bool returns = (*code & ~operand) == ret && target <= arm64_link_register; // 31: zero
+  const bool returns = (*code & ~operand) == ret && target <= unwind_.link_register; // 31: zero
   return returns ? std::optional(target) : std::nullopt;
 }
 

@@ -38,7 +38,7 @@ struct Step {
 class UnwindData {
 public:
   // Reads where things are; entries are read when an address in them is asked for.
-  UnwindData(const elf::Image& image, Isa isa);
+  UnwindData(const elf::Image& image, Arch arch);
 
   // `pc`: that of the frame; `address`: inside of the call, or the same. Valid until the next call.
   // What was asked before costs some nanoseconds.
@@ -61,7 +61,8 @@ private:
   bool add_next_source();
 
   const elf::Image& image_;
-  Isa isa_;
+  Arch arch_;
+  const UnwindInfo& unwind_;
   std::vector<Source> sources_; // in the order in which they are asked
   int looked_for_ = 0;          // sources that were looked for so far
   struct Remembered {

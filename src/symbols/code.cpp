@@ -1,18 +1,14 @@
 #include "symbols/code.hpp"
 
-#include <llvm/BinaryFormat/ELF.h>
-
 namespace uprobectl {
 
 bool is_mapping_symbol(const elf::Symbol& symbol, const elf::Machine& machine) {
-  const std::uint16_t id = machine.id;
-  if (id != llvm::ELF::EM_ARM && id != llvm::ELF::EM_AARCH64 && id != llvm::ELF::EM_RISCV)
-    return false;
+  const MappingSymbols form = machine.info().mapping_symbols;
+  if (form == MappingSymbols::none) return false;
   const auto name = symbol.name;
   if (symbol.type != elf::SymbolType::none || name.size() < 2 || name[0] != '$') return false;
   if (std::string_view("adtx").find(name[1]) == std::string_view::npos) return false;
-  // RISC-V puts the instruction set behind it: "$xrv64i2p1".
-  return name.size() == 2 || name[2] == '.' || id == llvm::ELF::EM_RISCV;
+  return name.size() == 2 || name[2] == '.' || form == MappingSymbols::with_isa;
 }
 
 bool is_named(const elf::Symbol& symbol, const elf::Machine& machine) {

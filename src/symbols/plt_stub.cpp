@@ -1,7 +1,5 @@
 #include "symbols/plt_stub.hpp"
 
-#include <llvm/BinaryFormat/ELF.h>
-
 #include <array>
 #include <bit>
 #include <cstring>
@@ -60,7 +58,7 @@ Found decode_x86(const elf::Machine& machine, const CodeBytes& code, std::size_t
   const auto displacement = read_at<std::uint32_t>(code.bytes, at + 2);
   if (!form || !displacement) return std::nullopt;
   std::uint64_t slot = sign_extended(*displacement, 32);
-  const bool is_386 = machine.id == llvm::ELF::EM_386;
+  const bool is_386 = machine.arch == Arch::i386;
   if (*form == 0x25 && !is_386) // jmp *disp(%rip)
     slot += code.address.value + at + x86_jump_size;
   else if (*form == 0xa3 && is_386 && got) // jmp *disp(%ebx), which holds the GOT's address
@@ -119,6 +117,9 @@ Found decode_arm(const CodeBytes& code, std::size_t at) {
   return PltStub{{code.address.value + at}, end + 4 - at, {slot}};
 }
 
+using Finder = std::vector<PltStub> (*)(const elf::Machine& machine, const CodeBytes& code,
+                                        std::optional<VirtualAddress> got);
+
 std::vector<PltStub> find_x86(const elf::Machine& machine, const CodeBytes& code,
                               std::optional<VirtualAddress> got) {
   std::vector<PltStub> stubs;
@@ -129,34 +130,31 @@ std::vector<PltStub> find_x86(const elf::Machine& machine, const CodeBytes& code
   return stubs;
 }
 
-template <typename Decode>
-std::vector<PltStub> find_words(const CodeBytes& code, Decode decode) {
+template <Found (*decode)(const CodeBytes& code, std::size_t at)>
+std::vector<PltStub> find_words(const elf::Machine& /*machine*/, const CodeBytes& code,
+                                std::optional<VirtualAddress> /*got*/) {
   std::vector<PltStub> stubs;
   for (std::size_t at = -code.address.value % 4; at + 4 <= code.bytes.size(); at += 4)
     if (const auto stub = decode(code, at)) stubs.push_back(*stub);
   return stubs;
 }
 
+// Null if the form of the architecture's stubs is not known.
+Finder finder_for(Arch arch) {
+  if (arch == Arch::x86_64 || arch == Arch::i386) return find_x86;
+  if (arch == Arch::arm64) return find_words<decode_arm64>;
+  if (arch == Arch::arm) return find_words<decode_arm>;
+  return nullptr;
+}
+
 } // namespace
 
-bool has_plt_decoder(const elf::Machine& machine) {
-  return machine.id == llvm::ELF::EM_X86_64 || machine.id == llvm::ELF::EM_386 ||
-         machine.id == llvm::ELF::EM_AARCH64 || machine.id == llvm::ELF::EM_ARM;
-}
+bool has_plt_decoder(const elf::Machine& machine) { return finder_for(machine.arch) != nullptr; }
 
 std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes& code,
                                     std::optional<VirtualAddress> got) {
-  switch (machine.id) {
-  case llvm::ELF::EM_X86_64:
-  case llvm::ELF::EM_386:
-    return find_x86(machine, code, got);
-  case llvm::ELF::EM_AARCH64:
-    return find_words(code, decode_arm64);
-  case llvm::ELF::EM_ARM:
-    return find_words(code, decode_arm);
-  default:
-    return {};
-  }
+  const Finder find = finder_for(machine.arch);
+  return find != nullptr ? find(machine, code, got) : std::vector<PltStub>();
 }
 
 } // namespace uprobectl

@@ -53,17 +53,10 @@ using OperandParser = void (*)(std::string_view text, SymbolAddresses& symbols,
                                StaticArgument& argument);
 
 OperandParser parser_for(const elf::Machine& machine) {
-  switch (machine.id) { // EM_* of the gABI
-  case 3:               // EM_386
-  case 62:              // EM_X86_64
-    return parse_x86_operand;
-  case 40: // EM_ARM
-    return parse_arm_operand;
-  case 183: // EM_AARCH64
-    return parse_arm64_operand;
-  default:
-    return nullptr;
-  }
+  if (machine.arch == Arch::x86_64 || machine.arch == Arch::i386) return parse_x86_operand;
+  if (machine.arch == Arch::arm64) return parse_arm64_operand;
+  if (machine.arch == Arch::arm) return parse_arm_operand;
+  return nullptr;
 }
 
 StaticArgument argument_of(std::string_view operand, SymbolAddresses& symbols) {

@@ -2,7 +2,6 @@
 // ".L5+4".
 #include "usdt/sum.hpp"
 
-#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -11,27 +10,19 @@ namespace {
 
 using Kind = StaticArgument::Kind;
 
-constexpr std::array<std::string_view, 16> arm_registers = {"r0",  "r1", "r2", "r3", "r4",  "r5",
-                                                            "r6",  "r7", "r8", "r9", "r10", "r11",
-                                                            "r12", "sp", "lr", "pc"};
-// Other names of these; AAPCS32 6.1.1 and GNU as.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 7> arm_aliases = {
-    {{"sb", 9}, {"sl", 10}, {"fp", 11}, {"ip", 12}, {"r13", 13}, {"r14", 14}, {"r15", 15}}};
-
-// Its name in arm_registers, or nothing.
-std::optional<std::string_view> arm_register(std::string_view name) {
-  for (const std::string_view known : arm_registers)
-    if (known == name) return known;
-  for (const auto& [alias, number] : arm_aliases)
-    if (alias == name) return arm_registers[number];
-  return std::nullopt;
+std::optional<std::string> arm_register(std::string_view name) {
+  auto found = arch_info(Arch::arm).operand_register(name);
+  return found ? std::optional(std::move(found->whole)) : std::nullopt;
 }
 
-bool is_vfp_register(std::string_view name) {
-  if (name.size() < 2 || name.size() > 3) return false;
-  constexpr std::string_view letters = "sdq";
-  return letters.find(name.front()) != std::string_view::npos &&
-         name.find_first_not_of("0123456789", 1) == std::string_view::npos;
+// Whether it is a register that the kernel does not save for a probe; the argument then says so.
+bool set_unsaved(std::string_view name, Arch arch, StaticArgument& argument) {
+  const auto what = arch_info(arch).unsaved_register(name);
+  if (!what) return false;
+  argument.kind = Kind::out_of_reach;
+  argument.base = name;
+  argument.problem = fmt::format("a BPF program is not given the {} '{}'", *what, name);
+  return true;
 }
 
 // "lsl #2"
@@ -79,12 +70,7 @@ void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticAr
     argument.base = *found;
     return;
   }
-  if (is_vfp_register(text)) {
-    argument.kind = Kind::out_of_reach;
-    argument.base = text;
-    argument.problem = fmt::format("a BPF program is not given the vector register '{}'", text);
-    return;
-  }
+  if (set_unsaved(text, Arch::arm, argument)) return;
   const bool marked = text.starts_with('#');
   const auto sum = whole_sum(marked ? text.substr(1) : text);
   if (!sum || !sum->relocation.empty()) return leave_unparsed(argument);
@@ -99,43 +85,11 @@ namespace {
 using Kind = StaticArgument::Kind;
 using IndexPart = StaticArgument::IndexPart;
 
-struct Arm64Register {
-  std::string whole; // "x0", "sp"; empty: the zero register
-  bool is_64bit = true;
-};
-
-std::optional<unsigned> arm64_number(std::string_view digits, unsigned limit) {
-  if (digits.empty() || digits.size() > 2 || (digits.size() == 2 && digits.front() == '0'))
-    return std::nullopt;
-  unsigned value = 0;
-  for (const char c : digits) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = value * 10 + static_cast<unsigned>(c - '0');
-  }
-  return value < limit ? std::optional(value) : std::nullopt;
+std::optional<OperandRegister> arm64_register(std::string_view name) {
+  return arch_info(Arch::arm64).operand_register(name);
 }
 
-std::optional<Arm64Register> arm64_register(std::string_view name) {
-  if (name == "sp" || name == "wsp") return Arm64Register{"sp", name == "sp"};
-  if (name == "xzr" || name == "wzr") return Arm64Register{"", name == "xzr"};
-  // AAPCS64 6.1.1.
-  if (name == "fp") return Arm64Register{"x29"};
-  if (name == "lr") return Arm64Register{"x30"};
-  if (name == "ip0") return Arm64Register{"x16"};
-  if (name == "ip1") return Arm64Register{"x17"};
-  if (!name.starts_with('x') && !name.starts_with('w')) return std::nullopt;
-  const auto number = arm64_number(name.substr(1), 31);
-  if (!number) return std::nullopt;
-  return Arm64Register{fmt::format("x{}", *number), name.starts_with('x')};
-}
-
-// "v0", "d8", "q31", "v0.d[1]", "z3", "p0".
-bool is_vector_register(std::string_view name) {
-  constexpr std::string_view letters = "vbhsdqzp";
-  const std::string_view whole = name.substr(0, name.find('.'));
-  return !whole.empty() && letters.find(whole.front()) != std::string_view::npos &&
-         arm64_number(whole.substr(1), 32).has_value();
-}
+bool is_whole(const OperandRegister& named) { return named.bits == 64; }
 
 std::string_view without_hash(std::string_view text) {
   if (text.starts_with('#')) text.remove_prefix(1);
@@ -161,9 +115,10 @@ bool set_extension(std::string_view text, StaticArgument& argument) {
 bool set_index(std::string_view name, std::string_view extension, StaticArgument& argument) {
   auto index = arm64_register(name);
   if (!index || index->whole.empty() || index->whole == "sp") return false;
+  const bool is_64bit = is_whole(*index);
   argument.index = std::move(index->whole);
-  argument.index_part = index->is_64bit ? IndexPart::whole : IndexPart::low_word;
-  if (extension.empty()) return index->is_64bit;
+  argument.index_part = is_64bit ? IndexPart::whole : IndexPart::low_word;
+  if (extension.empty()) return is_64bit;
   return set_extension(extension, argument);
 }
 
@@ -181,7 +136,7 @@ void set_arm64_memory(std::string_view text, SymbolAddresses& symbols, StaticArg
   if (!split) return leave_unparsed(argument);
   const auto& [parts, count] = *split;
   auto base = arm64_register(parts[0]);
-  if (!base || !base->is_64bit || base->whole.empty()) return leave_unparsed(argument);
+  if (!base || !is_whole(*base) || base->whole.empty()) return leave_unparsed(argument);
   const std::string_view offset = without_hash(parts[1]);
   constexpr std::string_view low_bits = ":lo12:";
   if (offset.starts_with(low_bits) && count == 2)
@@ -207,16 +162,11 @@ void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols,
     return set_arm64_memory(text.substr(1, text.size() - 2), symbols, argument);
   if (auto found = arm64_register(text)) {
     argument.kind = found->whole.empty() ? Kind::constant : Kind::in_register;
-    argument.width = found->is_64bit ? 8 : 4;
+    argument.width = found->bits / 8;
     argument.base = std::move(found->whole);
     return;
   }
-  if (is_vector_register(text)) {
-    argument.kind = Kind::out_of_reach;
-    argument.base = text;
-    argument.problem = fmt::format("a BPF program is not given the vector register '{}'", text);
-    return;
-  }
+  if (set_unsaved(text, Arch::arm64, argument)) return;
   const auto number = whole_number(without_hash(text));
   if (!number) return leave_unparsed(argument);
   argument.kind = Kind::constant;

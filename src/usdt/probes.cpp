@@ -9,7 +9,6 @@ namespace uprobectl {
 namespace {
 
 constexpr std::uint32_t stapsdt_type = 3; // NT_STAPSDT
-constexpr std::uint16_t machine_arm = 40; // EM_ARM
 
 // The note's descriptor taken apart, addresses as they are written.
 struct Descriptor {
@@ -126,7 +125,7 @@ private:
     StaticProbe probe;
     probe.address = {moved(note.location, note.base)};
     // Bit 0 of an address in code is the instruction set there (AAELF32).
-    if (image_.machine().id == machine_arm) probe.address.value &= ~std::uint64_t{1};
+    if (image_.machine().info().thumb_bit) probe.address.value &= ~std::uint64_t{1};
     const elf::Segment* const segment = image_.segment_of(probe.address);
     const auto offset = image_.to_image(probe.address);
     if (note.location == 0 || segment == nullptr || !segment->executable || !offset) {

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::size_t head = 17;
   if (size < head) return 0;
   const Bytes all = std::as_bytes(std::span(data, size));
-  Registers registers(Isa::arm64);
+  Registers registers(Arch::arm64);
   for (std::size_t number = 0; number < 31; ++number) registers.set(number, number * 0x1000);
   registers.set(31, 0x7000);
   const MemoryPiece piece{0x7000, all.subspan(1, 16)};

@@ -15,13 +15,13 @@ void require(bool holds) {
 }
 
 // Exits are in order and inside, each where an instruction begins; targets are outside.
-void require_exits(InstructionSet set, Bytes function, VirtualAddress address) {
-  const auto exits = function_exits(set, function, address);
-  const bool supported = set != InstructionSet::arm && set != InstructionSet::thumb;
+void require_exits(Arch arch, Bytes function, VirtualAddress address) {
+  const auto exits = function_exits(arch, function, address);
+  const bool supported = arch != Arch::arm && arch != Arch::thumb;
   require(exits.has_value() == supported);
   if (!exits) return;
   const auto check = [&](std::uint64_t offset) {
-    require(offset < function.size() && instruction_size(set, function.subspan(offset)));
+    require(offset < function.size() && instruction_size(arch, function.subspan(offset)));
   };
   std::ranges::for_each(exits->returns, check);
   require(std::ranges::adjacent_find(exits->returns, std::greater_equal()) == exits->returns.end());
@@ -41,17 +41,16 @@ void require_exits(InstructionSet set, Bytes function, VirtualAddress address) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr std::array sets = {InstructionSet::x86_64, InstructionSet::i386, InstructionSet::arm64,
-                               InstructionSet::arm, InstructionSet::thumb};
+  constexpr std::array sets = {Arch::x86_64, Arch::i386, Arch::arm64, Arch::arm, Arch::thumb};
   constexpr std::size_t header = 3;
   if (size < header) return 0;
   const Bytes all(reinterpret_cast<const std::byte*>(data), size);
-  const auto set = sets[data[0] % sets.size()];
+  const auto arch = sets[data[0] % sets.size()];
   const std::uint64_t place = read_at<std::uint16_t>(all, 1).value_or(0);
   const Bytes function = all.subspan(header);
 
-  const auto around = instruction_around(set, function, place);
-  const auto boundary = boundary_at(set, function, place);
+  const auto around = instruction_around(arch, function, place);
+  const auto boundary = boundary_at(arch, function, place);
   if (around) {
     require(around->offset <= place && place - around->offset < around->size);
     require((boundary == Boundary::yes) == (around->offset == place));
@@ -60,13 +59,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
 
   for (Bytes rest = function; !rest.empty();) {
-    const auto length = instruction_size(set, rest);
-    const auto text = instruction_text(set, rest, VirtualAddress{place << 48 | rest.size()});
+    const auto length = instruction_size(arch, rest);
+    const auto text = instruction_text(arch, rest, VirtualAddress{place << 48 | rest.size()});
     if (text) require(length && !text->empty() && text->find_first_of("\t\n") == text->npos);
     if (!length) break;
     require(*length > 0 && *length <= rest.size() && *length <= 15);
     rest = rest.subspan(*length);
   }
-  require_exits(set, function, {place << 48 | place});
+  require_exits(arch, function, {place << 48 | place});
   return 0;
 }

@@ -47,11 +47,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ModuleCache cache({.places = {}, .system_folder = "/nonexistent"});
   AddressSpace space(mappings, cache, files);
   const MemoryPiece piece{0x7000, rest};
-  for (const Isa isa : {Isa::x86_64, Isa::arm64}) {
-    Registers known(isa);
-    if (registers && registers->isa() == isa) known = *registers;
-    if (!known.pc()) known.set(roles_of(isa).pc, 0x10000 + size % 0x1000);
-    if (!known.stack_pointer()) known.set(roles_of(isa).stack_pointer, 0x7000);
+  for (const Arch arch : {Arch::x86_64, Arch::arm64}) {
+    Registers known(arch);
+    if (registers && registers->arch() == arch) known = *registers;
+    if (!known.pc()) known.set(known.info().pc, 0x10000 + size % 0x1000);
+    if (!known.stack_pointer()) known.set(known.info().stack_pointer, 0x7000);
     const Stack stack = unwind(known, std::span(&piece, 1), space, {.most_frames = 64});
     if (stack.frames.size() > 64 || explain_end(stack).empty()) std::abort();
   }

@@ -40,9 +40,7 @@ void print(const FunctionExits& exits, unsigned long long start) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string_view name = argv[1];
-  const InstructionSet set = name == "arm64"  ? InstructionSet::arm64
-                             : name == "i386" ? InstructionSet::i386
-                                              : InstructionSet::x86_64;
+  const Arch arch = name == "arm64" ? Arch::arm64 : name == "i386" ? Arch::i386 : Arch::x86_64;
   const auto file = MappedFile::open(argv[2]);
   if (!file) {
     std::fprintf(stderr, "exit_lister: %s\n", file.error().message.c_str());

@@ -17,7 +17,7 @@ using namespace uprobectl::stacks;
 namespace {
 
 struct Taken {
-  Registers registers{Isa::x86_64};
+  Registers registers{Arch::x86_64};
   MemoryPiece stack;
 };
 

@@ -85,7 +85,7 @@ std::string text_of(const Form& form) {
   }
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(form.code.data()),
                                          form.code.size());
-  const auto name = uprobectl::instruction_text(set, bytes.subspan(form.probed), {0});
+  const auto name = uprobectl::instruction_text(arch, bytes.subspan(form.probed), {0});
   return text + name.value_or("?");
 }
 
@@ -314,7 +314,7 @@ private:
 
 ProbeEffect effect_of(const Form& form) {
   return uprobectl::probe_effect(
-      set, {reinterpret_cast<const std::byte*>(form.code.data()), form.code.size()}, form.probed);
+      arch, {reinterpret_cast<const std::byte*>(form.code.data()), form.code.size()}, form.probed);
 }
 
 // What is the same in two runs without a probe must be so in one with a probe.

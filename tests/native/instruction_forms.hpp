@@ -57,7 +57,7 @@ struct Outcome {
   std::uint64_t probed = 0;       // the kernel has put its breakpoint there
 };
 
-extern const uprobectl::InstructionSet set;
+extern const uprobectl::Arch arch;
 
 // Those with something special about them first, then of the systematic ones every Nth: an emulated
 // machine takes too long for all.

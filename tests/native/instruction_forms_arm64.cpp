@@ -121,7 +121,7 @@ forms_resume:
 
 namespace forms {
 
-const uprobectl::InstructionSet set = uprobectl::InstructionSet::arm64;
+const uprobectl::Arch arch = uprobectl::Arch::arm64;
 
 namespace {
 
@@ -203,7 +203,7 @@ void add_random(std::vector<Form>& found, std::size_t every) {
       if (i % every != 0) continue;
       Code code = words({word});
       if (uprobectl::instruction_text(
-              set, {reinterpret_cast<const std::byte*>(code.data()), code.size()}, {0}))
+              arch, {reinterpret_cast<const std::byte*>(code.data()), code.size()}, {0}))
         found.push_back({.code = std::move(code)});
     }
 }

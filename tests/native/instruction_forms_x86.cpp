@@ -99,7 +99,7 @@ forms_resume:
 
 namespace forms {
 
-const uprobectl::InstructionSet set = uprobectl::InstructionSet::x86_64;
+const uprobectl::Arch arch = uprobectl::Arch::x86_64;
 
 namespace {
 
@@ -201,7 +201,7 @@ private:
     const std::size_t known = code.size();
     append_word(code, 1, 8);
     const auto size = uprobectl::instruction_size(
-        set, {reinterpret_cast<const std::byte*>(code.data()), code.size()});
+        arch, {reinterpret_cast<const std::byte*>(code.data()), code.size()});
     if (!size || *size > 15) return;
     const bool has_operand = *size >= known && is_relative;
     code.resize(*size);

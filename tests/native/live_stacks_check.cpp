@@ -27,13 +27,7 @@ namespace {
 
 constexpr std::uint64_t somewhere = 0x100000000000; // where children map their files
 
-constexpr Isa isa =
-#if defined(__aarch64__)
-    Isa::arm64;
-#else
-    Isa::x86_64;
-#endif
-
+constexpr Arch arch = host_arch;
 std::uint64_t now() { // CLOCK_MONOTONIC
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
@@ -153,8 +147,8 @@ TEST_CASE("a pid that is used again is another process") {
   REQUIRE(again.pid == pid);
   // Which is asked once a second, or when somebody says so.
   CHECK(file_at(live, pid, somewhere + 0x10) == first);
-  stacks::Sample later{.pid = pid, .time_ns = now() + 2'000'000'000, .registers = Registers(isa)};
-  later.registers.set(roles_of(isa).pc, somewhere + 0x10);
+  stacks::Sample later{.pid = pid, .time_ns = now() + 2'000'000'000, .registers = Registers(arch)};
+  later.registers.set(later.registers.info().pc, somewhere + 0x10);
   const Stack stack = live.unwind(later);
   CHECK(stack.frames.at(0).place->module->path() == second);
   CHECK(file_at(live, pid, somewhere + 0x10) == second);

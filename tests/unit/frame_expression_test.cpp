@@ -15,7 +15,7 @@ using Answer = std::expected<std::uint64_t, ExpressionFailure>;
 Answer value_of(const Numbers& code, std::optional<std::uint64_t> first = std::nullopt) {
   std::string bytes;
   for (const unsigned byte : code) bytes += static_cast<char>(byte);
-  Registers registers(Isa::x86_64);
+  Registers registers(Arch::x86_64);
   registers.set(7, 0x1000);
   registers.set(16, 0x401006);
   const std::string memory("\x11\0\0\0\0\0\0\0\x22\0\0\0\0\0\0\0\xfe", 17);

@@ -20,9 +20,8 @@ std::string written(const FunctionExits::Jump& jump) {
 }
 
 // "return 0x0; 0x3 jump to 0x1013"
-std::string exits(InstructionSet set, const std::vector<std::byte>& bytes,
-                  std::uint64_t address = 0x1000) {
-  const auto found = function_exits(set, bytes, {address});
+std::string exits(Arch arch, const std::vector<std::byte>& bytes, std::uint64_t address = 0x1000) {
+  const auto found = function_exits(arch, bytes, {address});
   if (!found) return "not supported";
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
@@ -34,13 +33,11 @@ std::string exits(InstructionSet set, const std::vector<std::byte>& bytes,
 }
 
 std::string x64(std::initializer_list<int> bytes, std::uint64_t address = 0x1000) {
-  return exits(InstructionSet::x86_64, code(bytes), address);
+  return exits(Arch::x86_64, code(bytes), address);
 }
-std::string i386(std::initializer_list<int> bytes) {
-  return exits(InstructionSet::i386, code(bytes));
-}
+std::string i386(std::initializer_list<int> bytes) { return exits(Arch::i386, code(bytes)); }
 std::string arm64(std::initializer_list<std::uint32_t> values) {
-  return exits(InstructionSet::arm64, words(values));
+  return exits(Arch::arm64, words(values));
 }
 
 } // namespace
@@ -154,9 +151,9 @@ TEST_CASE("arm64 jumps of a switch are told from those that may be tail calls") 
 namespace {
 
 // "flags 5", "zero w3", "bit_set x1 40": of the only jump out of the function.
-std::string condition(InstructionSet set, const std::vector<std::byte>& bytes) {
+std::string condition(Arch arch, const std::vector<std::byte>& bytes) {
   using Test = JumpCondition::Test;
-  const auto found = function_exits(set, bytes, {0x1000});
+  const auto found = function_exits(arch, bytes, {0x1000});
   if (!found || found->jumps_out.size() != 1) return "not one jump";
   const JumpCondition& when = found->jumps_out.front().condition;
   const auto tested = [&](std::string_view name) {
@@ -182,17 +179,17 @@ std::string condition(InstructionSet set, const std::vector<std::byte>& bytes) {
 }
 
 // "again 0x2", where control comes back to the function's first byte.
-std::string again(InstructionSet set, const std::vector<std::byte>& bytes) {
+std::string again(Arch arch, const std::vector<std::byte>& bytes) {
   std::string text;
-  const auto exits = function_exits(set, bytes, {0x1000});
+  const auto exits = function_exits(arch, bytes, {0x1000});
   for (const FunctionExits::Jump& jump : exits->jumps_again)
     text += fmt::format("{:#x}{} ", jump.offset,
                         jump.condition.test == JumpCondition::Test::always ? "" : " conditional");
   return text;
 }
 
-bool runs_on(InstructionSet set, const std::vector<std::byte>& bytes) {
-  return function_exits(set, bytes, {0x1000})->runs_on;
+bool runs_on(Arch arch, const std::vector<std::byte>& bytes) {
+  return function_exits(arch, bytes, {0x1000})->runs_on;
 }
 
 } // namespace
@@ -200,18 +197,16 @@ bool runs_on(InstructionSet set, const std::vector<std::byte>& bytes) {
 // The codes are those of the manuals: Intel SDM volume 2, B.1.4.7; Arm ARM, C1.2.4.
 TEST_CASE("of a conditional jump out of the function it is known when it is taken") {
   const auto x64 = [](std::initializer_list<int> bytes) {
-    return condition(InstructionSet::x86_64, code(bytes));
+    return condition(Arch::x86_64, code(bytes));
   };
-  CHECK(x64({0x75, 0x7e}) == "flags 5");                                   // jne
-  CHECK(x64({0x7f, 0x7e}) == "flags 15");                                  // jg
-  CHECK(x64({0x0f, 0x82, 0xfa, 0x00, 0x00, 0x00}) == "flags 2");           // jb
-  CHECK(x64({0xeb, 0x7e}) == "always");                                    // jmp
-  CHECK(x64({0xe3, 0x4e}) == "unknown");                                   // jrcxz
-  CHECK(x64({0xe2, 0x4e}) == "unknown");                                   // loop
-  CHECK(condition(InstructionSet::i386, code({0x74, 0x7e})) == "flags 4"); // je
-  const auto arm64 = [](std::uint32_t word) {
-    return condition(InstructionSet::arm64, words({word}));
-  };
+  CHECK(x64({0x75, 0x7e}) == "flags 5");                         // jne
+  CHECK(x64({0x7f, 0x7e}) == "flags 15");                        // jg
+  CHECK(x64({0x0f, 0x82, 0xfa, 0x00, 0x00, 0x00}) == "flags 2"); // jb
+  CHECK(x64({0xeb, 0x7e}) == "always");                          // jmp
+  CHECK(x64({0xe3, 0x4e}) == "unknown");                         // jrcxz
+  CHECK(x64({0xe2, 0x4e}) == "unknown");                         // loop
+  CHECK(condition(Arch::i386, code({0x74, 0x7e})) == "flags 4"); // je
+  const auto arm64 = [](std::uint32_t word) { return condition(Arch::arm64, words({word})); };
   CHECK(arm64(0x54000101) == "flags 1");        // b.ne
   CHECK(arm64(0x5400010d) == "flags 13");       // b.le
   CHECK(arm64(0x5400010e) == "always");         // b.al
@@ -224,34 +219,34 @@ TEST_CASE("of a conditional jump out of the function it is known when it is take
 }
 
 TEST_CASE("jumps to the first byte begin the function anew") {
-  CHECK(again(InstructionSet::x86_64, code({0x90, 0xeb, 0xfd})) == "0x1 ");
-  CHECK(again(InstructionSet::x86_64, code({0xff, 0xcf, 0x75, 0xfc, 0xc3})) == "0x2 conditional ");
-  CHECK(again(InstructionSet::x86_64, code({0xeb, 0xfe})).empty()); // it does nothing else
-  CHECK(again(InstructionSet::x86_64, code({0x90, 0x90, 0xeb, 0xfd})).empty()); // to the second
-  CHECK(again(InstructionSet::arm64, words({0xd503201f, 0x17ffffff})) == "0x4 ");
+  CHECK(again(Arch::x86_64, code({0x90, 0xeb, 0xfd})) == "0x1 ");
+  CHECK(again(Arch::x86_64, code({0xff, 0xcf, 0x75, 0xfc, 0xc3})) == "0x2 conditional ");
+  CHECK(again(Arch::x86_64, code({0xeb, 0xfe})).empty());             // it does nothing else
+  CHECK(again(Arch::x86_64, code({0x90, 0x90, 0xeb, 0xfd})).empty()); // to the second
+  CHECK(again(Arch::arm64, words({0xd503201f, 0x17ffffff})) == "0x4 ");
 }
 
 TEST_CASE("a function that has no end of its own runs on into the next") {
   const auto x64 = [](std::initializer_list<int> bytes) {
-    return runs_on(InstructionSet::x86_64, code(bytes));
+    return runs_on(Arch::x86_64, code(bytes));
   };
-  CHECK(x64({0x85, 0xff}));                                     // test %edi, %edi
-  CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                         // and a nop behind it
-  CHECK(x64({0x75, 0xfe}));                                     // jne
-  CHECK_FALSE(x64({0xc3}));                                     // ret
-  CHECK_FALSE(x64({0xc3, 0x66, 0x90, 0x0f, 0x1f, 0x40, 0x00})); // nops of several lengths
-  CHECK_FALSE(x64({0xe8, 0x00, 0x01, 0x00, 0x00}));             // call of what never returns
-  CHECK_FALSE(x64({0x0f, 0x0b}));                               // ud2
-  CHECK_FALSE(x64({0xf4}));                                     // hlt
-  CHECK_FALSE(x64({0xff, 0xe0}));                               // jmp *%rax
-  CHECK(runs_on(InstructionSet::arm64, words({0xd65f03c0, 0xd2800000})));       // ret; mov x0, #0
-  CHECK_FALSE(runs_on(InstructionSet::arm64, words({0xd2800000, 0xd4200020}))); // brk #1
-  CHECK_FALSE(runs_on(InstructionSet::arm64, words({0x14000010, 0xd503201f}))); // b; nop
+  CHECK(x64({0x85, 0xff}));                                           // test %edi, %edi
+  CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                               // and a nop behind it
+  CHECK(x64({0x75, 0xfe}));                                           // jne
+  CHECK_FALSE(x64({0xc3}));                                           // ret
+  CHECK_FALSE(x64({0xc3, 0x66, 0x90, 0x0f, 0x1f, 0x40, 0x00}));       // nops of several lengths
+  CHECK_FALSE(x64({0xe8, 0x00, 0x01, 0x00, 0x00}));                   // call of what never returns
+  CHECK_FALSE(x64({0x0f, 0x0b}));                                     // ud2
+  CHECK_FALSE(x64({0xf4}));                                           // hlt
+  CHECK_FALSE(x64({0xff, 0xe0}));                                     // jmp *%rax
+  CHECK(runs_on(Arch::arm64, words({0xd65f03c0, 0xd2800000})));       // ret; mov x0, #0
+  CHECK_FALSE(runs_on(Arch::arm64, words({0xd2800000, 0xd4200020}))); // brk #1
+  CHECK_FALSE(runs_on(Arch::arm64, words({0x14000010, 0xd503201f}))); // b; nop
 }
 
 TEST_CASE("of an indirect jump it is known what says where it goes") {
-  const auto source = [](InstructionSet set, const std::vector<std::byte>& bytes) {
-    const auto found = function_exits(set, bytes, {0x1000});
+  const auto source = [](Arch arch, const std::vector<std::byte>& bytes) {
+    const auto found = function_exits(arch, bytes, {0x1000});
     const auto& jump = found->jumps_out.front();
     if (!jump.source) return std::string("unknown");
     return fmt::format("{} base {} index {} * {} + {}{}", jump.source->in_memory ? "word" : "value",
@@ -260,7 +255,7 @@ TEST_CASE("of an indirect jump it is known what says where it goes") {
                        jump.moves_stack ? ", stack moved" : "");
   };
   const auto x64 = [&](std::initializer_list<int> bytes) {
-    return source(InstructionSet::x86_64, code(bytes));
+    return source(Arch::x86_64, code(bytes));
   };
   CHECK(x64({0xff, 0xe0}) == "value base 0 index 255 * 1 + 0");                    // *%rax
   CHECK(x64({0x41, 0xff, 0xe3}) == "value base 11 index 255 * 1 + 0");             // *%r11
@@ -272,10 +267,10 @@ TEST_CASE("of an indirect jump it is known what says where it goes") {
         "value base 0 index 255 * 1 + 0, stack moved"); // add $8, %rsp
   CHECK(x64({0x5d, 0x75, 0x00, 0xff, 0xe0}) ==
         "value base 0 index 255 * 1 + 0"); // before another jump
-  CHECK(source(InstructionSet::arm64, words({0xd61f0200})) == "value base 16 index 255 * 1 + 0");
-  CHECK(source(InstructionSet::arm64, words({0xa8c17bfd, 0xd61f0040})) ==
-        "value base 2 index 255 * 1 + 0, stack moved");                   // ldp x29, x30, [sp], #16
-  CHECK(source(InstructionSet::arm64, words({0xd71f0822})) == "unknown"); // braa x1, x2
+  CHECK(source(Arch::arm64, words({0xd61f0200})) == "value base 16 index 255 * 1 + 0");
+  CHECK(source(Arch::arm64, words({0xa8c17bfd, 0xd61f0040})) ==
+        "value base 2 index 255 * 1 + 0, stack moved");         // ldp x29, x30, [sp], #16
+  CHECK(source(Arch::arm64, words({0xd71f0822})) == "unknown"); // braa x1, x2
 }
 
 TEST_CASE("arm64 words that are no instruction are passed, the first is remembered") {
@@ -284,6 +279,6 @@ TEST_CASE("arm64 words that are no instruction are passed, the first is remember
 }
 
 TEST_CASE("the exits of arm and Thumb code are not known") {
-  CHECK(exits(InstructionSet::arm, words({0xe12fff1e})) == "not supported");
-  CHECK(exits(InstructionSet::thumb, code({0x70, 0x47})) == "not supported");
+  CHECK(exits(Arch::arm, words({0xe12fff1e})) == "not supported");
+  CHECK(exits(Arch::thumb, code({0x70, 0x47})) == "not supported");
 }

@@ -12,28 +12,28 @@ using namespace uprobectl;
 namespace {
 
 std::string x64_text(std::initializer_list<int> values, std::uint64_t address = 0) {
-  return instruction_text(InstructionSet::x86_64, code(values), {address}).value_or("nothing");
+  return instruction_text(Arch::x86_64, code(values), {address}).value_or("nothing");
 }
 
 std::string i386_text(std::initializer_list<int> values, std::uint64_t address = 0) {
-  return instruction_text(InstructionSet::i386, code(values), {address}).value_or("nothing");
+  return instruction_text(Arch::i386, code(values), {address}).value_or("nothing");
 }
 
 std::string arm64_text(std::uint32_t word, std::uint64_t address = 0) {
-  return instruction_text(InstructionSet::arm64, words({word}), {address}).value_or("nothing");
+  return instruction_text(Arch::arm64, words({word}), {address}).value_or("nothing");
 }
 
 // The sizes of the instructions one after the other, as far as they can be decoded.
-std::vector<std::uint32_t> sizes(InstructionSet set, Bytes bytes) {
+std::vector<std::uint32_t> sizes(Arch arch, Bytes bytes) {
   std::vector<std::uint32_t> all;
-  while (const auto size = instruction_size(set, bytes)) {
+  while (const auto size = instruction_size(arch, bytes)) {
     all.push_back(*size);
     bytes = bytes.subspan(*size);
   }
   return all;
 }
 
-constexpr auto x64 = InstructionSet::x86_64;
+constexpr auto x64 = Arch::x86_64;
 
 } // namespace
 
@@ -104,15 +104,14 @@ TEST_CASE("bytes that are no instruction, too few or none have no text and no si
   CHECK(x64_text({0xe8, 0x2f, 0x12}) == "nothing");
   CHECK(x64_text({}) == "nothing");
   CHECK(x64_text({0xf0}) == "nothing"); // a prefix without what it belongs to
-  CHECK_FALSE(instruction_text(InstructionSet::arm64, code({0x3f, 0x23, 0x03}), {}));
-  for (const auto set : {InstructionSet::x86_64, InstructionSet::i386, InstructionSet::arm64,
-                         InstructionSet::arm, InstructionSet::thumb})
-    CHECK_FALSE(instruction_size(set, {}));
+  CHECK_FALSE(instruction_text(Arch::arm64, code({0x3f, 0x23, 0x03}), {}));
+  for (const auto arch : {Arch::x86_64, Arch::i386, Arch::arm64, Arch::arm, Arch::thumb})
+    CHECK_FALSE(instruction_size(arch, {}));
 }
 
 TEST_CASE("arm and Thumb have sizes but no text") {
-  CHECK_FALSE(instruction_text(InstructionSet::arm, words({0xe12fff1e}), {}));
-  CHECK_FALSE(instruction_text(InstructionSet::thumb, code({0x70, 0x47}), {}));
+  CHECK_FALSE(instruction_text(Arch::arm, words({0xe12fff1e}), {}));
+  CHECK_FALSE(instruction_text(Arch::thumb, code({0x70, 0x47}), {}));
 }
 
 TEST_CASE("x86-64 boundaries are counted from the function's start") {
@@ -139,8 +138,7 @@ TEST_CASE("a prefix that objdump shows on a line of its own is one instruction w
   CHECK(sizes(x64, code({0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0})) == std::vector<std::uint32_t>{8});
   CHECK(sizes(x64, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{4});
   // In 32-bit code 0x48 is no prefix: decl %eax twice, then movl %esp, %ebp.
-  CHECK(sizes(InstructionSet::i386, code({0x48, 0x48, 0x89, 0xe5})) ==
-        std::vector<std::uint32_t>{1, 1, 2});
+  CHECK(sizes(Arch::i386, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{1, 1, 2});
 }
 
 TEST_CASE("nothing is longer than the 15 bytes a processor accepts") {
@@ -159,14 +157,14 @@ TEST_CASE("after bytes that cannot be decoded boundaries are unknown, before the
   CHECK(boundary_at(x64, function, 1) == Boundary::unknown);
   CHECK(boundary_at(x64, function, 2) == Boundary::unknown);
   CHECK_FALSE(instruction_around(x64, function, 2));
-  CHECK(boundary_at(InstructionSet::i386, function, 2) == Boundary::yes);
+  CHECK(boundary_at(Arch::i386, function, 2) == Boundary::yes);
 }
 
 TEST_CASE("an instruction that the function's end cuts off is unknown") {
   const auto function = code({0x55, 0xe8, 0x2f, 0x12});
   CHECK(boundary_at(x64, function, 1) == Boundary::unknown);
-  CHECK(boundary_at(InstructionSet::arm64, words({0xd65f03c0}), 4) == Boundary::no);
-  CHECK(boundary_at(InstructionSet::arm64, code({1, 2, 3, 4, 5, 6}), 4) == Boundary::unknown);
+  CHECK(boundary_at(Arch::arm64, words({0xd65f03c0}), 4) == Boundary::no);
+  CHECK(boundary_at(Arch::arm64, code({1, 2, 3, 4, 5, 6}), 4) == Boundary::unknown);
 }
 
 TEST_CASE("no boundary lies outside the function") {
@@ -178,10 +176,11 @@ TEST_CASE("no boundary lies outside the function") {
 
 TEST_CASE("arm64 and arm instructions begin every four bytes, data among them or not") {
   const auto function = words({0xd503233f, 0xffffffff, 0xd65f03c0});
-  for (const auto set : {InstructionSet::arm64, InstructionSet::arm})
+  for (const auto arch : {Arch::arm64, Arch::arm})
     for (std::uint64_t offset = 0; offset < 12; ++offset)
-      CHECK(boundary_at(set, function, offset) == (offset % 4 == 0 ? Boundary::yes : Boundary::no));
-  const auto around = instruction_around(InstructionSet::arm64, function, 7);
+      CHECK(boundary_at(arch, function, offset) ==
+            (offset % 4 == 0 ? Boundary::yes : Boundary::no));
+  const auto around = instruction_around(Arch::arm64, function, 7);
   REQUIRE(around);
   CHECK(around->offset == 4);
   CHECK(around->size == 4);
@@ -191,15 +190,15 @@ TEST_CASE("a Thumb instruction's first halfword says whether a second follows") 
   // push {r7, lr}; bl; movw r0, #1; bx lr; ldr.w r0, [pc, #4]; b.w; b
   const auto function = code({0x80, 0xb5, 0x00, 0xf0, 0x7e, 0xf8, 0x40, 0xf2, 0x01, 0x00, 0x70,
                               0x47, 0xdf, 0xf8, 0x04, 0x00, 0x00, 0xf0, 0x02, 0xb8, 0x00, 0xe0});
-  CHECK(sizes(InstructionSet::thumb, function) == std::vector<std::uint32_t>{2, 4, 4, 2, 4, 4, 2});
-  CHECK(boundary_at(InstructionSet::thumb, function, 2) == Boundary::yes);
-  CHECK(boundary_at(InstructionSet::thumb, function, 3) == Boundary::no);
-  CHECK(boundary_at(InstructionSet::thumb, function, 4) == Boundary::no);
-  CHECK(boundary_at(InstructionSet::thumb, function, 6) == Boundary::yes);
+  CHECK(sizes(Arch::thumb, function) == std::vector<std::uint32_t>{2, 4, 4, 2, 4, 4, 2});
+  CHECK(boundary_at(Arch::thumb, function, 2) == Boundary::yes);
+  CHECK(boundary_at(Arch::thumb, function, 3) == Boundary::no);
+  CHECK(boundary_at(Arch::thumb, function, 4) == Boundary::no);
+  CHECK(boundary_at(Arch::thumb, function, 6) == Boundary::yes);
   // The first halfwords 0xe800, 0xf000 and 0xf800 are the lowest of the three that are followed.
   for (const int high : {0xe8, 0xf0, 0xf8})
-    CHECK(sizes(InstructionSet::thumb, code({0, high, 0, 0})) == std::vector<std::uint32_t>{4});
-  CHECK_FALSE(instruction_size(InstructionSet::thumb, code({0x00, 0xf0})));
+    CHECK(sizes(Arch::thumb, code({0, high, 0, 0})) == std::vector<std::uint32_t>{4});
+  CHECK_FALSE(instruction_size(Arch::thumb, code({0x00, 0xf0})));
 }
 
 TEST_CASE("threads decode independently") {

@@ -27,7 +27,7 @@ namespace {
 struct OwnSample {
   ucontext_t context = {};
   std::vector<std::byte> stack;
-  stacks::Sample sample{.pid = ::getpid(), .time_ns = 0, .registers = Registers(Isa::x86_64)};
+  stacks::Sample sample{.pid = ::getpid(), .time_ns = 0, .registers = Registers(Arch::x86_64)};
 };
 
 void take_registers(OwnSample& own) {
@@ -40,7 +40,7 @@ void take_registers(OwnSample& own) {
   for (std::size_t i = 0; i < std::size(order); ++i)
     own.sample.registers.set(i, static_cast<std::uint64_t>(general[order[i]]));
 #else
-  own.sample.registers = Registers(Isa::arm64);
+  own.sample.registers = Registers(Arch::arm64);
   for (std::size_t i = 0; i < 31; ++i) own.sample.registers.set(i, own.context.uc_mcontext.regs[i]);
   own.sample.registers.set(31, own.context.uc_mcontext.sp);
   own.sample.registers.set(32, own.context.uc_mcontext.pc);

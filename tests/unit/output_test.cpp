@@ -38,14 +38,13 @@ std::string as_json_record(const std::function<void(Sink&)>& use) {
 
 ProbePoint point() {
   ProbePoint point;
-  point.binary =
-      std::make_shared<const ProbedBinary>(ProbedBinary{.target = "x.apk!/lib/f.so",
-                                                        .path = {"x.apk", "lib/f.so"},
-                                                        .file = nullptr,
-                                                        .real_path = "/a/x.apk",
-                                                        .entry_data = {0x1000},
-                                                        .machine = {62, true, ByteOrder::little},
-                                                        .build_id = std::nullopt});
+  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "x.apk!/lib/f.so",
+                                                                   .path = {"x.apk", "lib/f.so"},
+                                                                   .file = nullptr,
+                                                                   .real_path = "/a/x.apk",
+                                                                   .entry_data = {0x1000},
+                                                                   .machine = elf::Machine(62),
+                                                                   .build_id = std::nullopt});
   point.request = "f";
   point.offset = {0x3010};
   point.image_offset = {0x2010};

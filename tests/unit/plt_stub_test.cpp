@@ -9,10 +9,10 @@ using namespace uprobectl;
 
 namespace {
 
-constexpr elf::Machine x86_64{.id = 62, .is_64bit = true};
-constexpr elf::Machine i386{.id = 3, .is_64bit = false};
-constexpr elf::Machine arm64{.id = 183, .is_64bit = true};
-constexpr elf::Machine arm{.id = 40, .is_64bit = false};
+const elf::Machine x86_64(62);
+const elf::Machine i386(3, false);
+const elf::Machine arm64(183);
+const elf::Machine arm(40, false);
 
 std::string from_hex(const std::string& hex) {
   std::istringstream words(hex);
@@ -111,7 +111,7 @@ TEST_CASE("arm entries add up rotated constants") {
 }
 
 TEST_CASE("PLTs of other machines are not guessed at") {
-  const elf::Machine riscv{.id = 243};
+  const elf::Machine riscv(243);
   CHECK_FALSE(has_plt_decoder(riscv));
   CHECK(stubs(riscv, 0x1010, from_hex("ff 25 ea 2f 00 00 68 00 00 00 00")).empty());
 }

@@ -12,13 +12,13 @@ namespace {
 using Kind = ProbeEffect::Kind;
 
 Kind x64(std::initializer_list<int> bytes, std::uint64_t offset = 0) {
-  return probe_effect(InstructionSet::x86_64, code(bytes), offset).kind;
+  return probe_effect(Arch::x86_64, code(bytes), offset).kind;
 }
 Kind i386(std::initializer_list<int> bytes) {
-  return probe_effect(InstructionSet::i386, code(bytes), 0).kind;
+  return probe_effect(Arch::i386, code(bytes), 0).kind;
 }
 Kind arm64(std::initializer_list<std::uint32_t> all, std::uint64_t offset = 0) {
-  return probe_effect(InstructionSet::arm64, words(all), offset).kind;
+  return probe_effect(Arch::arm64, words(all), offset).kind;
 }
 
 } // namespace
@@ -97,7 +97,7 @@ TEST_CASE("a nop that becomes a call is harmful where a leaf function has a red 
   // push %rbx; nopl 0(%rax,%rax); call; pop %rbx; ret
   CHECK(x64({0x53, 0x0f, 0x1f, 0x44, 0, 0, 0xe8, 0, 0, 0, 0, 0x5b, 0xc3}, 1) == Kind::right);
   const auto alone = code({0x0f, 0x1f, 0x44, 0, 0});
-  CHECK(probe_effect(InstructionSet::x86_64, alone, 0, CodeExtent::part).kind == Kind::wrong);
+  CHECK(probe_effect(Arch::x86_64, alone, 0, CodeExtent::part).kind == Kind::wrong);
 }
 
 TEST_CASE("between an exclusive load and its store a probe is harmful, around them it is not") {
@@ -114,23 +114,23 @@ TEST_CASE("between an exclusive load and its store a probe is harmful, around th
 
 TEST_CASE("what the kernel emulates is told from what it runs a copy of") {
   const auto is_emulated = [](std::initializer_list<int> bytes) {
-    return probe_effect(InstructionSet::x86_64, code(bytes), 0).emulated;
+    return probe_effect(Arch::x86_64, code(bytes), 0).emulated;
   };
   CHECK(is_emulated({0x55}));
   CHECK(is_emulated({0x41, 0x57}));
   CHECK(is_emulated({0xe9, 0, 0, 0, 0}));
   CHECK_FALSE(is_emulated({0xf3, 0x0f, 0x1e, 0xfa}));
   CHECK_FALSE(is_emulated({0xc3}));
-  CHECK(probe_effect(InstructionSet::arm64, words({0xd65f03c0}), 0).emulated);
-  CHECK_FALSE(probe_effect(InstructionSet::arm64, words({0xd503233f}), 0).emulated);
+  CHECK(probe_effect(Arch::arm64, words({0xd65f03c0}), 0).emulated);
+  CHECK_FALSE(probe_effect(Arch::arm64, words({0xd503233f}), 0).emulated);
 }
 
 TEST_CASE("bytes that end too early are not read behind their end") {
   for (const auto& bytes :
        {code({0xc5}), code({0xc4, 0xe2}), code({0x62, 0xf1, 0x7d}), code({0x66}), code({0x0f}),
         code({0x0f, 0x38}), code({0x8f}), code({0xd5})})
-    for (const auto set : {InstructionSet::x86_64, InstructionSet::i386, InstructionSet::arm64})
+    for (const auto set : {Arch::x86_64, Arch::i386, Arch::arm64})
       CHECK(probe_effect(set, bytes, 0).kind != Kind::refused);
-  CHECK(probe_effect(InstructionSet::x86_64, {}, 0).kind == Kind::right);
-  CHECK(probe_effect(InstructionSet::arm64, words({0xd65f03c0}), 2).kind == Kind::right);
+  CHECK(probe_effect(Arch::x86_64, {}, 0).kind == Kind::right);
+  CHECK(probe_effect(Arch::arm64, words({0xd65f03c0}), 2).kind == Kind::right);
 }

@@ -93,8 +93,8 @@ TEST_CASE("a pattern none of whose functions can be probed is a failure") {
 }
 
 TEST_CASE("the rules of exits say what the program tests, each once") {
-  constexpr elf::Machine x86_64{62, true, ByteOrder::little};
-  constexpr elf::Machine arm64{183, true, ByteOrder::little};
+  const elf::Machine x86_64(62);
+  const elf::Machine arm64(183);
   FunctionReturns function;
   function.code = {{VirtualAddress{0x1000}, 0x40}, {VirtualAddress{0x800}, 0x10}};
   ExitRules rules;

@@ -30,16 +30,16 @@ std::string gzipped(std::string_view content) {
 MachineQuestion answer(elf::Machine machine) {
   return [machine] { return machine; };
 }
-const MachineQuestion arm64 = answer({183, true, ByteOrder::little});
-const MachineQuestion arm = answer({40, false, ByteOrder::little});
-const MachineQuestion x86_64 = answer({62, true, ByteOrder::little});
+const MachineQuestion arm64 = answer(elf::Machine(183));
+const MachineQuestion arm = answer(elf::Machine(40, false));
+const MachineQuestion x86_64 = answer(elf::Machine(62));
 
 } // namespace
 
 TEST_CASE("names of registers tell the machine") {
   const auto x86 = parse_registers("rax: 1\nrsp: 7ffd0\nrip: 0x401000\neflags: 246\n", {});
   REQUIRE(x86);
-  CHECK(x86->isa() == Isa::x86_64);
+  CHECK(x86->arch() == Arch::x86_64);
   CHECK(x86->pc() == 0x401000);
   CHECK(x86->stack_pointer() == 0x7ffd0);
   CHECK(x86->get(0) == 1);
@@ -47,13 +47,13 @@ TEST_CASE("names of registers tell the machine") {
 
   const auto arm_64 = parse_registers("x29: 7f\nlr: 20\nsp: 10\npc: 30\npst: 80001000\n", {});
   REQUIRE(arm_64);
-  CHECK(arm_64->isa() == Isa::arm64);
+  CHECK(arm_64->arch() == Arch::arm64);
   CHECK(arm_64->get(30) == 0x20);
   CHECK(arm_64->frame_pointer() == 0x7f);
 }
 
 TEST_CASE("where names do not tell, a mapped file does") {
-  CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64)->isa() == Isa::arm64);
+  CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64)->arch() == Arch::arm64);
   const auto none = parse_registers("pc: 1\nsp: 2\n", {});
   REQUIRE_FALSE(none);
   CHECK(none.error().message ==
@@ -86,7 +86,7 @@ TEST_CASE("mapped files are asked only where names do not tell, each of them onc
                                   "4000-5000 r-xp 0 00:00 0 /x/gone\n"
                                   "5000-6000 r-xp 0 00:00 0 /y/text\n"
                                   "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
-                   files) == elf::Machine{183, true, ByteOrder::little});
+                   files) == elf::Machine(183));
   CHECK(files.opened == 3);
 }
 

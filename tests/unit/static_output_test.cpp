@@ -39,7 +39,7 @@ ProbePoint place(std::string name, std::uint64_t offset, std::uint16_t machine =
                       argument("8@what", StaticArgument::Kind::unparsed)};
   ProbePoint point;
   ProbedBinary binary{.target = "x.so", .path = {"x.so", std::nullopt}};
-  binary.machine.id = machine;
+  binary.machine = elf::Machine(machine);
   point.binary = std::make_shared<const ProbedBinary>(std::move(binary));
   point.offset = {offset};
   point.symbol = "shop:" + name;

@@ -52,7 +52,7 @@ std::string places(const Stack& stack) {
 }
 
 stacks::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
-  stacks::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Isa::arm64)};
+  stacks::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Arch::arm64)};
   sample.registers.set(32, pc);
   sample.registers.set(31, 0x1000);
   return sample;

@@ -30,7 +30,7 @@ std::vector<std::uint64_t> signal_frame(std::uint64_t link, std::uint64_t pc) {
 }
 
 Stack unwind_x86_64(Process& process, std::uint64_t pc, const UnwindLimits& limits = {}) {
-  Registers registers(Isa::x86_64);
+  Registers registers(Arch::x86_64);
   registers.set(16, pc);
   registers.set(7, stack_top);
   return unwind(registers, process.memory, *process.space, limits);
@@ -264,8 +264,8 @@ std::string with_magic(const std::string& bytes) {
 
 // As Go's linker writes it: main.add at 0x11000 and runtime.goexit at 0x11040, 0x40 bytes each, of
 // both of which it knows the caller.
-std::string go_frames(Isa isa) {
-  const bool x86 = isa == Isa::x86_64;
+std::string go_frames(Arch arch) {
+  const bool x86 = arch == Arch::x86_64;
   FrameBytes cie;
   cie.number(4, 0xffffffff).put({3}).text("");
   if (x86)
@@ -283,7 +283,7 @@ std::string go_frames(Isa isa) {
   return data.bytes;
 }
 
-std::string go_program(Isa isa, std::string_view section, std::string_view flags,
+std::string go_program(Arch arch, std::string_view section, std::string_view flags,
                        const std::string& content) {
   return elf_from_yaml(fmt::format(R"(--- !ELF
 FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {} }}
@@ -296,20 +296,20 @@ Symbols:
   - {{ Name: main.add, Type: STT_FUNC, Section: .text, Value: 0x11000, Size: 0x40 }}
   - {{ Name: runtime.goexit.abi0, Type: STT_FUNC, Section: .text, Value: 0x11040, Size: 0x40 }}
 )",
-                                   isa == Isa::x86_64 ? "EM_X86_64" : "EM_AARCH64", section, flags,
-                                   FrameBytes{content}.hex()));
+                                   arch == Arch::x86_64 ? "EM_X86_64" : "EM_AARCH64", section,
+                                   flags, FrameBytes{content}.hex()));
 }
 
 // The names of its frames, and why it ends: from within main.add, which a goroutine runs.
-std::pair<std::string, End> unwind_go(Isa isa, const std::string& program) {
+std::pair<std::string, End> unwind_go(Arch arch, const std::string& program) {
   Process process("5700001000-5700002000 r-xp 00001000 00:00 0 /x/go\n");
   process.files.add("/x/go", program);
   constexpr std::uint64_t code = 0x5700001000;
-  process.stack(stack_top, {code + (isa == Isa::x86_64 ? 0x41 : 0x44), code + 0x8, code + 0x8,
+  process.stack(stack_top, {code + (arch == Arch::x86_64 ? 0x41 : 0x44), code + 0x8, code + 0x8,
                             code + 0x8, code + 0x8});
-  Registers registers(isa);
-  registers.set(isa == Isa::x86_64 ? 16 : 32, code + 0x8);
-  registers.set(isa == Isa::x86_64 ? 7 : 31, stack_top);
+  Registers registers(arch);
+  registers.set(arch == Arch::x86_64 ? 16 : 32, code + 0x8);
+  registers.set(arch == Arch::x86_64 ? 7 : 31, stack_top);
   const Stack stack = unwind(registers, process.memory, *process.space);
   return {names_of(stack), stack.end};
 }
@@ -317,13 +317,13 @@ std::pair<std::string, End> unwind_go(Isa isa, const std::string& program) {
 } // namespace
 
 TEST_CASE("a compressed .debug_frame is read, and a goroutine's stack ends where that begins") {
-  for (const Isa isa : {Isa::x86_64, Isa::arm64}) {
-    const std::string frames = go_frames(isa);
+  for (const Arch arch : {Arch::x86_64, Arch::arm64}) {
+    const std::string frames = go_frames(arch);
     for (const std::string& program :
-         {go_program(isa, ".debug_frame", "", frames),
-          go_program(isa, ".debug_frame", "SHF_COMPRESSED", with_header(frames, frames.size())),
-          go_program(isa, ".zdebug_frame", "", with_magic(frames))}) {
-      const auto [names, end] = unwind_go(isa, program);
+         {go_program(arch, ".debug_frame", "", frames),
+          go_program(arch, ".debug_frame", "SHF_COMPRESSED", with_header(frames, frames.size())),
+          go_program(arch, ".zdebug_frame", "", with_magic(frames))}) {
+      const auto [names, end] = unwind_go(arch, program);
       CHECK(names == "main.add+0x8 runtime.goexit.abi0");
       CHECK(end == End::outermost);
     }
@@ -331,11 +331,12 @@ TEST_CASE("a compressed .debug_frame is read, and a goroutine's stack ends where
 }
 
 TEST_CASE("a .debug_frame that cannot be inflated is as good as none") {
-  const std::string frames = go_frames(Isa::x86_64);
+  const std::string frames = go_frames(Arch::x86_64);
   const std::string whole = with_header(frames, frames.size());
   const auto end_with = [](std::string_view name, std::string_view flags,
                            const std::string& content) {
-    const auto [names, end] = unwind_go(Isa::x86_64, go_program(Isa::x86_64, name, flags, content));
+    const auto [names, end] =
+        unwind_go(Arch::x86_64, go_program(Arch::x86_64, name, flags, content));
     CHECK(names == "main.add+0x8");
     return end;
   };

@@ -69,9 +69,9 @@ void Process::stack(std::uint64_t address, std::vector<std::uint64_t> content) {
 stacks::Stack
 Process::unwind(std::initializer_list<std::pair<std::string_view, std::uint64_t>> registers,
                 const stacks::UnwindLimits& limits) {
-  stacks::Registers known(stacks::Isa::arm64);
+  stacks::Registers known(Arch::arm64);
   for (const auto& [name, value] : registers)
-    known.set(*stacks::register_number(stacks::Isa::arm64, name), value);
+    known.set(*stacks::register_number(Arch::arm64, name), value);
   return stacks::unwind(known, memory, *space, limits);
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("at a return instruction of x86-64 the return address is on top of the
   frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x0c, 6, 16, 0x86, 2}); // the CFA is rbp + 16
   const auto unwound = [&](Process& process, const std::string& code) {
     process.files.add("/x/more.so", library_with("EM_X86_64", frames.hex(), {}, code));
-    Registers registers(Isa::x86_64);
+    Registers registers(Arch::x86_64);
     registers.set(16, returning);
     registers.set(7, stack_top);
     registers.set(6, stack_top + 16);

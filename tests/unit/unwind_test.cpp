@@ -154,7 +154,7 @@ TEST_CASE("a file is opened once, and a mapping of what is no ELF file ends the 
 
 TEST_CASE("registers of another machine than the file's unwind nothing") {
   Process process;
-  Registers registers(Isa::x86_64);
+  Registers registers(Arch::x86_64);
   registers.set(16, work);
   registers.set(7, top);
   const Stack stack = unwind(registers, {}, *process.space);
@@ -165,11 +165,11 @@ TEST_CASE("registers of another machine than the file's unwind nothing") {
 TEST_CASE("how many bits an address has follows from the highest mapping") {
   FilesInMemory files;
   ModuleCache cache;
-  const auto mask = [&](std::string_view maps, Isa isa = Isa::arm64) {
-    return AddressSpace(parse_all_maps(maps), cache, files).code_mask(isa);
+  const auto mask = [&](std::string_view maps, Arch arch = Arch::arm64) {
+    return AddressSpace(parse_all_maps(maps), cache, files).code_mask(arch);
   };
   CHECK(mask("5500000000-5500001000 r-xp 0 00:00 0 /a\n") == (1ULL << 39) - 1);
   CHECK(mask("7ffffff000-8000000000 rw-p 0 00:00 0 [stack]\n") == (1ULL << 39) - 1);
   CHECK(mask("ffffb0000000-ffffb0001000 r-xp 0 00:00 0 /a\n") == (1ULL << 48) - 1);
-  CHECK(mask("ffffb0000000-ffffb0001000 r-xp 0 00:00 0 /a\n", Isa::x86_64) == ~0ULL);
+  CHECK(mask("ffffb0000000-ffffb0001000 r-xp 0 00:00 0 /a\n", Arch::x86_64) == ~0ULL);
 }

@@ -70,7 +70,7 @@ public:
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
-  std::optional<Isa> isa() const { return isa_; } // nothing: its stacks are not unwound
+  std::optional<Arch> arch() const { return arch_; } // nothing: its stacks are not unwound
   // Whether this is where a program or its loader begins, which nobody calls: glibc's loader has no
   // unwind information there.
   bool begins_program_at(VirtualAddress address) const;
@@ -80,7 +80,7 @@ public:
   // stays valid, however many others are asked for.
   std::shared_ptr<const PlaceName> name(VirtualAddress address);
   // Null where there is no image, or one of another machine.
-  UnwindData* unwind_data(Isa isa);
+  UnwindData* unwind_data(Arch arch);
 
 private:
   Module(std::string path, std::optional<std::string> entry);
@@ -95,7 +95,7 @@ private:
   NameSources sources_;
   std::optional<elf::Image> image_;
   std::optional<Error> error_;
-  std::optional<Isa> isa_;
+  std::optional<Arch> arch_;
   std::optional<std::string> build_id_;
   std::unique_ptr<SymbolFinder> symbols_;
   std::optional<art::OatFile> methods_;
@@ -192,7 +192,7 @@ public:
   }
   // The bits of a code address that say where it is: of arm64 those above may be a signature
   // (pointer authentication) or a tag. Derived from how high anything is mapped.
-  std::uint64_t code_mask(Isa isa) const;
+  std::uint64_t code_mask(Arch arch) const;
 
 private:
   // Run-time addresses of a mapping whose places are a constant distance away.

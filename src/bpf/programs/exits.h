@@ -10,7 +10,7 @@
 #if defined(TARGET_X86_64)
 /* Intel SDM volume 2, B.1.4.7 (tttn). */
 static __always_inline int flags_hold(struct registers* regs, __u32 code) {
-  __u64 flags = regs->flags;
+  __u64 flags = FLAGS(regs);
   __u32 carry = flags & 1;
   __u32 parity = flags >> 2 & 1;
   __u32 zero = flags >> 6 & 1;
@@ -21,10 +21,10 @@ static __always_inline int flags_hold(struct registers* regs, __u32 code) {
                   parity << 5 | less << 6 | (less | zero) << 7;
   return (holding >> (code >> 1 & 7) ^ code) & 1;
 }
-#else
+#elif defined(TARGET_AARCH64)
 /* Arm ARM, C1.2.4. */
 static __always_inline int flags_hold(struct registers* regs, __u32 code) {
-  __u64 flags = regs->pstate;
+  __u64 flags = FLAGS(regs);
   __u32 negative = flags >> 31 & 1;
   __u32 zero = flags >> 30 & 1;
   __u32 carry = flags >> 29 & 1;
@@ -35,6 +35,8 @@ static __always_inline int flags_hold(struct registers* regs, __u32 code) {
   if (code >= 14) return 1; /* al, and nv, which is the same */
   return (holding >> (code >> 1 & 7) ^ code) & 1;
 }
+#else
+#error "no conditions of jumps for this architecture"
 #endif
 
 static __always_inline int is_outside(struct registers* regs, struct exit_rule* rule,

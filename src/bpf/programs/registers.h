@@ -1,59 +1,64 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* The registers a uprobe program is handed, per architecture, and which of them carry the six
- * integer arguments and the return value (System V AMD64 ABI 3.2.3, AAPCS64 6.8.2). A register's
- * number is its place in the structure, divided by 8. */
+/* The registers a uprobe program is handed, and which of them carry the six integer arguments and
+ * the return value (System V AMD64 ABI 3.2.3, AAPCS64 6.8.2). */
 #pragma once
+
+#include "../../arch/pt_regs.h"
 
 #include <linux/types.h>
 
 #include <bpf/bpf_helpers.h>
 
 #if defined(TARGET_X86_64)
-/* struct pt_regs of arch/x86/include/asm/ptrace.h, stable since it is BPF context. */
-struct registers {
-  unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
-  unsigned long orig_ax, ip, cs, flags, sp, ss;
-};
-#define ARGUMENT_0(regs) ((regs)->di)
-#define ARGUMENT_1(regs) ((regs)->si)
-#define ARGUMENT_2(regs) ((regs)->dx)
-#define ARGUMENT_3(regs) ((regs)->cx)
-#define ARGUMENT_4(regs) ((regs)->r8)
-#define ARGUMENT_5(regs) ((regs)->r9)
-#define RETURN_VALUE(regs) ((regs)->ax)
-#define RETURN_REGISTER 10
-#define PROBED_ADDRESS(regs) ((regs)->ip)
-#define STACK_POINTER(regs) ((regs)->sp)
+#define REGISTERS X86_64_REGISTERS
+#define ARGUMENT_0_REGISTER X86_64_RDI
+#define ARGUMENT_1_REGISTER X86_64_RSI
+#define ARGUMENT_2_REGISTER X86_64_RDX
+#define ARGUMENT_3_REGISTER X86_64_RCX
+#define ARGUMENT_4_REGISTER X86_64_R8
+#define ARGUMENT_5_REGISTER X86_64_R9
+#define RETURN_REGISTER X86_64_RAX
+#define PC_REGISTER X86_64_RIP
+#define STACK_REGISTER X86_64_RSP
+#define FLAGS_REGISTER X86_64_RFLAGS
 /* A return has taken the return address from the stack. */
 #define TAKEN_BY_RETURN(pointer_size) (pointer_size)
 #define RETURN_ADDRESS_ON_STACK 1
 /* Go's src/cmd/compile/abi-internal.md: the current goroutine. */
-#define GOROUTINE(regs) ((regs)->r14)
-#define REGISTERS 21
+#define GOROUTINE_REGISTER X86_64_R14
 #elif defined(TARGET_AARCH64)
-/* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h. */
-struct registers {
-  unsigned long x[31], sp, pc, pstate;
-};
-#define ARGUMENT_0(regs) ((regs)->x[0])
-#define ARGUMENT_1(regs) ((regs)->x[1])
-#define ARGUMENT_2(regs) ((regs)->x[2])
-#define ARGUMENT_3(regs) ((regs)->x[3])
-#define ARGUMENT_4(regs) ((regs)->x[4])
-#define ARGUMENT_5(regs) ((regs)->x[5])
-#define RETURN_VALUE(regs) ((regs)->x[0])
-#define RETURN_REGISTER 0
-#define PROBED_ADDRESS(regs) ((regs)->pc)
-#define STACK_POINTER(regs) ((regs)->sp)
+#define REGISTERS ARM64_REGISTERS
+#define ARGUMENT_0_REGISTER ARM64_X0
+#define ARGUMENT_1_REGISTER (ARM64_X0 + 1)
+#define ARGUMENT_2_REGISTER (ARM64_X0 + 2)
+#define ARGUMENT_3_REGISTER (ARM64_X0 + 3)
+#define ARGUMENT_4_REGISTER (ARM64_X0 + 4)
+#define ARGUMENT_5_REGISTER (ARM64_X0 + 5)
+#define RETURN_REGISTER ARM64_X0
+#define PC_REGISTER ARM64_PC
+#define STACK_REGISTER ARM64_SP
+#define FLAGS_REGISTER ARM64_PSTATE
 #define TAKEN_BY_RETURN(pointer_size) 0
-#define LINK_REGISTER(regs) ((regs)->x[30])
-#define GOROUTINE(regs) ((regs)->x[28])
-#define REGISTERS 34
+#define LINK_REGISTER(regs) ((regs)->word[ARM64_X30])
+#define GOROUTINE_REGISTER ARM64_X28
 #else
 #error "no register layout for this architecture"
 #endif
 
-_Static_assert(sizeof(struct registers) == REGISTERS * 8, "register numbers");
+struct registers {
+  unsigned long word[REGISTERS];
+};
+#define ARGUMENT_0(regs) ((regs)->word[ARGUMENT_0_REGISTER])
+#define ARGUMENT_1(regs) ((regs)->word[ARGUMENT_1_REGISTER])
+#define ARGUMENT_2(regs) ((regs)->word[ARGUMENT_2_REGISTER])
+#define ARGUMENT_3(regs) ((regs)->word[ARGUMENT_3_REGISTER])
+#define ARGUMENT_4(regs) ((regs)->word[ARGUMENT_4_REGISTER])
+#define ARGUMENT_5(regs) ((regs)->word[ARGUMENT_5_REGISTER])
+#define RETURN_VALUE(regs) ((regs)->word[RETURN_REGISTER])
+#define PROBED_ADDRESS(regs) ((regs)->word[PC_REGISTER])
+#define STACK_POINTER(regs) ((regs)->word[STACK_REGISTER])
+#define FLAGS(regs) ((regs)->word[FLAGS_REGISTER])
+#define GOROUTINE(regs) ((regs)->word[GOROUTINE_REGISTER])
 
 /* The verifier takes no address within the registers that is computed: each has its own load, which
  * is assembly so that the compiler does not join them again. */
