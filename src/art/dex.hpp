@@ -2,6 +2,7 @@
 // is AOSP art/libdexfile/dex/compact_dex_file.h. Only what names methods is read.
 #pragma once
 
+#include "base/leb128.hpp"
 #include "uprobectl/base.hpp"
 
 namespace uprobectl::art {
@@ -14,15 +15,9 @@ public:
 
   // Nothing at the end, and for a number of more than five bytes.
   std::optional<std::uint32_t> next() {
-    constexpr unsigned most_bits = 35;
-    std::uint32_t value = 0;
-    for (unsigned shift = 0; shift < most_bits; shift += 7) {
-      if (position_ >= bytes_.size()) return std::nullopt;
-      const auto byte = std::to_integer<std::uint32_t>(bytes_[position_++]);
-      value |= (byte & 0x7fU) << shift;
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
+    constexpr unsigned max_bytes = 5;
+    const auto value = take_uleb128(bytes_, position_, max_bytes);
+    return value ? std::optional(static_cast<std::uint32_t>(*value)) : std::nullopt;
   }
 
   std::uint64_t position() const { return position_; }

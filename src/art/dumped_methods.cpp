@@ -1,7 +1,8 @@
 #include "art/dumped_methods.hpp"
 
+#include "base/numbers.hpp"
+
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <map>
 
@@ -59,11 +60,7 @@ private:
 
 std::optional<std::uint64_t> parse_offset(std::string_view text) {
   if (!text.starts_with("0x")) return std::nullopt;
-  text.remove_prefix(2);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(text.substr(2), 16);
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "art/java_names.hpp"
 
+#include "base/utf8.hpp"
+
 #include <algorithm>
 
 namespace uprobectl::art {
@@ -56,11 +58,7 @@ void append_utf8(std::string_view modified, std::string& text) {
     const std::uint32_t high = unit_at(modified, at);
     const std::uint32_t low = is_high(high) ? unit_at(modified, at + 3) : 0;
     if (is_low(low)) {
-      const std::uint32_t point = 0x10000 + ((high - 0xd800) << 10U) + (low - 0xdc00);
-      text += static_cast<char>(0xf0U | point >> 18U);
-      text += static_cast<char>(0x80U | (point >> 12U & 0x3fU));
-      text += static_cast<char>(0x80U | (point >> 6U & 0x3fU));
-      text += static_cast<char>(0x80U | (point & 0x3fU));
+      append_code_point(text, 0x10000 + ((high - 0xd800) << 10U) + (low - 0xdc00));
       at += 6;
     } else if (modified.substr(at, 2) == "\xc0\x80") {
       text += '\0';

@@ -1,6 +1,7 @@
 // Reads an OAT file: which of the known layouts it has is found by trying.
 #include "art/java_names.hpp"
 #include "art/oat_state.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -185,11 +186,8 @@ void find_dex_files(OatFile::State& state, DexFinder& finder) {
 }
 
 Error with_dex_places(Error error, const OatDex& missing) {
-  if (!missing.tried.empty()) {
-    std::string places;
-    for (const std::string& place : missing.tried) places += (places.empty() ? "" : ", ") + place;
-    error = std::move(error).hint("looked for it at: " + places);
-  }
+  if (!missing.tried.empty())
+    error = std::move(error).hint("looked for it at: " + joined(missing.tried));
   return std::move(error).hint("name it with --dex FILE, or with --root DIR the folder that the "
                                "system image was unpacked into");
 }

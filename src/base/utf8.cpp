@@ -12,6 +12,26 @@ bool is_in(unsigned byte, unsigned low, unsigned high) { return byte >= low && b
 
 } // namespace
 
+void append_code_point(std::string& text, std::uint32_t point) {
+  const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  const auto tail = [&](unsigned shift) { put(0x80U | ((point >> shift) & 0x3fU)); };
+  if (point < 0x80) {
+    put(point);
+  } else if (point < 0x800) {
+    put(0xc0U | (point >> 6U));
+    tail(0);
+  } else if (point < 0x10000) {
+    put(0xe0U | (point >> 12U));
+    tail(6);
+    tail(0);
+  } else {
+    put(0xf0U | (point >> 18U));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const unsigned lead = byte_of(text, at);
   if (lead < 0x80) return 1;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace uprobectl {
@@ -9,6 +11,9 @@ namespace uprobectl {
 // The length in bytes of the well-formed sequence that begins at the position, 0 if there is none
 // (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 std::size_t utf8_length(std::string_view text, std::size_t at);
+
+// Appends the character as UTF-8 (RFC 3629). It is at most U+10FFFF.
+void append_code_point(std::string& text, std::uint32_t point);
 
 // Whether a character of this length or a single byte does something to a terminal instead of being
 // shown: control characters (C0, DEL, C1), line and paragraph separators, and those that change the

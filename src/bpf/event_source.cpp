@@ -1,7 +1,8 @@
 #include "bpf/event_source.hpp"
 
+#include "base/numbers.hpp"
+
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,10 +21,7 @@ Result<std::string> read_sysfs(const std::string& name) {
 }
 
 std::optional<std::uint32_t> leading_number(std::string_view text) {
-  std::uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  return value;
+  return take_number<std::uint32_t>(text);
 }
 
 } // namespace

@@ -1,10 +1,12 @@
 // Global variables of a BPF object, found by its BTF (Linux Documentation/bpf/btf.rst, DATASEC).
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "bpf/object_state.hpp"
 
 #include <algorithm>
 #include <bpf/btf.h>
-#include <charconv>
 #include <fmt/format.h>
+#include <ranges>
 
 namespace uprobectl {
 
@@ -66,11 +68,7 @@ std::optional<T> number_of(std::string_view text) {
   const bool is_hex = digits.starts_with("0x");
   if (is_hex) digits.erase(0, 2);
   if (negative) digits.insert(0, 1, '-');
-  T value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, is_hex ? 16 : 10);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return parse_number<T>(digits, is_hex ? 16 : 10);
 }
 
 using Value = std::optional<std::vector<std::byte>>; // nothing: it does not fit
@@ -137,8 +135,7 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   const std::vector<Global> globals = globals_of(object);
   const auto found = std::ranges::find(globals, name, &Global::name);
   if (found == globals.end()) {
-    std::string known;
-    for (const Global& global : globals) known += (known.empty() ? "" : ", ") + global.name;
+    const std::string known = joined(globals | std::views::transform(&Global::name));
     Error error{ErrorKind::not_found, subject + " is no global variable of it"};
     return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
                                                     : "there are: " + known));

@@ -1,7 +1,8 @@
 #include "bpf/tracefs.hpp"
 
+#include "base/numbers.hpp"
+
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -41,9 +42,8 @@ std::uint64_t start_time_of(pid_t pid) {
     if (at == std::string::npos) return 0;
     ++at;
   }
-  std::uint64_t value = 0;
-  std::from_chars(text.data() + at, text.data() + text.size(), value);
-  return value;
+  std::string_view rest = std::string_view(text).substr(at);
+  return take_number<std::uint64_t>(rest).value_or(0);
 }
 
 std::uint64_t own_pid_namespace() {
@@ -53,11 +53,10 @@ std::uint64_t own_pid_namespace() {
 
 // A number and the underscore before the next one, if there is to be one.
 template <typename T>
-bool take_number(std::string_view& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
+bool take_part(std::string_view& text, T& value) {
+  const auto number = take_number<T>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 bool take_underscore(std::string_view& text) {
@@ -84,9 +83,9 @@ std::optional<EventOwner> EventOwner::of_group(std::string_view group) {
   if (!group.starts_with(group_prefix)) return std::nullopt;
   group.remove_prefix(group_prefix.size());
   EventOwner owner;
-  if (take_number(group, owner.pid_namespace) && take_underscore(group) &&
-      take_number(group, owner.pid) && take_underscore(group) &&
-      take_number(group, owner.start_time) && group.empty() && owner.pid > 0)
+  if (take_part(group, owner.pid_namespace) && take_underscore(group) &&
+      take_part(group, owner.pid) && take_underscore(group) && take_part(group, owner.start_time) &&
+      group.empty() && owner.pid > 0)
     return owner;
   return std::nullopt;
 }

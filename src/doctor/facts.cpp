@@ -1,10 +1,11 @@
 #include "uprobectl/doctor.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "process/command.hpp"
 #include "process/proc.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -16,15 +17,7 @@ namespace {
 
 template <typename T>
 std::optional<T> number_in(const std::optional<std::string>& text, int base = 10) {
-  if (!text) return std::nullopt;
-  const auto start = text->find_first_not_of(" \t");
-  if (start == std::string::npos) return std::nullopt;
-  T value = 0;
-  const auto [end, error] =
-      std::from_chars(text->data() + start, text->data() + text->size(), value, base);
-  if (error != std::errc() || (end != text->data() + text->size() && *end != '\n'))
-    return std::nullopt;
-  return value;
+  return text ? parse_number<T>(trimmed(first_line(*text), " \t"), base) : std::nullopt;
 }
 
 // The value of "Name:\tvalue" in /proc/self/status.
@@ -51,9 +44,7 @@ std::optional<std::string> mount_of(const std::optional<std::string>& mounts,
                                     std::string_view type) {
   std::string_view rest = mounts ? std::string_view(*mounts) : std::string_view();
   while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    const auto line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string_view line = take_line(rest);
     const auto point = line.find(' ');
     const auto kind = point == std::string_view::npos ? point : line.find(' ', point + 1);
     if (kind == std::string_view::npos) continue;

@@ -2,6 +2,7 @@
 // over it ends; what it read then is 0.
 #pragma once
 
+#include "base/leb128.hpp"
 #include "uprobectl/base.hpp"
 
 #include <algorithm>
@@ -46,16 +47,9 @@ public:
 
   // LEB128 (DWARF 5, 7.6); what does not fit into 64 bits is a failure.
   std::uint64_t unsigned_leb() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; at_ < bytes_.size(); shift += 7) {
-      const auto byte = std::to_integer<std::uint64_t>(bytes_[at_++]);
-      const std::uint64_t part = byte & 0x7fU;
-      if (shift > 63 || (shift == 63 && part > 1)) break;
-      value |= part << shift;
-      if ((byte & 0x80U) == 0) return value;
-    }
-    fail();
-    return 0;
+    const auto value = take_uleb128(bytes_, at_);
+    if (!value) fail();
+    return value.value_or(0);
   }
   std::int64_t signed_leb() {
     std::uint64_t value = 0;

@@ -1,10 +1,11 @@
 #include "uprobectl/events/arguments.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "events/registers.hpp"
 #include "uprobectl/spelling.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 
 namespace uprobectl {
@@ -15,12 +16,7 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
     base = 16;
     text.remove_prefix(2);
   }
-  std::uint64_t value = 0;
-  const char* const begin = text.data();
-  const char* const stop = begin + text.size();
-  const auto [end, error] = std::from_chars(begin, stop, value, base);
-  if (error != std::errc() || end != stop || text.empty()) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(text, base);
 }
 
 bool is_name(std::string_view text) {
@@ -261,12 +257,6 @@ constexpr std::array signs = {
     Sign{"&", Comparison::has_bits},
 };
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 Error no_condition(std::string_view text, std::string_view what) {
   return Error{ErrorKind::usage, in_quotes(text) + " is no condition: " + std::string(what)}.hint(
       "conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
@@ -351,9 +341,9 @@ Result<ConditionSpec> parse_condition(std::string_view text) {
     if (sign == nullptr && text.substr(at).starts_with(each.text)) sign = &each;
   if (sign == nullptr) return fail(no_condition(text, "equality is written '=='"));
   condition.comparison = sign->comparison;
-  if (auto value = parse_value(text, trimmed(text.substr(0, at)), condition); !value)
+  if (auto value = parse_value(text, trimmed(text.substr(0, at), " "), condition); !value)
     return fail(std::move(value).error());
-  std::string_view number = trimmed(text.substr(at + sign->text.size()));
+  std::string_view number = trimmed(text.substr(at + sign->text.size()), " ");
   condition.negative = number.starts_with('-');
   if (condition.negative) number.remove_prefix(1);
   const auto magnitude = parse_unsigned(number);

@@ -1,5 +1,6 @@
 #include "events/java_method.hpp"
 
+#include "base/utf8.hpp"
 #include "events/readings.hpp"
 
 #include <algorithm>
@@ -94,27 +95,6 @@ constexpr std::uint32_t unknown = 0xfffd;
 bool is_high(std::uint32_t unit) { return unit >= first_high && unit < first_low; }
 bool is_low(std::uint32_t unit) { return unit >= first_low && unit < behind_low; }
 
-// RFC 3629.
-void append_utf_8(std::string& text, std::uint32_t point) {
-  const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
-  const auto tail = [&](unsigned shift) { put(0x80U | ((point >> shift) & 0x3fU)); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xc0U | (point >> 6U));
-    tail(0);
-  } else if (point < first_of_pairs) {
-    put(0xe0U | (point >> 12U));
-    tail(6);
-    tail(0);
-  } else {
-    put(0xf0U | (point >> 18U));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 } // namespace
 
 std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind) {
@@ -184,7 +164,7 @@ Result<reading> ReadingMaker::java_value(const ArgumentSource& source, std::uint
 std::string utf_8_of_latin_1(Bytes characters) {
   std::string text;
   for (const std::byte character : characters)
-    append_utf_8(text, std::to_integer<std::uint32_t>(character));
+    append_code_point(text, std::to_integer<std::uint32_t>(character));
   return text;
 }
 
@@ -193,10 +173,10 @@ std::string utf_8_of_utf_16(Bytes characters) {
   for (std::size_t at = 0; const auto unit = read_at<std::uint16_t>(characters, at); at += 2) {
     const auto next = read_at<std::uint16_t>(characters, at + 2);
     if (is_high(*unit) && next && is_low(*next)) {
-      append_utf_8(text, first_of_pairs + ((*unit - first_high) << 10U) + (*next - first_low));
+      append_code_point(text, first_of_pairs + ((*unit - first_high) << 10U) + (*next - first_low));
       at += 2;
     } else {
-      append_utf_8(text, is_high(*unit) || is_low(*unit) ? unknown : *unit);
+      append_code_point(text, is_high(*unit) || is_low(*unit) ? unknown : *unit);
     }
   }
   return text;

@@ -1,8 +1,9 @@
 #include "inventory/holders.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "uprobectl/process.hpp"
 
-#include <charconv>
 #include <climits>
 #include <filesystem>
 #include <fstream>
@@ -28,11 +29,7 @@ std::optional<std::uint32_t> link_id(const std::string& path) {
   constexpr std::string_view key = "link_id:";
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(key)) continue;
-    const auto start = line.find_first_not_of(" \t", key.size());
-    if (start == std::string::npos) return std::nullopt;
-    std::uint32_t id = 0;
-    const auto [end, error] = std::from_chars(line.data() + start, line.data() + line.size(), id);
-    return error == std::errc() ? std::optional(id) : std::nullopt;
+    return parse_number<std::uint32_t>(trimmed(std::string_view(line).substr(key.size())));
   }
   return std::nullopt;
 }

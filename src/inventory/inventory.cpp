@@ -1,4 +1,6 @@
 #include "uprobectl/inventory.hpp"
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "bpf/tracefs.hpp"
 #include "inventory/holders.hpp"
 #include "inventory/probe_names.hpp"
@@ -7,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -31,11 +32,10 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
   const auto at = place.rfind(":0x");
   if (at == std::string_view::npos) return std::nullopt;
   event.path = place.substr(0, at);
-  const auto digits = place.substr(at + 3);
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), event.offset.value, 16);
-  if (error != std::errc() || (end != digits.data() + digits.size() && *end != '('))
-    return std::nullopt;
+  std::string_view digits = place.substr(at + 3);
+  const auto offset = take_number<std::uint64_t>(digits, 16);
+  if (!offset || (!digits.empty() && digits.front() != '(')) return std::nullopt;
+  event.offset = {*offset};
   return event;
 }
 
@@ -44,9 +44,7 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
 ListedEvents parse_uprobe_events(std::string_view text) {
   ListedEvents result;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const auto line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (line.empty()) continue;
     if (auto event = parse_event(line))
       result.events.push_back(std::move(*event));

@@ -1,11 +1,11 @@
 #include "uprobectl/process/mapping_watch.hpp"
 
+#include "base/numbers.hpp"
 #include "process/perf_records.hpp"
 #include "process/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <ctime>
 #include <linux/perf_event.h>
 #include <set>
@@ -52,17 +52,15 @@ std::vector<int> parse_cpus(std::string_view text) {
   constexpr int most = 8192; // CONFIG_NR_CPUS of the largest kernels
   std::vector<int> cpus;
   while (!text.empty()) {
-    int first = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), first);
-    if (error != std::errc()) break;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    int last = first;
+    const auto first = take_number<int>(text);
+    if (!first) break;
+    auto last = first;
     if (text.starts_with('-')) {
-      const auto [stop, wrong] = std::from_chars(text.data() + 1, text.data() + text.size(), last);
-      if (wrong != std::errc()) break;
-      text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+      text.remove_prefix(1);
+      last = take_number<int>(text);
+      if (!last) break;
     }
-    for (int cpu = first; cpu <= std::min(last, most); ++cpu) cpus.push_back(cpu);
+    for (int cpu = *first; cpu <= std::min(*last, most); ++cpu) cpus.push_back(cpu);
     if (!text.starts_with(',')) break;
     text.remove_prefix(1);
   }

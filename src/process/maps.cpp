@@ -1,10 +1,11 @@
 #include "process/maps.hpp"
 
+#include "base/numbers.hpp"
 #include "base/rooted_path.hpp"
+#include "base/text.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 
-#include <charconv>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -13,12 +14,10 @@ namespace uprobectl {
 namespace {
 
 // Takes a number up to the delimiter off the front of the line; the delimiter goes too.
-std::optional<std::uint64_t> take_number(std::string_view& line, char delimiter, int base) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value, base);
-  if (error != std::errc() || end == line.data() + line.size() || *end != delimiter)
-    return std::nullopt;
-  line.remove_prefix(static_cast<std::size_t>(end - line.data()) + 1);
+std::optional<std::uint64_t> take_field(std::string_view& line, char delimiter, int base) {
+  const auto value = take_number<std::uint64_t>(line, base);
+  if (!value || !line.starts_with(delimiter)) return std::nullopt;
+  line.remove_prefix(1);
   return value;
 }
 
@@ -39,21 +38,21 @@ std::string unescape(std::string_view path) {
 // "START-END PERMS OFFSET MAJOR:MINOR INODE          PATH"
 std::optional<Mapping> parse_line(std::string_view line) {
   Mapping mapping;
-  const auto start = take_number(line, '-', 16);
-  const auto end = start ? take_number(line, ' ', 16) : std::nullopt;
+  const auto start = take_field(line, '-', 16);
+  const auto end = start ? take_field(line, ' ', 16) : std::nullopt;
   if (!end || line.size() < 5 || line[4] != ' ') return std::nullopt;
   mapping.start = *start;
   mapping.end = *end;
   mapping.executable = line[2] == 'x';
   line.remove_prefix(5);
 
-  const auto offset = take_number(line, ' ', 16);
-  const auto major = offset ? take_number(line, ':', 16) : std::nullopt;
-  const auto minor = major ? take_number(line, ' ', 16) : std::nullopt;
+  const auto offset = take_field(line, ' ', 16);
+  const auto major = offset ? take_field(line, ':', 16) : std::nullopt;
+  const auto minor = major ? take_field(line, ' ', 16) : std::nullopt;
   if (!minor) return std::nullopt;
   // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's
   // 0.
-  const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_number(line, ' ', 10);
+  const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_field(line, ' ', 10);
   if (!inode) return std::nullopt;
   if (*inode == 0 && line == "0") line = {};
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -95,9 +94,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 std::vector<Mapping> parse_all_maps(std::string_view text) {
   std::vector<Mapping> result;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    if (auto mapping = parse_line(text.substr(0, end))) result.push_back(std::move(*mapping));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    if (auto mapping = parse_line(take_line(text))) result.push_back(std::move(*mapping));
   }
   return result;
 }

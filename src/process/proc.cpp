@@ -1,11 +1,12 @@
 #include "process/proc.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <dirent.h>
 #include <fcntl.h>
 #include <set>
@@ -65,9 +66,7 @@ std::vector<pid_t> all_processes() {
   if (!directory) return result;
   while (const dirent* entry = ::readdir(directory.get())) {
     const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error == std::errc() && end == name.data() + name.size()) result.push_back(pid);
+    if (const auto pid = parse_number<pid_t>(name)) result.push_back(*pid);
   }
   std::ranges::sort(result);
   return result;
@@ -82,14 +81,6 @@ std::optional<std::string> command_name(pid_t pid) {
 
 namespace {
 
-template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // The fields of a stat line from the third on, "S PPID …".
 std::optional<std::string_view> behind_comm(std::string_view stat) {
   const auto comm_end = stat.rfind(')');
@@ -103,11 +94,9 @@ std::optional<std::string_view> behind_comm(std::string_view stat) {
 // What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
 std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
   while (!status.empty()) {
-    const auto end = std::min(status.find('\n'), status.size());
-    const std::string_view line = status.substr(0, end);
+    const std::string_view line = take_line(status);
     if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
       return line.substr(key.size() + 2);
-    status.remove_prefix(std::min(end + 1, status.size()));
   }
   return std::nullopt;
 }
@@ -121,7 +110,7 @@ std::optional<pid_t> parse_parent(std::string_view stat) {
   fields->remove_prefix(2);
   const auto end = fields->find(' ');
   if (end == std::string_view::npos) return std::nullopt;
-  return whole_number<pid_t>(fields->substr(0, end));
+  return parse_number<pid_t>(fields->substr(0, end));
 }
 
 std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
@@ -132,18 +121,18 @@ std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
     if (end == std::string_view::npos) return std::nullopt;
     fields->remove_prefix(end + 1);
   }
-  return whole_number<std::uint64_t>(fields->substr(0, fields->find(' ')));
+  return parse_number<std::uint64_t>(fields->substr(0, fields->find(' ')));
 }
 
 std::optional<uid_t> parse_user(std::string_view status) {
   const auto line = status_line(status, "Uid");
-  return line ? whole_number<uid_t>(line->substr(0, line->find('\t'))) : std::nullopt;
+  return line ? parse_number<uid_t>(line->substr(0, line->find('\t'))) : std::nullopt;
 }
 
 std::optional<pid_t> parse_innermost_pid(std::string_view status) {
   const auto line = status_line(status, "NSpid");
   // npos + 1 is 0: the only number.
-  return line ? whole_number<pid_t>(line->substr(line->rfind('\t') + 1)) : std::nullopt;
+  return line ? parse_number<pid_t>(line->substr(line->rfind('\t') + 1)) : std::nullopt;
 }
 
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents) {

@@ -1,9 +1,10 @@
 #include "resolve/android.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "process/command.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -12,8 +13,6 @@ namespace {
 
 // pm starts a Java program on old versions of Android.
 constexpr std::chrono::seconds patience{20};
-
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 // What one of Android's own commands prints.
 Result<std::string> ask_android(const std::vector<std::string>& words) {
@@ -58,10 +57,9 @@ Error no_package(const std::string& package) {
 std::vector<std::uint32_t> parse_users(std::string_view list) {
   std::vector<std::uint32_t> users;
   for (const std::string& text : split(list, ',')) {
-    std::uint32_t user = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), user);
-    if (error != std::errc() || end != text.data() + text.size()) return {};
-    users.push_back(user);
+    const auto user = parse_number<std::uint32_t>(text);
+    if (!user) return {};
+    users.push_back(*user);
   }
   return users;
 }

@@ -1,6 +1,6 @@
+#include "base/text.hpp"
 #include "resolve/app.hpp"
 #include "resolve/find_file.hpp"
-#include "resolve/joined.hpp"
 #include "resolve/library_name.hpp"
 #include "uprobectl/spelling.hpp"
 
@@ -93,8 +93,7 @@ Error AppFiles::no_library(std::string_view text) const {
   if (!others.empty())
     return {ErrorKind::not_found,
             fmt::format("{}: {} has {} only for {}, this device runs {}", text, package_,
-                        any ? "libraries" : "it", joined({others.begin(), others.end()}),
-                        joined(device))};
+                        any ? "libraries" : "it", joined(others), joined(device))};
   if (any)
     return {ErrorKind::not_found,
             fmt::format("*: {} has no native library and no compiled code", package_)};

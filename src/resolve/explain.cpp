@@ -1,8 +1,8 @@
 #include "resolve/explain.hpp"
 
+#include "base/text.hpp"
 #include "resolve/choose.hpp"
 #include "resolve/explain_method.hpp"
-#include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
 #include "uprobectl/spelling.hpp"

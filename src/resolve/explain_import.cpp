@@ -1,5 +1,5 @@
+#include "base/text.hpp"
 #include "resolve/explain.hpp"
-#include "resolve/joined.hpp"
 #include "resolve/quote.hpp"
 #include "uprobectl/spelling.hpp"
 

@@ -1,6 +1,6 @@
 #include "resolve/kin.hpp"
 
-#include "resolve/joined.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ std::string listed(std::vector<std::string> names) {
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
   const std::size_t shown = std::min(names.size(), most_names);
-  std::string text = joined({names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown)});
+  std::string text = joined(std::span(names).first(shown));
   if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }

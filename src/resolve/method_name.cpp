@@ -1,5 +1,6 @@
 #include "resolve/method_name.hpp"
 
+#include "base/text.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <algorithm>
@@ -8,18 +9,12 @@ namespace uprobectl {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> split_parameters(std::string_view text) {
   std::vector<std::string_view> parameters;
-  if (trimmed(text).empty()) return parameters;
+  if (trimmed(text, " ").empty()) return parameters;
   while (true) {
     const auto comma = std::min(text.find(','), text.size());
-    parameters.push_back(trimmed(text.substr(0, comma)));
+    parameters.push_back(trimmed(text.substr(0, comma), " "));
     if (comma == text.size()) return parameters;
     text.remove_prefix(comma + 1);
   }
@@ -48,10 +43,10 @@ std::optional<MethodName> parse_method_name(std::string_view text) {
     if (!text.ends_with(')')) return std::nullopt;
     name.parameters = split_parameters(text.substr(open + 1, text.size() - open - 2));
   }
-  std::string_view qualified = trimmed(text.substr(0, open));
+  std::string_view qualified = trimmed(text.substr(0, open), " ");
   const auto space = qualified.rfind(' ');
   if (space != std::string_view::npos) {
-    name.return_type = trimmed(qualified.substr(0, space));
+    name.return_type = trimmed(qualified.substr(0, space), " ");
     qualified.remove_prefix(space + 1);
   }
   const auto dot = qualified.rfind('.');

@@ -1,5 +1,6 @@
 #include "resolve/oatdump.hpp"
 
+#include "base/text.hpp"
 #include "process/command.hpp"
 
 #include <fmt/format.h>
@@ -50,10 +51,6 @@ private:
   std::optional<Error> error_;
 };
 
-std::string first_said(std::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
-}
-
 } // namespace
 
 Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
@@ -69,9 +66,10 @@ Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
   if (!methods) return fail(Error(std::move(methods).error()).within("--oatdump"));
   if (!ended) return fail(Error(ended.error()).within("--oatdump"));
   if (ended->exit_code != 0)
-    return fail(ErrorKind::io,
-                fmt::format("--oatdump: {} ends with status {}{}", program, ended->exit_code,
-                            ended->errors.empty() ? "" : ": " + first_said(ended->errors)));
+    return fail(
+        ErrorKind::io,
+        fmt::format("--oatdump: {} ends with status {}{}", program, ended->exit_code,
+                    ended->errors.empty() ? "" : fmt::format(": {}", first_line(ended->errors))));
   auto oat = art::OatFile::from_oatdump(image, std::move(*methods), where);
   if (!oat) return fail(Error(std::move(oat).error()).within("--oatdump"));
   return oat;

@@ -1,5 +1,6 @@
-#include "resolve/joined.hpp"
 #include "uprobectl/resolve.hpp"
+
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,8 +12,7 @@ namespace {
 // The first few names, then how many more.
 std::string first_few(const std::vector<std::string>& names) {
   constexpr std::size_t most = 10;
-  const auto shown = static_cast<std::ptrdiff_t>(std::min(most, names.size()));
-  std::string text = joined({names.begin(), names.begin() + shown});
+  std::string text = joined(std::span(names).first(std::min(most, names.size())));
   if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
   return text;
 }

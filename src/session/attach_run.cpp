@@ -1,4 +1,4 @@
-#include "session/clock.hpp"
+#include "base/clock.hpp"
 #include "session/counted.hpp"
 #include "session/diagnosis.hpp"
 #include "session/held_command.hpp"

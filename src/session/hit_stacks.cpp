@@ -1,6 +1,6 @@
 #include "session/hit_stacks.hpp"
 
-#include "session/clock.hpp"
+#include "base/clock.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,7 @@
 #include "session/process_filter.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "process/proc.hpp"
 #include "resolve/android.hpp"
 #include "uprobectl/process.hpp"
@@ -51,12 +53,9 @@ void add_pids(const std::string& file, std::vector<pid_t>& pids) {
   if (!text) return; // the group has gone meanwhile
   std::string_view rest = *text;
   while (!rest.empty()) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    pid_t pid = 0;
     // 0 stands for processes of other pid namespaces.
-    if (std::from_chars(rest.data(), rest.data() + end, pid).ec == std::errc() && pid > 0)
-      pids.push_back(pid);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (const auto pid = parse_number<pid_t>(take_line(rest)); pid && *pid > 0)
+      pids.push_back(*pid);
   }
 }
 
@@ -117,9 +116,7 @@ void keep_common(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> oth
 // fifth field, the type follows the lone dash.
 std::optional<std::string> cgroup2_mount(std::string_view mountinfo) {
   while (!mountinfo.empty()) {
-    const auto end = std::min(mountinfo.find('\n'), mountinfo.size());
-    std::string_view line = mountinfo.substr(0, end);
-    mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
+    std::string_view line = take_line(mountinfo);
     for (int i = 0; i < 4; ++i) take_field(line);
     const std::string_view point = take_field(line);
     while (!line.empty() && take_field(line) != "-") {

@@ -1,4 +1,5 @@
 // The programs of a user as an event source.
+#include "base/text.hpp"
 #include "session/hit_stacks.hpp"
 #include "session/read_ahead.hpp"
 #include "session/stream_stacks.hpp"
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <ranges>
 #include <set>
 #include <unistd.h>
 
@@ -241,8 +243,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
     }
     const auto found = std::ranges::find(known, name, &UserMap::name);
     if (found == known.end()) {
-      std::string names;
-      for (const UserMap& map : known) names += (names.empty() ? "" : ", ") + map.name;
+      const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "it has none that could be shown" : "there are: " + names));
     }

@@ -1,5 +1,6 @@
 #include "uprobectl/stacks/live.hpp"
 
+#include "base/clock.hpp"
 #include "stacks/live_state.hpp"
 
 #include <algorithm>
@@ -19,13 +20,6 @@ constexpr std::size_t between_sweeps = 256;
 constexpr std::uint64_t start_time_grain = 20'000'000; // ns: two ticks
 // Nothing is ever mapped there: a call through a null pointer (vm.mmap_min_addr).
 constexpr std::uint64_t null_page_end = 0x1000;
-
-std::uint64_t clock_ns(clockid_t clock) {
-  timespec time{};
-  ::clock_gettime(clock, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 // CLOCK_MONOTONIC of a process's start time, which counts ticks while the machine sleeps, too.
 std::uint64_t begin_of(std::uint64_t start_time) {

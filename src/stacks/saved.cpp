@@ -1,6 +1,6 @@
 #include "uprobectl/stacks/saved.hpp"
 
-#include "stacks/gunzip.hpp"
+#include "base/inflate.hpp"
 #include "uprobectl/path.hpp"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 #include "uprobectl/stacks/saved.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
+
 #include <algorithm>
-#include <charconv>
 
 namespace uprobectl::stacks {
 
@@ -12,21 +14,6 @@ struct NamedValue {
   std::uint64_t value = 0;
 };
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
-
-// Without blanks, from the begin of the text, which loses it.
-std::string_view take_line(std::string_view& text) {
-  const auto end = std::min(text.find('\n'), text.size());
-  const std::string_view line = trimmed(text.substr(0, end));
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
-}
-
 // "NAME: HEX", with or without 0x.
 std::optional<NamedValue> parse_register(std::string_view line) {
   const auto colon = line.find(':');
@@ -34,10 +21,9 @@ std::optional<NamedValue> parse_register(std::string_view line) {
   NamedValue found{trimmed(line.substr(0, colon)), 0};
   std::string_view number = trimmed(line.substr(colon + 1));
   if (number.starts_with("0x")) number.remove_prefix(2);
-  const char* const begin = number.data();
-  const char* const end = begin + number.size();
-  const auto [stop, error] = std::from_chars(begin, end, found.value, 16);
-  if (error != std::errc() || stop != end || found.name.empty()) return std::nullopt;
+  const auto value = parse_number<std::uint64_t>(number, 16);
+  if (!value || found.name.empty()) return std::nullopt;
+  found.value = *value;
   return found;
 }
 
@@ -80,7 +66,7 @@ Result<void> check_complete(const Registers& registers) {
 Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine) {
   std::vector<NamedValue> found;
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::string_view line = take_line(text);
+    const std::string_view line = trimmed(take_line(text));
     if (line.empty()) continue;
     const auto named = parse_register(line);
     if (!named)
@@ -98,7 +84,7 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
 
 bool was_at_function_entry(std::string_view text) {
   while (!text.empty()) {
-    const auto named = parse_register(take_line(text));
+    const auto named = parse_register(trimmed(take_line(text)));
     if (named && named->name == "at_function_entry") return named->value != 0;
   }
   return false;

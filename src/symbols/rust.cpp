@@ -1,10 +1,10 @@
 #include "symbols/rust.hpp"
 
+#include "base/numbers.hpp"
 #include "symbols/itanium.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -72,13 +72,10 @@ std::optional<std::string> escaped(std::string_view code) {
   for (const Escape& escape : escapes)
     if (escape.code == code) return std::string(escape.text);
   if (!code.starts_with('u')) return std::nullopt;
-  std::uint32_t point = 0;
-  const auto [end, failure] =
-      std::from_chars(code.data() + 1, code.data() + code.size(), point, 16);
+  const auto point = parse_number<std::uint32_t>(code.substr(1), 16);
   // Only ASCII is ever escaped this way in practice; anything else stays as it is.
-  if (failure != std::errc{} || end != code.data() + code.size() || point < 0x20 || point > 0x7e)
-    return std::nullopt;
-  return std::string(1, static_cast<char>(point));
+  if (!point || *point < 0x20 || *point > 0x7e) return std::nullopt;
+  return std::string(1, static_cast<char>(*point));
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 #include "uprobestats/binary_form.hpp"
 
+#include "base/leb128.hpp"
+
 #include <fmt/format.h>
 #include <map>
 
@@ -111,13 +113,7 @@ private:
 
   std::optional<std::uint64_t> varint(std::uint64_t& at, std::uint64_t end,
                                       unsigned max_bytes = 10) const {
-    std::uint64_t value = 0;
-    for (unsigned i = 0; i < max_bytes && at < end; ++i) {
-      const auto byte = static_cast<std::uint64_t>(file_[at++]);
-      value |= (byte & 0x7fU) << (7 * i);
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
+    return take_uleb128(file_.first(end), at, max_bytes);
   }
 
   // Moves `at` behind the field.

@@ -1,5 +1,7 @@
 #include "uprobectl/uprobestats/task_file.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -37,14 +39,6 @@ bool allows(std::string_view prefix, std::string_view method) {
   return rest.empty() || rest[0] == '.' || rest[0] == '$' || rest[0] == '(';
 }
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && std::string_view(" \t\r").find(text.front()) != std::string_view::npos)
-    text.remove_prefix(1);
-  while (!text.empty() && std::string_view(" \t\r").find(text.back()) != std::string_view::npos)
-    text.remove_suffix(1);
-  return text;
-}
-
 // A method's parameters may have blanks between them.
 std::optional<std::string> fault(std::string_view prefix) {
   const auto control = std::ranges::find_if(
@@ -72,10 +66,8 @@ Policy Policy::builtin() {
 Result<Policy> Policy::parse(std::string_view text) {
   Policy policy;
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view prefix = without_blanks(line.substr(0, line.find('#')));
+    const std::string_view line = take_line(text);
+    const std::string_view prefix = trimmed(line.substr(0, line.find('#')));
     if (prefix.empty()) continue;
     if (auto wrong = fault(prefix))
       return fail(ErrorKind::corrupt, fmt::format("line {}: {}", number, *wrong));

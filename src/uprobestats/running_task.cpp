@@ -1,6 +1,7 @@
 #include "uprobestats/running_task.hpp"
 
-#include "session/clock.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
 #include "session/counted.hpp"
 #include "session/diagnosis.hpp"
 #include "session/placing.hpp"
@@ -170,12 +171,9 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
 }
 
 void RunningTask::announce() const {
-  std::string names;
-  for (const Probe& probe : probes_)
-    names += (names.empty() ? "" : ", ") + probe.name.spec->bpf_name;
   sink_.attached({.mechanism = to_string(probes_.front().program->mechanism),
                   .probes = placed_,
-                  .program = std::move(names),
+                  .program = joined(programs()),
                   .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
                   .boottime_ns = clock_ns(CLOCK_BOOTTIME),
                   .realtime_ns = clock_ns(CLOCK_REALTIME)});

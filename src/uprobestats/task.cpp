@@ -1,5 +1,7 @@
 #include "uprobestats/task.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -76,10 +78,7 @@ std::optional<Error> check_signature(std::string_view signature) {
 
 // As a method is called in one text: "a.B.c(int, long)".
 std::string parameters_of(const proto::ProbeConfig& probe) {
-  std::string parameters;
-  for (const std::string& type : probe.fully_qualified_parameters)
-    parameters += (parameters.empty() ? "" : ", ") + type;
-  return "(" + parameters + ")";
+  return "(" + joined(probe.fully_qualified_parameters) + ")";
 }
 
 std::string without_spaces(std::string_view text) {

@@ -1,6 +1,6 @@
 #include "uprobestats/task_records.hpp"
 
-#include "session/clock.hpp"
+#include "base/clock.hpp"
 #include "session/counted.hpp"
 
 #include <algorithm>

@@ -1,12 +1,13 @@
 #include "uprobestats/text_form.hpp"
 
+#include "base/numbers.hpp"
+#include "base/text.hpp"
 #include "uprobectl/spelling.hpp"
 #include "uprobestats/text_tokens.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
-#include <memory>
+#include <ranges>
 
 namespace uprobectl::uprobestats {
 
@@ -30,12 +31,7 @@ std::optional<std::uint64_t> parse_integer(std::string_view written) {
   } else if (written.size() > 1 && written[0] == '0') {
     base = 8;
   }
-  std::uint64_t value = 0;
-  const char* const begin = std::to_address(written.begin());
-  const char* const end = begin + written.size();
-  const auto [stop, error] = std::from_chars(begin, end, value, base);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(written, base);
 }
 
 class TextFormParser {
@@ -205,9 +201,7 @@ private:
                        : by_name && token().written == each.name;
     });
     if (value == field.values.end()) {
-      std::string names;
-      for (const EnumValue& each : field.values)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+      const std::string names = joined(field.values | std::views::transform(&EnumValue::name));
       return refuse(token().place,
                     fmt::format("'{}' takes {}, not {}", field.name, names, shown(token())));
     }

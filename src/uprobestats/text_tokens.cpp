@@ -1,5 +1,7 @@
 #include "uprobestats/text_tokens.hpp"
 
+#include "base/utf8.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -26,28 +28,6 @@ std::uint32_t number_of(std::string_view digits, std::uint32_t base) {
   std::uint32_t value = 0;
   for (const char c : digits) value = value * base + digit_value(c);
   return value;
-}
-
-// RFC 3629.
-void append_utf8(std::string& text, std::uint32_t point) {
-  const auto continued = [&](unsigned shift) {
-    text += static_cast<char>(0x80U | ((point >> shift) & 0x3fU));
-  };
-  if (point < 0x80) {
-    text += static_cast<char>(point);
-  } else if (point < 0x800) {
-    text += static_cast<char>(0xc0U | (point >> 6U));
-    continued(0);
-  } else if (point < 0x10000) {
-    text += static_cast<char>(0xe0U | (point >> 12U));
-    continued(6);
-    continued(0);
-  } else {
-    text += static_cast<char>(0xf0U | (point >> 18U));
-    continued(12);
-    continued(6);
-    continued(0);
-  }
 }
 
 // The escapes of one letter; 0: there is none.
@@ -181,7 +161,7 @@ Result<void> TextTokens::take_escape(std::string& value) {
   if (is_point && (number > 0x10ffff || (number >= 0xd800 && number < 0xe000)))
     return fail_at(begin, fmt::format("'\\{}{}' is no character", c, digits));
   if (is_point)
-    append_utf8(value, number);
+    append_code_point(value, number);
   else
     value += static_cast<char>(number);
   step(digits.size());

@@ -1,9 +1,9 @@
 #include "usdt/arguments.hpp"
 
+#include "base/numbers.hpp"
 #include "usdt/sum.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -35,15 +35,13 @@ void take_size(std::string_view& text, StaticArgument& argument) {
   std::string_view rest = text;
   const bool is_signed = rest.starts_with('-');
   if (is_signed) rest.remove_prefix(1);
-  std::uint32_t size = 0;
-  const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
-  if (error != std::errc() || size == 0) return;
-  rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+  const auto size = take_number<std::uint32_t>(rest);
+  if (!size || *size == 0) return;
   const bool is_float = rest.starts_with('f');
   if (is_float) rest.remove_prefix(1);
   if (!rest.starts_with('@')) return;
   rest.remove_prefix(1);
-  argument.size = size;
+  argument.size = *size;
   argument.is_signed = is_signed;
   argument.is_float = is_float;
   text = rest;

@@ -1,6 +1,7 @@
 #include "usdt/sum.hpp"
 
-#include <charconv>
+#include "base/numbers.hpp"
+
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -26,11 +27,7 @@ std::string_view take_name(std::string_view& text) {
 std::optional<std::uint64_t> number_of(std::string_view digits) {
   const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
   if (hexadecimal) digits.remove_prefix(2);
-  std::uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value, hexadecimal ? 16 : 10);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(digits, hexadecimal ? 16 : 10);
 }
 
 bool add_number(Sum& sum, std::string_view digits, bool negative) {
@@ -85,13 +82,6 @@ std::optional<AddressParts> split_at_commas(std::string_view text) {
     text.remove_prefix(comma + 1);
   }
   return std::nullopt;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
 void leave_unparsed(StaticArgument& argument, std::string problem) {

@@ -1,6 +1,7 @@
 // What the operands of all architectures have in common: sums of numbers and symbols.
 #pragma once
 
+#include "base/text.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/usdt.hpp"
 
@@ -57,8 +58,6 @@ std::optional<Sum> take_sum(std::string_view& text);
 // All of the text as a number or a sum.
 std::optional<std::uint64_t> whole_number(std::string_view text);
 std::optional<Sum> whole_sum(std::string_view text);
-
-std::string_view trimmed(std::string_view text); // without blanks at its ends
 
 // What stands between the brackets of an address, without blanks; empty where there are fewer.
 struct AddressParts {

@@ -1,5 +1,5 @@
+#include "base/inflate.hpp"
 #include "debug_fixture.hpp"
-#include "stacks/gunzip.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/stacks/saved.hpp"
 
