@@ -1,4 +1,4 @@
-// attach and usdt attach, which differ in what they probe.
+// The subcommands attach and usdt attach: the same options for functions and for static probes.
 #include "capture_options.hpp"
 #include "commands.hpp"
 #include "console.hpp"
@@ -15,7 +15,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Which processes are probed.
+// The process filter, as it was typed.
 struct ProcessOptions {
   std::vector<std::string> processes;
   std::optional<std::string> app;
@@ -25,7 +25,7 @@ struct ProcessOptions {
   bool all = false;
 };
 
-// A program of the user's in the place of the built-in one.
+// A BPF program of the user's instead of the built-in one.
 struct ProgramOptions {
   std::optional<std::string> object;
   std::optional<std::string> pinned;
@@ -38,7 +38,7 @@ struct ProgramOptions {
 };
 
 struct AttachOptions {
-  // Of the outer one: not given; of the inner one: forever.
+  // Outer nullopt: not given; inner nullopt: forever.
   std::optional<std::optional<std::chrono::nanoseconds>> duration;
   std::optional<std::uint64_t> max_events;
   std::optional<std::string> mechanism;
@@ -54,12 +54,12 @@ struct AttachOptions {
   bool forward_exit = false;
   std::optional<std::string> command_output;
   ProgramOptions program;
-  InspectionOptions inspection;
+  CaptureOptions capture;
   StackOptions stack;
   ProcessOptions processes;
 };
 
-// What goes through the program, and so not through one of the user's.
+// The first filter that only the built-in program applies.
 std::optional<std::string> filtered_by_program(const AttachRequest& request) {
   if (request.all_processes) return std::nullopt;
   if (!request.names.empty()) return "-p " + request.names.front();
@@ -93,8 +93,8 @@ void bind_process_options(OptionParser& parser, ProcessOptions& options) {
   parser.bind("--all-processes", options.all);
 }
 
-// Into a request whose program, target and command are set. A usage error where options do not go
-// together.
+// Puts the process filter into a request whose program, target and command are set. usage error if
+// options contradict each other.
 Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
                    AttachRequest& request) {
   auto words = parse_processes(options.processes);
@@ -205,12 +205,12 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.functions = std::move(line->functions);
   request.program = std::move(*program);
   request.static_probes = words == ProbeWords::static_probes;
-  const bool directed = options.inspection.entry || options.inspection.on_return;
+  const bool directed = options.capture.entry || options.capture.on_return;
   if (request.program) request.program->direction_by_section = !directed;
   if (by_sections && directed)
     return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
                                    "--entry and --return do not"));
-  if (auto applied = apply(parser, options.inspection, request); !applied)
+  if (auto applied = apply(parser, options.capture, request); !applied)
     return fail(std::move(applied).error());
   if (auto applied = apply(parser, options.stack, common, request); !applied)
     return fail(std::move(applied).error());
@@ -238,7 +238,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   if (auto applied = apply(parser, options.processes, request); !applied)
     return fail(std::move(applied).error());
 
-  // A command without a duration is watched to its end.
+  // Without a duration a command is traced until it ends.
   if (options.duration)
     request.duration = *options.duration;
   else if (request.command.empty())
@@ -255,14 +255,14 @@ void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
   parser.bind("--unsafe", resolve.unsafe);
 }
 
-// `words`: what stands behind TARGET, and so which options there are.
+// `words`: what follows TARGET, which decides about the options.
 void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words) {
   parser.bind("--duration", options.duration, parse_run_time);
   bind_process_options(parser, options.processes);
   parser.bind("-c", options.command_line);
   parser.bind("--forward-exit", options.forward_exit);
   parser.bind("--command-output", options.command_output);
-  bind_inspection_options(parser, options.inspection, words);
+  bind_capture_options(parser, options.capture, words);
   bind_stack_options(parser, options.stack);
   parser.bind("--max-events", options.max_events,
               CountReader{.mistake = "'{}' is no number of events"});
@@ -279,7 +279,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWord
   bind_oatdump_option(parser, options.oatdump);
 }
 
-// Runs it and says how the program ends. `forward_exit`: as the command did.
+// Returns the exit code of the run; with `forward_exit` that of the command.
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {
   const auto outcome = run_attach(request, console.out(), console.sink(), console.reporter());
   if (!outcome) {

@@ -8,8 +8,8 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Static probes are places without a way back.
-void bind_return_options(OptionParser& parser, InspectionOptions& options) {
+// Static probes have no return.
+void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--entry", options.entry);
   parser.bind("--return", options.on_return);
   parser.bind("--return-at", options.return_at);
@@ -17,10 +17,10 @@ void bind_return_options(OptionParser& parser, InspectionOptions& options) {
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
 }
 
-// What is captured and shown, into a request.
+// Puts what is captured and shown into a request.
 class CaptureApplication {
 public:
-  CaptureApplication(const OptionParser& parser, const InspectionOptions& options,
+  CaptureApplication(const OptionParser& parser, const CaptureOptions& options,
                      AttachRequest& request)
       : parser_(parser), options_(options), request_(request), inspection_(request.inspection) {}
 
@@ -55,7 +55,7 @@ private:
       inspection_.longest_text = static_cast<std::uint32_t>(*options_.longest_text);
   }
 
-  // The table of options has these words.
+  // The parser accepts these words only.
   static ReturnAt return_at(std::string_view how) {
     if (how == "trampoline") return ReturnAt::trampoline;
     return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
@@ -78,7 +78,7 @@ private:
       return wrong("'" + *options_.measured +
                    "' is no --measure, it is arg0, arg1, …, ret or a "
                    "register");
-    // Where nobody says what to probe, it is where the value is known.
+    // Without --entry the probe is placed where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
     if (returned && request_.static_probes) return wrong("a static probe returns nothing");
     if (!returned && inspection_.pair_calls)
@@ -92,7 +92,7 @@ private:
     return {};
   }
 
-  // The parser's own words, and where there is more help where they are about the command line.
+  // Keeps the parser's message; a usage error also says where to find help.
   std::unexpected<Error> wrong_value(const std::string& option, Error error) const {
     if (error.kind != ErrorKind::usage) {
       error.message.insert(0, option);
@@ -104,12 +104,12 @@ private:
   }
 
   const OptionParser& parser_;
-  const InspectionOptions& options_;
+  const CaptureOptions& options_;
   AttachRequest& request_;
   Inspection& inspection_;
 };
 
-// As the help and the man page have it.
+// The numbers in the help and the man page (options.toml).
 static_assert(usual_stack_bytes == 16384 && LEAST_STACK_BYTES == 256 && MOST_STACK_BYTES == 65528);
 
 CountReader stack_size_of(std::string_view option) {
@@ -119,7 +119,7 @@ CountReader stack_size_of(std::string_view option) {
           .most = MOST_STACK_BYTES};
 }
 
-// Whether the records would be written over. A terminal, pipe or device takes both.
+// Whether `path` is the regular file that the records go to. A terminal, pipe or device takes both.
 bool is_output(const std::string& path, const std::optional<std::string>& output) {
   namespace fs = std::filesystem;
   const fs::path records = output.value_or("/dev/stdout");
@@ -145,7 +145,7 @@ public:
       if (auto read = read_call_graph(walk); !read) return read;
     if (options_.size) set_size(*options_.size);
     if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
-    // Frame pointers are walked by the kernel, which counts where that is enough.
+    // The kernel walks frame pointers itself, so it can also count these stacks.
     const bool counted = request_.counts && walk == StackWalk::frame_pointers;
     request_.inspection.count_stacks = counted;
     request_.inspection.stack = counted ? StackWalk::none : walk;
@@ -186,7 +186,7 @@ private:
     return {};
   }
 
-  // The kernel copies words of 8 bytes.
+  // Rounds up: the kernel copies words of 8 bytes.
   void set_size(std::uint64_t size) {
     request_.inspection.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
   }
@@ -198,7 +198,7 @@ private:
       return "--folded would overwrite the records";
     if (options_.flame_graph && is_output(*options_.flame_graph, output_))
       return "--flamegraph would overwrite the records";
-    // Records of a map whose name promises stacks have them without --stack.
+    // A map of the user's program may carry stacks without --stack.
     if (walk == StackWalk::none && request_.program) return std::nullopt;
     const bool kept = options_.folded || options_.flame_graph || options_.kept;
     if (walk != StackWalk::none && request_.histograms && !request_.counts && !kept)
@@ -221,7 +221,7 @@ private:
 
 } // namespace
 
-void bind_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words) {
+void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWords words) {
   if (words == ProbeWords::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
   parser.bind("--if", options.conditions);
@@ -242,7 +242,7 @@ void bind_inspection_options(OptionParser& parser, InspectionOptions& options, P
               CountReader{.mistake = "--expect: '{}' is no number of hits"});
 }
 
-Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
+Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
                    AttachRequest& request) {
   return CaptureApplication(parser, options, request).apply();
 }

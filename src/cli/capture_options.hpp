@@ -1,4 +1,4 @@
-// The options of attach that say what is captured at each hit, user stacks among it, and what is
+// The options of attach for what is captured at each hit, including user stacks, and for what is
 // shown of it.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace uprobectl::cli {
 
-// What stands behind TARGET.
+// What follows TARGET on the command line.
 enum class ProbeWords { functions, static_probes };
 
-struct InspectionOptions {
+struct CaptureOptions {
   bool entry = false;
   bool on_return = false;
   std::optional<std::string> return_at;
@@ -33,11 +33,11 @@ struct InspectionOptions {
   std::optional<std::uint64_t> expected;
 };
 
-void bind_inspection_options(OptionParser& parser, InspectionOptions& options, ProbeWords words);
+void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWords words);
 
-// Into a request whose program and kind of probes is set. A usage error where options do not go
-// together.
-Result<void> apply(const OptionParser& parser, const InspectionOptions& options,
+// Puts the options into a request whose program and kind of probes are set. usage error if they
+// contradict each other.
+Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
                    AttachRequest& request);
 
 struct StackOptions {
@@ -52,12 +52,12 @@ struct StackOptions {
 
 void bind_stack_options(OptionParser& parser, StackOptions& options);
 
-// Into a request of which is known whether its hits are counted, and whose program. `common`: where
-// the records go, and how.
+// The same; the request must already have its aggregates and program. `common` says where the
+// records go, and how.
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, AttachRequest& request);
 
-// "uprobectl attach -d 5s libc.so.6 'mem*'", as a shell would take it.
+// Returns "uprobectl attach -d 5s libc.so.6 'mem*'", quoted for a shell.
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments);
 
 } // namespace uprobectl::cli

@@ -1,4 +1,4 @@
-// The subcommands. Each takes its arguments, without its own name, and says how the program ends.
+// The subcommands. Each takes its arguments without its own name and returns the exit code.
 #pragma once
 
 #include "console.hpp"

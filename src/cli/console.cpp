@@ -27,7 +27,7 @@ Reporter make_reporter(const CommonOptions& options) {
   return {STDERR_FILENO, colour_wanted(options), level};
 }
 
-// main keeps the number of a descriptor that was closed at the start occupied by one of O_PATH.
+// main() replaces a descriptor that was closed at the start by one of O_PATH.
 bool is_closed(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags == -1 || (flags & O_PATH) != 0;
@@ -154,7 +154,7 @@ open_console_without_arguments(std::string_view command,
 }
 
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
-  // The file of --output is not opened, and so not emptied, for a run that does not begin.
+  // A run that does not begin must not truncate the file of --output.
   if (options.json && !options.output) {
     OutputBuffer out(STDOUT_FILENO);
     make_json_sink(out)->error({.target = {}, .request = {}, .error = error});

@@ -1,5 +1,4 @@
-// What every subcommand shares: the options that are the same everywhere, where records and
-// messages go, and how a run ends.
+// Shared by all subcommands: the common options, the output of records and messages, the exit code.
 #pragma once
 
 #include "option_parser.hpp"
@@ -7,7 +6,7 @@
 
 namespace uprobectl::cli {
 
-// What a finished uprobectl tells its caller.
+// Exit codes of the program.
 enum class ExitCode {
   done = 0,
   failed = 1,        // not found, ambiguous, denied, corrupt, refused
@@ -26,23 +25,23 @@ struct CommonOptions {
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 
-// --debug-dir under its three names.
+// --debug-dir, --symfs, --symdir.
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places);
 
-// --instruction, and what it and -v ask for: JSON has instructions only where they are asked for.
+// --instruction. Without it -v asks for instructions in text, but not in JSON.
 void bind_instruction_option(OptionParser& parser, bool& wanted);
 ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted);
 
 // --extracted, of the commands that only look at files.
 void bind_extracted_option(OptionParser& parser, bool& extracted);
 
-// The arguments of a run that goes on; the exit code of one that ends here, because the command
-// line was wrong (reported) or because it asked for help or the version (printed).
+// Returns the arguments, or the exit code if the run ends here: the command line is wrong
+// (reported), or asks for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    std::span<const std::string_view> arguments);
 
-// The records' way out and the messages' way out of one run.
+// The output of one run: records and messages.
 class Console {
 public:
   // Opens the output file. The style is completed with what the options say.
@@ -52,16 +51,16 @@ public:
   OutputBuffer& out() { return out_; }
   const Reporter& reporter() const { return reporter_; }
 
-  // Reports a failure to people and as an error record; the run will end with 1.
+  // Reports a failure as a message and as an error record; the exit code becomes 1.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  // Each text once, however many records it belongs to.
+  // Prints each text once.
   void warn(const std::vector<std::string>& warnings);
 
-  // Where the symbols of a target came from, as far as it has needed more than its own tables.
+  // Reports the debug files that symbols of the target came from.
   void report(const Target& target);
 
-  // Writes what is held back; failed if anything was, writing included.
+  // Writes buffered rows and returns the exit code: failed after any failure, also of writing.
   ExitCode finish();
 
 private:
@@ -75,13 +74,13 @@ private:
   bool failed_ = false;
 };
 
-// The console of a command that takes options and nothing else; the exit code of a run that ends
-// here.
+// For commands that take options only: returns the console, or the exit code if the run ends here.
 std::expected<std::unique_ptr<Console>, ExitCode>
 open_console_without_arguments(std::string_view command,
                                std::span<const std::string_view> arguments);
 
-// Reports a usage error or what kept a run from beginning: on stderr, and as an error record.
+// Reports an error of a run that does not begin, on stderr and as an error record; returns the exit
+// code.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
 
 } // namespace uprobectl::cli

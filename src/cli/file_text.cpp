@@ -44,7 +44,7 @@ Result<void> write_to(const UniqueFd& file, const std::function<void(OutputBuffe
   return {};
 }
 
-// Where links lead; the path itself where nothing is there yet.
+// The path with symbolic links resolved, or the path itself if the file does not exist yet.
 std::string without_links(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
   return real ? std::string(real.get()) : path;
@@ -111,7 +111,7 @@ Result<void> replace_file(const std::string& path,
   if (!file) return fail(system_error(errno, "cannot write " + path));
   auto written = write_to(file, write);
   if (written) {
-    // Who may not give it to its owner keeps it, and gives nobody their rights.
+    // If the owner cannot be kept, the file must not give its rights to others.
     const bool owned = !is_there || ::fchown(file.get(), old.st_uid, old.st_gid) == 0;
     const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : mode_of_new_files();
     if (::fchmod(file.get(), mode) != 0 || ::rename(draft.c_str(), place.c_str()) != 0)

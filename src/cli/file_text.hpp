@@ -1,4 +1,4 @@
-// Files that a person names to be read, or to be written anew: requests, recorded matches, task
+// Reads and replaces files that are named on the command line: requests, recorded matches, task
 // files.
 #pragma once
 
@@ -9,19 +9,19 @@
 
 namespace uprobectl::cli {
 
-// The text of a file. A regular one is mapped: thousands of lines are read where they lie.
+// The text of a file. A regular file is mapped, so thousands of lines are not copied.
 class FileText {
 public:
   FileText() = default;
-  // Ten times what a record of every function of the largest library takes.
+  // Ten times the size of the match records of all functions of the largest library.
   static constexpr std::size_t largest = std::size_t{512} << 20U;
 
-  // "-" is stdin. unsupported where there is more than `most` bytes, whole MiB.
+  // "-" is stdin. unsupported if there are more than `most` bytes, which is a multiple of 1 MiB.
   static Result<FileText> read(const std::string& path, std::size_t most = largest);
 
-  std::string_view text() const; // where it lies does not change when this is moved
+  std::string_view text() const; // stays valid when this is moved
 
-  // Calls visit for each line. An error of it ends the walk, and is told with the file and the
+  // Calls visit for each line and stops at its first error, to which it adds the file and the
   // number of the line.
   using VisitLine = std::function<Result<void>(std::string_view)>;
   Result<void> for_each_line(const VisitLine& visit) const;
@@ -32,8 +32,8 @@ private:
   std::vector<char> read_; // of what cannot be mapped
 };
 
-// What `write` makes takes the place of a regular file all at once, or not at all; links to it and
-// its mode stay. What is no regular file, a FIFO or a device, is written into.
+// Replaces the content of a regular file atomically by what `write` produces; symbolic links to the
+// file and its mode stay. FIFOs and devices are written to.
 Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write);
 
 } // namespace uprobectl::cli

@@ -77,7 +77,7 @@ public:
                                   : ": it has no symbols of this kind or size")});
   }
 
-  // A PATTERN that nothing has matched in any file fails once.
+  // Reports each PATTERN that matched in none of the files once.
   void finish() {
     if (!added_) return;
     for (const std::string& pattern : unmatched_)
@@ -86,7 +86,8 @@ public:
   }
 
 private:
-  // Those of an OAT file. False where it has none to name, which is said if it is one.
+  // Lists the methods of an OAT file. Returns false if there are none, with a warning if it is an
+  // OAT file.
   bool add_methods(const Target& target, const std::string& subject) {
     const auto* const methods = target.java_methods();
     if (methods == nullptr || !asks_for_methods(filter_.symbols)) return false;
@@ -114,7 +115,7 @@ private:
     return true;
   }
 
-  // Whether a pattern has a share in what all patterns together have listed.
+  // Whether the pattern alone matches anything.
   bool has_matches(const std::string& pattern, const elf::Image& image,
                    const SymbolList& listed) const {
     const auto names_it = [&](const elf::Symbol& symbol) {
@@ -127,7 +128,7 @@ private:
     return matching && !matching->empty();
   }
 
-  // Names worth suggesting; of many files only a few are asked.
+  // Similar names, from the first few files only.
   std::vector<std::string> near(const std::string& pattern) const {
     constexpr std::size_t few = 8;
     const std::string wanted = without_wildcards(pattern);

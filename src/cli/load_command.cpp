@@ -48,7 +48,7 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   return pin(*object, request);
 }
 
-// What is wrong with how it was asked, if anything.
+// Returns what is wrong with the arguments, if anything.
 std::optional<std::string> mistake(const LoadOptions& options,
                                    const std::vector<std::string>& words) {
   if (options.pin.has_value() == options.unpin.has_value())

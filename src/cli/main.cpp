@@ -36,7 +36,7 @@ constexpr std::array all_commands = {
     Command{"debug-unwind", run_debug_unwind},
 };
 
-// Whether the next argument is the value of an option that is the same everywhere.
+// Whether `argument` is an option of every command that takes the next argument as its value.
 bool takes_value(std::string_view argument) {
   const auto options = command_specs().front().options;
   return std::ranges::any_of(options, [&](const OptionSpec& option) {
@@ -44,8 +44,8 @@ bool takes_value(std::string_view argument) {
   });
 }
 
-// The position of the subcommand: the first argument that is neither an option nor the value of
-// one that is the same everywhere.
+// Returns the index of the subcommand: the first argument that is neither an option nor an option's
+// value.
 std::size_t find_command(std::span<const std::string_view> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
@@ -59,7 +59,7 @@ std::size_t find_command(std::span<const std::string_view> arguments) {
   return arguments.size();
 }
 
-// The first word of a command that has two.
+// Whether `word` is the first one of a command of two words.
 bool is_group(std::string_view word) {
   return std::ranges::any_of(all_commands, [&](const Command& command) {
     return command.name.starts_with(word) && command.name.substr(word.size()).starts_with(' ');
@@ -108,8 +108,8 @@ void hold_closed_descriptors() {
     if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/", O_PATH));
 }
 
-// What the deepest of our parsers and the demangler take, with room to spare. The kernel ends a
-// process that runs out of stack by a signal.
+// More than the deepest recursion of the parsers and the demangler needs. A process that runs out
+// of stack is killed by a signal.
 constexpr rlim_t least_stack = 512UL << 10;
 
 bool has_enough_stack() {

@@ -37,7 +37,7 @@ void for_each_part(std::string_view list, Visit visit) {
   }
 }
 
-// The name that messages use.
+// The name used in messages.
 std::string_view first_name(const OptionSpec& spec) {
   return spec.names.substr(0, spec.names.find(','));
 }
@@ -48,7 +48,7 @@ std::string alternatives(std::span<const std::string_view> words) {
   return fmt::format("{} or {}", fmt::join(words.first(words.size() - 1), ", "), words.back());
 }
 
-// What is wrong with the value of an option that has choices; empty if nothing.
+// Returns a message if the value is not one of the option's choices, else an empty string.
 std::string wrong_choice(const OptionSpec& spec, const std::string& value) {
   std::string wrong;
   const auto check = [&](std::string_view word) {
@@ -83,7 +83,7 @@ struct OptionParser::Impl {
     return spec.name.empty() ? "uprobectl" : "uprobectl " + std::string(spec.name);
   }
 
-  // By any of its names.
+  // Finds an option by any of its names.
   const OptionSpec& option_spec(std::string_view name) const {
     const auto found = std::ranges::find_if(
         spec.options, [&](const OptionSpec& option) { return has_name(option, name); });
@@ -106,7 +106,7 @@ struct OptionParser::Impl {
     options.emplace(&option, added);
   }
 
-  // The group of the options, made with the first of them.
+  // Returns the option group of these options; creates it at the first call.
   CLI::App* group_of(std::span<const std::string_view> names) {
     const std::string name = alternatives(names);
     for (CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -121,14 +121,15 @@ struct OptionParser::Impl {
       const std::string_view name = first_name(each);
       CLI::Option* const needing = option(name);
       if (each.needs.size() == 1) needing->needs(option(each.needs.front()));
-      // CLI11 has one of several as a need of groups only.
+      // In CLI11 only groups can need one of several options.
       if (each.needs.size() > 1) group_of(std::span(&name, 1))->needs(group_of(each.needs));
     }
     for (const OptionConflict& conflict : spec.conflicts)
       option(conflict.option)->excludes(option(conflict.other));
   }
 
-  // The parts of "[Option Group: --interval] requires …" and "--pid excludes …", by our names.
+  // Translates a name in CLI11's messages, "--pid" or "[Option Group: --interval]", to the first
+  // name of the option.
   std::string_view named(std::string_view text) const {
     constexpr std::string_view group = "[Option Group: ";
     if (text.starts_with(group)) return text.substr(group.size(), text.size() - group.size() - 1);
@@ -147,7 +148,7 @@ struct OptionParser::Impl {
     throw std::logic_error(fmt::format("{} and {} do not conflict", one, another));
   }
 
-  // CLI11's error in our words.
+  // Translates an error of CLI11.
   Error error_of(const CLI::ParseError& error) const {
     const std::string_view what = error.what();
     const auto side = [&](std::string_view verb, bool left) {
@@ -224,8 +225,8 @@ bool looks_like_option(std::string_view argument) {
   return argument.size() >= 2 && argument[0] == '-';
 }
 
-// Where the arguments begin that are positionals for certain: behind the last option and its value,
-// of which it has one at most. There may be thousands, which need not go through CLI11.
+// Returns where the arguments begin that must be positionals: after the last option and its value.
+// There may be thousands of them, which CLI11 need not see.
 template <typename Iterator>
 Iterator only_positionals(Iterator begin, Iterator end) {
   const auto behind_last = std::find_if(std::make_reverse_iterator(end),
@@ -236,8 +237,8 @@ Iterator only_positionals(Iterator begin, Iterator end) {
 
 } // namespace
 
-// A value that may be left out stands behind '=', or is one of the choices. CLI11 would take the
-// TARGET for it.
+// Adds the default value to options whose value may be left out and is not given. Such a value
+// follows '=' or is one of the choices, because CLI11 would take a TARGET for it.
 std::vector<std::string>
 OptionParser::Impl::with_default_values(std::span<const std::string_view> arguments) const {
   std::vector<std::string> words(arguments.begin(), arguments.end());
@@ -273,7 +274,7 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes != arguments.end()) result.after_dashes.assign(dashes + 1, arguments.end());
-  // CLI11 would take the next argument for the value: "--output= FILE" must not overwrite FILE.
+  // CLI11 would take the next argument as the value: "--output= FILE" must not overwrite FILE.
   for (const std::string_view argument : std::ranges::subrange(arguments.begin(), dashes))
     if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
       return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +

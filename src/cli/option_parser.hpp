@@ -10,13 +10,13 @@
 namespace uprobectl::cli {
 
 struct Arguments {
-  // In order; views of the arguments, or of what the parser keeps: there may be thousands.
+  // In order; views of the arguments or of what the parser keeps, as there may be thousands.
   std::vector<std::string_view> positionals;
   std::vector<std::string_view> after_dashes; // what follows "--"
   bool help = false;
   bool version = false;
 
-  // All words that are no options, in order.
+  // All words that are not options, in order.
   std::vector<std::string> words() const;
 };
 
@@ -26,15 +26,15 @@ public:
   explicit OptionParser(std::string_view command);
   ~OptionParser();
 
-  // Where an option's value goes; the targets must outlive parse(). Every option of the command is
-  // bound to one, whose type says whether it is a flag, has a value (the last one counts) or
-  // repeats.
+  // Says where an option's value goes; the targets must outlive parse(). Every option of the
+  // command must be bound. The type of the target says whether the option is a flag, takes one
+  // value (the last one) or several.
   void bind(std::string_view name, bool& target);
   void bind(std::string_view name, std::optional<std::string>& target);
   void bind(std::string_view name, std::vector<std::string>& target);
-  // The value is read by `read`, whose error becomes a usage error as it stands.
+  // `read` converts the value; its message becomes a usage error.
   template <typename T, typename Read>
-  void bind(std::string_view name, std::optional<T>& target, Read read) {
+  void bind(std::string_view name, std::optional<T>& target, const Read& read) {
     bind_reader(name, [&target, read](const std::string& value) -> Result<void> {
       auto parsed = read(value);
       if (!parsed) return fail(std::move(parsed).error());
@@ -43,11 +43,11 @@ public:
     });
   }
 
-  // usage errors carry the nearest option and where to find help. What an option needs, excludes
-  // and takes is checked.
+  // Checks choices, needs and conflicts. usage errors suggest similar options and say where to find
+  // help.
   Result<Arguments> parse(std::span<const std::string_view> arguments);
   std::string help() const;
-  // A usage error of this subcommand that only the caller can see.
+  // Makes a usage error of this subcommand.
   Error usage_error(std::string message) const;
 
 private:

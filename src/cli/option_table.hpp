@@ -1,4 +1,4 @@
-// The commands and their options as options.toml has them; generate_options.py writes the source.
+// The commands and their options: options.toml as C++, written by generate_options.py.
 #pragma once
 
 #include <span>
@@ -40,7 +40,7 @@ struct CommandSpec {
 // The first one is the whole program.
 std::span<const CommandSpec> command_specs();
 
-// name: as it is typed, with its dashes.
+// name: with its dashes.
 bool has_name(const OptionSpec& option, std::string_view name);
 
 } // namespace uprobectl::cli

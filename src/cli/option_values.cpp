@@ -23,7 +23,7 @@ struct Unit {
 constexpr Unit units[] = {{"ns", 1},       {"us", 1e3},       {"ms", 1e6}, {"s", 1e9},
                           {"m", 60 * 1e9}, {"h", 3600 * 1e9}, {"", 1e9}};
 
-// A year: longer is a slip of the finger, and still far from overflowing.
+// One year. Longer durations are typing errors; this is far below an overflow.
 constexpr double longest = 366 * 24 * 3600 * 1e9;
 
 } // namespace

@@ -22,10 +22,10 @@ struct CountReader {
   Result<std::uint64_t> operator()(const std::string& text) const;
 };
 
-// -p 4711, -p 1,2,3, several times: each pid once, in order; usage error for what is none.
+// The pids of "-p 4711 -p 1,2,3", each once, in order; usage error for anything else.
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);
 
-// The same where names are taken, too: what is all digits is a pid.
+// The same with names of processes. A word of digits only is a pid.
 struct ProcessWords {
   std::vector<pid_t> pids;
   std::vector<std::string> names; // each once, in order
@@ -36,7 +36,7 @@ Result<ProcessWords> parse_processes(const std::vector<std::string>& lists);
 // and for negative durations.
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
-// Reads one as the value of an option, by whose name its error begins.
+// Reads a duration as the value of an option, whose name its error begins with.
 struct DurationReader {
   std::string_view option;
 

@@ -2,9 +2,9 @@
 
 namespace uprobectl::cli {
 
-// Malformed is the request itself, so nothing of it is done.
+// Fails as a whole if one FUNCTION is malformed.
 Result<void> Requests::add(std::span<const std::string_view> words) {
-  // Thousands of lines mostly ask the same target one after another.
+  // Files of thousands of lines mostly repeat the target of the line before.
   if (lines_.empty() || lines_.back().target != words.front())
     lines_.push_back({.target = std::string(words.front()), .functions = {}});
   const auto functions = words.subspan(1);

@@ -1,4 +1,4 @@
-// Requests as they are typed, or as a file has them.
+// Requests `TARGET FUNCTION…`, from the command line or from a file.
 #pragma once
 
 #include "file_text.hpp"
@@ -7,7 +7,7 @@
 
 namespace uprobectl::cli {
 
-// What `resolve` is asked, as views of where it was typed: there may be thousands.
+// The requests of `resolve`, as views of their source, as there may be thousands.
 class Requests {
 public:
   struct Line {
@@ -15,12 +15,11 @@ public:
     std::vector<std::string_view> functions; // never empty; each has the form of a FUNCTION
   };
 
-  // TARGET FUNCTION… of the command line, which outlives this; usage error where one is missing or
-  // malformed.
+  // From the command line, which must outlive this; usage error if a word is missing or malformed.
   static Result<Requests> typed(const OptionParser& parser,
                                 std::span<const std::string_view> words);
-  // One request a line of the file ("-" is stdin), those in a row that ask the same target as one;
-  // errors name the file and the line.
+  // From a file ("-": stdin) with one request a line. Adjacent requests of one target are joined.
+  // Errors name the file and the line.
   static Result<Requests> read(const std::string& path);
 
   std::span<const Line> lines() const { return lines_; }
@@ -33,7 +32,7 @@ private:
   std::vector<Line> lines_; // views of the two
 };
 
-// The same for `attach`, which keeps what it was asked.
+// The request of `attach`, which keeps its words.
 struct RequestLine {
   std::string target;
   std::vector<std::string> functions; // each has the form of a FUNCTION

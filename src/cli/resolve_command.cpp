@@ -1,4 +1,4 @@
-// resolve, with --emit, --verify and --config.
+// The subcommand resolve, with --emit, --verify and --config.
 #include "commands.hpp"
 #include "console.hpp"
 #include "file_text.hpp"
@@ -17,7 +17,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-// The tool of --emit, if any; usage error if another option asks for another output.
+// Returns the tool of --emit, if any; usage error if another option asks for another output.
 Result<std::optional<EmitTool>> emit_tool(const OptionParser& parser,
                                           const std::optional<std::string>& name,
                                           const CommonOptions& options, bool other_output) {
@@ -29,7 +29,7 @@ Result<std::optional<EmitTool>> emit_tool(const OptionParser& parser,
   return tool;
 }
 
-// The match records of a file of JSON Lines, "-" for stdin; records of other types are passed over.
+// Reads the match records of a file of JSON Lines ("-": stdin) and skips other records.
 Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
   std::vector<RecordedMatch> matches;
   const auto file = FileText::read(path);
@@ -48,7 +48,7 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
   return matches;
 }
 
-// Puts the points in place of the file's content as match records, all or nothing.
+// Replaces the file's content by match records of the points, atomically.
 Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points) {
   return replace_file(path, [&](OutputBuffer& out) {
     const auto sink = make_json_sink(out);
@@ -128,7 +128,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   if (options.update && !failed) {
     const auto written = write_matches(*options.record, outcome.points);
     if (!written) console.fail(written.error());
-    // What differs is recorded now; a request that finds nothing any more could not be.
+    // Drift that was recorded is not a failure; an unresolved request could not be recorded.
     failed = outcome.unresolved > 0;
   } else {
     const auto changes = parse_changes(options.fail_on);
@@ -143,7 +143,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   return failed ? ExitCode::failed : code;
 }
 
-// The requests of the command line, or those of a file.
+// Returns the requests of the command line or of --file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
                           const std::optional<std::string>& file,
                           const std::optional<std::string>& output) {
@@ -151,7 +151,7 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
   words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
   if (file && !words.empty())
     return fail(parser.usage_error("--file takes the requests from a file"));
-  // They are read where they lie, while the output is written.
+  // The file is mapped and read while the output is written.
   std::error_code unknown;
   if (file && output && std::filesystem::equivalent(*file, *output, unknown))
     return fail(parser.usage_error("--output would overwrite the requests of --file"));

@@ -52,15 +52,14 @@ Result<std::uint64_t> parse_size(const std::string& typed) {
   return value;
 }
 
-// The other names of each place, listed within a bound. Each of N names at one address has N - 1
-// others: so a record gets the first of them and the number of the rest, and they are collected
-// once for an address that has more.
+// The other names at each address. Each of N names has N - 1 others, so a record lists at most 64
+// and counts the rest, and addresses with more names keep their list.
 class AliasLists {
 public:
   using AllNames = std::function<std::vector<std::string>(VirtualAddress address)>;
   explicit AliasLists(AllNames all_names) : all_names_(std::move(all_names)) {}
 
-  // A line that joins the names of its place has them all.
+  // A line that joins all names of its address lists all of them.
   void fill(SymbolRecord& record, bool is_joined) {
     constexpr std::size_t most_listed = 64;
     record.aliases.emplace();
@@ -90,8 +89,7 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::string>> many_;
 };
 
-// The symbols of one line, as indexes in the list: the first is the line's own, the others are
-// joined to it.
+// The symbols of one line, as indexes into the list: the line's own one, then those joined to it.
 struct ListedLine {
   std::uint32_t first = 0;
   std::uint32_t count = 1;
@@ -100,7 +98,7 @@ struct ListedLine {
 using LineVisitor = std::function<void(ListedLine, const elf::Symbol& symbol,
                                        std::optional<std::string_view> demangled)>;
 
-// Reads the own symbols of lines one after another, and says some lines ahead which will be next.
+// Reads the own symbols of the lines in order and prefetches those of the next lines.
 class LineReader {
 public:
   LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
@@ -118,7 +116,7 @@ private:
   std::size_t next_ = 0;
 };
 
-// Symbols without a place come one by one: imports all lie at 0.
+// Undefined symbols are never joined: all imports are at address 0.
 std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
   std::vector<ListedLine> lines;
   if (!fold) lines.reserve(symbols.size());
@@ -135,7 +133,7 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
   return lines;
 }
 
-// The names of the lines' own symbols, demangled; lines and symbols outlive it.
+// The demangled names of the lines' own symbols; lines and symbols must outlive it.
 DemangledNames demangled_names(const SymbolList& symbols, std::span<const ListedLine> lines) {
   return {lines.size(), [&symbols, lines](std::size_t index) {
             constexpr std::size_t ahead = 8;
@@ -151,7 +149,7 @@ void visit_in_turn(const SymbolList& symbols, std::span<const ListedLine> lines,
   for (const ListedLine line : lines) visit(line, reader.next(), demangled.next());
 }
 
-// Largest first, equals as they come.
+// Sorts by size, largest first; stable.
 void sort_by_size(const SymbolList& symbols, std::span<ListedLine> lines) {
   struct SizedLine {
     std::uint64_t size = 0; // bytes
@@ -167,7 +165,7 @@ void sort_by_size(const SymbolList& symbols, std::span<ListedLine> lines) {
   std::ranges::transform(sized, lines.begin(), &SizedLine::line);
 }
 
-// A line and what people look for it by: the name as shown, demangled. Equals as they come.
+// A line and its sort key: the name as shown, demangled. The index keeps the order of equal names.
 struct NamedLine {
   std::string name;
   ListedLine line;
@@ -180,7 +178,7 @@ struct NamedLine {
 
 using Run = std::span<const ListedLine>;
 
-// Sorts by name within runs. The names of one run are held at a time.
+// Sorts each run by name, holding the names of one run at a time.
 std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLine> lines) {
   constexpr std::size_t run_text = 512 << 10; // bytes
   DemangledNames demangled = demangled_names(symbols, lines);
@@ -207,8 +205,8 @@ std::vector<Run> sort_runs_by_name(const SymbolList& symbols, std::span<ListedLi
   return runs;
 }
 
-// All names demangled at once would be 34 MB of text for 66,000 functions. So they are sorted in
-// runs, which are then merged: each name is demangled twice and soon forgotten.
+// A merge sort by name. All demangled names of 66,000 functions would take 34 MB, so sorted runs
+// are merged and each name is demangled twice.
 void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
                    const LineVisitor& visit) {
   std::vector<Run> rests = sort_runs_by_name(symbols, lines);
@@ -246,7 +244,8 @@ struct ListedMethod {
   std::string signature;
 };
 
-// Any of the patterns; those that match are no longer unmatched. No patterns: all.
+// Whether the method matches one of the patterns, or there are none. Removes patterns that match
+// from `unmatched`.
 bool is_wanted(std::string_view signature, std::span<const std::string> patterns,
                std::vector<std::string>& unmatched) {
   std::erase_if(unmatched,
@@ -256,8 +255,8 @@ bool is_wanted(std::string_view signature, std::span<const std::string> patterns
          });
 }
 
-// Visits those that the filter lets through in groups: of one address where the order is that of
-// offsets, so that the names of a few are held at a time, else all at once.
+// Visits the methods that pass the filter in groups: those of one address if the order is by
+// offset, so that few names are held at a time, else all at once.
 void for_each_group(const MethodListing& listing, std::vector<std::string>& unmatched,
                     const std::function<void(std::vector<ListedMethod>&)>& visit) {
   const SymbolFilter& filter = listing.filter.symbols;
@@ -278,7 +277,7 @@ void for_each_group(const MethodListing& listing, std::vector<std::string>& unma
   visit(group);
 }
 
-// Folded lines keep together what lies at one address.
+// Folded lines join the methods of one address.
 void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   const auto order = filter.fold ? ListOrder::offset : filter.order;
   std::ranges::sort(methods, [order](const ListedMethod& a, const ListedMethod& b) {
@@ -288,7 +287,7 @@ void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   });
 }
 
-// A line: one method, or all of one address.
+// Visits a line: one method, or all of one address.
 using Line = std::span<const ListedMethod>;
 
 std::vector<Line> lines_of(std::span<const ListedMethod> methods, const ListFilter& filter) {
@@ -334,7 +333,7 @@ ListFilter make_filter(const ListOptions& options) {
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
                      const SymbolList& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit) {
-  // All names of a place are its aliases, also those that a PATTERN leaves out.
+  // Aliases include names that no PATTERN matches.
   const bool with_aliases = filter.fold || filter.aliases;
   const SymbolFilter& chosen = filter.symbols;
   const bool is_all = chosen.patterns.empty() && chosen.min_size == 0 && !chosen.imports;

@@ -1,4 +1,4 @@
-// The symbols and methods of one file as the records of list-symbols: which ones, in which order.
+// The records of list-symbols for one file: symbols and Java methods, filtered, sorted and joined.
 #pragma once
 
 #include "option_parser.hpp"
@@ -27,14 +27,14 @@ struct ListFilter {
 };
 ListFilter make_filter(const ListOptions& options);
 
-// Visits the records of the symbols, which come by address, in the order asked for and joined where
-// asked for. Of what a line says only one at a time is held: all of 66,000 would take 60 MB.
-// target: shown in each record where several files are listed, else empty.
+// Visits the records of the symbols, which are sorted by address, in the order of the filter. Only
+// one record exists at a time: those of 66,000 symbols would take 60 MB. target: shown in each
+// record if several files are listed, else empty.
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
                      const SymbolList& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit);
 
-// What of an OAT file a filter asks for.
+// What the filter selects of an OAT file.
 bool asks_for_methods(const SymbolFilter& filter);
 bool asks_for_methods_alone(const SymbolFilter& filter); // once there are any
 
@@ -47,8 +47,8 @@ struct MethodListing {
   const ListFilter& filter; // with the PATTERNs
 };
 
-// Visits the records in the order asked for, joined where asked for; takes the PATTERNs that match
-// something out of the unmatched ones. How many methods there were.
+// Visits the records in the order of the filter and removes the PATTERNs that match from
+// `unmatched`. Returns the number of methods.
 std::size_t for_each_method(const MethodListing& listing, std::vector<std::string>& unmatched,
                             const std::function<void(const SymbolRecord&)>& visit);
 

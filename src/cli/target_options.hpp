@@ -1,4 +1,4 @@
-// The options that say where a TARGET is looked for, of the commands that only look at files.
+// The options that say where a TARGET is looked up.
 #pragma once
 
 #include "option_parser.hpp"
@@ -6,7 +6,7 @@
 
 namespace uprobectl::cli {
 
-// Of the commands that know Java methods.
+// --dex and --root, of the commands that find Java methods.
 struct DexWords {
   std::vector<std::string> files;
   std::optional<std::string> root;
@@ -26,14 +26,14 @@ void bind_target_options(OptionParser& parser, TargetWords& words);
 
 // --dex and --root.
 void bind_dex_options(OptionParser& parser, DexWords& words);
-// They are looked at only where an OAT file needs them: a slip is said all the same.
+// Fails if a file or folder does not exist, although only OAT files need them.
 Result<art::DexSearch> make_dex_search(DexWords words);
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words);
 
-// `*` means something only where processes or an app say what.
+// usage error if the target is `*` without processes or an app.
 Result<void> check_target(const OptionParser& parser, std::string_view target,
                           const TargetOptions& options);
 

@@ -13,12 +13,12 @@ struct TaskFileOptions {
 };
 void bind_task_file_options(OptionParser& parser, TaskFileOptions& options);
 
-// The file of --config; what is odd about it is told.
+// Reads the file of --config and prints its warnings.
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console);
-// That of --policy, or the device's.
+// Reads the policy of --policy, or that of the device.
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options);
 
-// What attach takes besides.
+// The options of attach.
 struct TaskRunOptions {
   TaskFileOptions file;
   std::optional<std::string> pin_folder; // --bpffs
@@ -28,7 +28,7 @@ struct TaskRunOptions {
 };
 void bind_task_run_options(OptionParser& parser, TaskRunOptions& options);
 
-// `attach --config`, whose arguments have been parsed with `parser`.
+// Runs `attach --config`; `arguments` are those that `parser` has parsed.
 ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
                           const TaskRunOptions& options, TargetOptions where,
                           const CommonOptions& common);

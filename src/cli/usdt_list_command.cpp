@@ -68,7 +68,7 @@ public:
     }
   }
 
-  // What nothing was found for fails once.
+  // Reports a failure if nothing was found in any file.
   void finish() {
     if (listed_ || failed_) return;
     if (!request_.typed) {

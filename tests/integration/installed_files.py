@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The man page and the completions that are made of the table of options: they are installed where
 man(1) and the shells look for them, and those understand them.
-Usage: installed_files.py BUILD; prints TAP."""
+Usage: installed_files.py SOURCE BUILD; prints TAP."""
 
 import re
 import shutil
@@ -28,9 +28,42 @@ def check_with(tap, name, tool, *command, **more):
         tap.skip(name, f"{tool} is not installed")
 
 
+NEW_OPTION = """
+[[load]]
+names = "-x,--new-option"
+value = "WORD"
+help = "what [it] does"
+choices = ["one", "two"]
+needs = ["--pin"]
+
+"""
+# What it becomes: in C++, the man page, bash and zsh.
+EXPECTED = {
+    "c++": ['.names = "-x,--new-option", .value = "WORD"', '"-x needs --pin"'],
+    "man": [".It Fl x , Fl -new-option Ar WORD\nWhat [it] does."],
+    "bash": ["-x,--new-option:one|two"],
+    "zsh": [r"'(--new-option -x)--new-option=[what \[it\] does]:WORD:(one two)'"],
+}
+TEMPLATES = {"man": "man/uprobectl.1.in", "bash": "bash-completion/uprobectl.in", "zsh": "zsh/_uprobectl.in"}
+
+
+def check_new_option(tap, source, folder):
+    table = (source / "src/cli/options.toml").read_text().replace("\n[[conflict]]", NEW_OPTION + "[[conflict]]", 1)
+    (folder / "options.toml").write_text(table)
+    for kind, expected in EXPECTED.items():
+        template = [source / "share" / TEMPLATES[kind]] if kind in TEMPLATES else []
+        said = said_by(sys.executable, source / "src/cli/generate_options.py", kind,
+                       folder / "options.toml", folder / "out", *template)
+        written = (folder / "out").read_text() if not said else ""
+        tap.check(f"an option that is added to the table is in what is made for {kind}",
+                  said + [f"lacks {line}" for line in expected if line not in written])
+
+
 def main():
-    build = Path(sys.argv[1]).resolve()
+    source, build = (Path(word).resolve() for word in sys.argv[1:3])
     tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        check_new_option(tap, source, Path(folder))
     with tempfile.TemporaryDirectory() as root:
         subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", root,
                         "--tags", "man,completion"], check=True, stdout=subprocess.DEVNULL)
