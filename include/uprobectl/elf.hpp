@@ -18,9 +18,9 @@ namespace uprobectl::elf {
 // e_machine with what else decides how code and words are read.
 struct Machine {
   Machine() = default;
-  explicit Machine(std::uint16_t elf_machine, bool is_64bit = true,
-                   ByteOrder order = ByteOrder::little)
-      : arch(arch_of_elf(elf_machine)), is_64bit(is_64bit), order(order), id(elf_machine) {}
+  explicit Machine(std::uint16_t elf_machine, bool wide = true,
+                   ByteOrder word_order = ByteOrder::little)
+      : arch(arch_of_elf(elf_machine)), is_64bit(wide), order(word_order), id(elf_machine) {}
 
   Arch arch = Arch::unknown;
   bool is_64bit = true;
