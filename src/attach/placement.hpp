@@ -2,7 +2,7 @@
 // leaves what it has appended behind when it fails: the caller drops all of them.
 #pragma once
 
-#include "attach/tracefs_events.hpp"
+#include "attach/tracefs.hpp"
 #include "uprobectl/attach.hpp"
 
 namespace uprobectl {

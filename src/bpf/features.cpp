@@ -1,7 +1,7 @@
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/event_source.hpp"
 #include "bpf/link_create.hpp"
-#include "bpf/output_event.hpp"
+#include "bpf/perf_sample.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/tracefs.hpp"
 #include "uprobectl/bpf.hpp"

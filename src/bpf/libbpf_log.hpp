@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace uprobectl {
 
@@ -19,5 +20,10 @@ public:
 private:
   std::string text_;
 };
+
+// The kernel's verifier says at the end of its log what it refused.
+
+// The last lines, without the line end.
+std::string last_lines(std::string_view log, int count);
 
 } // namespace uprobectl

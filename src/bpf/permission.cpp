@@ -1,7 +1,7 @@
 #include "bpf/permission.hpp"
 
+#include "bpf/libbpf_log.hpp"
 #include "bpf/owned_types.hpp"
-#include "bpf/verifier_log.hpp"
 
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>

@@ -1,6 +1,6 @@
 // Operands of arm64, below, and of 32-bit ARM: "r0", "#5", "[r7, #-4]", "[r0, r1, lsl #2]",
 // ".L5+4".
-#include "usdt/sum.hpp"
+#include "usdt/operands.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // From notes to probes. What one note says wrong makes this note useless, no other.
-#include "usdt/arguments.hpp"
+#include "usdt/operands.hpp"
 
 #include <array>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Operands of x86: "%rax", "$5", "-8(%rbp,%rcx,4)", "counter+4(%rip)".
-#include "usdt/sum.hpp"
+#include "usdt/operands.hpp"
 
 #include <cstdint>
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
 // Samples of perf event arrays. The first byte chooses what was asked for.
-#include "bpf/output_event.hpp"
 #include "bpf/perf_sample.hpp"
 
 #include <cstdlib>

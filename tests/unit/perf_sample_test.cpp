@@ -1,6 +1,5 @@
 #include "bpf/perf_sample.hpp"
 
-#include "bpf/output_event.hpp"
 #include "uprobectl/events.hpp"
 
 #include <catch2/catch.hpp>

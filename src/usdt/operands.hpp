@@ -83,4 +83,8 @@ void parse_x86_operand(std::string_view text, SymbolAddresses& symbols, StaticAr
 void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 
+// The same as in the public header for many notes of one image, whose symbols are read once.
+
+std::vector<StaticArgument> parse_static_arguments(std::string_view text, SymbolAddresses& symbols);
+
 } // namespace uprobectl
