@@ -1,4 +1,4 @@
-// Looking for the ways out of a function: returns, jumps, and jumps through a register or memory, of
+// Finds the ways out of a function: returns, jumps, and jumps through a register or memory, of
 // which one may be the dispatch of a `switch`, which stays in its function, or a tail call.
 #include "insn/decoder.hpp"
 
