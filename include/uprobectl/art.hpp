@@ -140,6 +140,9 @@ private:
   std::unique_ptr<State> state_;
 };
 
+// A compiled method as a symbol of the table oat, called by its signature, which must outlive it.
+elf::Symbol method_symbol(const OatFile& oat, const Method& method, std::string_view signature);
+
 // Whether symbols that were made with the file (.gnu_debugdata) say the same: a function at every
 // compiled method's address, called as one of the methods there wherever it has a method's name,
 // which at least one has.

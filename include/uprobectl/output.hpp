@@ -113,25 +113,13 @@ struct ProbeRecord {
   std::optional<std::string> reason; // why it never fired
   std::optional<TaskProbeNote> task = {};
 };
-// Where a thread was, or will go back to.
-struct StackFrame {
-  std::uint64_t pc = 0; // run-time address
-  // Where that lies; nothing where no file is known to be mapped there, or it cannot be read. Of a
-  // return address all of it is about the call before.
-  std::optional<ProbePoint> place;
-  // The file's name where only that is known, or that of the memory,
-  // "[anon:dalvik-jit-code-cache]", where what is mapped is no file; else empty.
-  std::string module;
-};
-// "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address.
-std::string display_frame(const StackFrame& frame);
-
 // A frame that was unwound.
 struct FrameRecord {
   std::uint64_t index = 0; // 0: where the thread was
   const stacks::Frame* frame = nullptr;
 };
-// The same form; behind what was guessed " by frame pointer" or " by link register".
+// "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address. Behind
+// what was guessed " by frame pointer" or " by link register".
 std::string display_frame(const stacks::Frame& frame);
 
 // How often a probe was hit, or one process hit it.
@@ -141,12 +129,11 @@ struct CountRecord {
   std::uint64_t count = 0;
   std::optional<std::uint32_t> pid; // where processes are counted for themselves
   std::string_view comm;            // of pid
-  // Where stacks are counted for themselves: this one, the probed place first; empty where it could
-  // not be kept.
-  std::optional<std::span<const StackFrame>> stack = {};
-  const stacks::Stack* unwound = nullptr; // instead, where stacks were unwound; likewise empty
-  // Of either: what stands for further frames that are not known, "[cut off]"; empty if it is whole
-  // as far as is known.
+  // Where stacks are counted for themselves: this one, else null. Without frames where it could not
+  // be kept.
+  const stacks::Stack* stack = nullptr;
+  // What stands for further frames that are not known, "[cut off]"; empty if it is whole as far as
+  // is known.
   std::string_view rest = {};
   std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
   std::uint64_t time_ns = 0;  // ... to then

@@ -128,8 +128,6 @@ struct ProbePoint {
 
 // "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
 std::string display_name(const ProbePoint& point);
-std::string display_name(const elf::Symbol& symbol);   // "free@plt" for a PLT entry
-std::string display_suffix(const elf::Symbol& symbol); // of it: "@plt", "@@V", "@V" or nothing
 
 // Why no probe may be put there, with the nearest instruction of the function behind it that can be
 // probed as a hint: the kernel refuses it, or the program would go on with wrong values. Nothing
@@ -275,9 +273,6 @@ Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
 // Against a method's whole signature, without its return type, and without its parameters. "[]" is
 // part of an array's type.
 bool matches_method(std::string_view pattern, std::string_view signature);
-// A compiled method as a symbol of the table oat, called by its signature, which must outlive it.
-elf::Symbol method_symbol(const art::OatFile& oat, const art::Method& method,
-                          std::string_view signature);
 // The signatures of those whose code covers the address, but for this one.
 std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
                                           std::string_view own);

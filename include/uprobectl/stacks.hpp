@@ -7,9 +7,17 @@
 // Not supported, and said so: 32-bit arm (.ARM.exidx) and x86, every other machine.
 #pragma once
 
-#include "uprobectl/stacks/modules.hpp"
+#include "uprobectl/stacks/registers.hpp"
+#include "uprobectl/symbolize.hpp"
 
 namespace uprobectl::stacks {
+
+using symbolize::AddressSpace;
+using symbolize::FileSource;
+using symbolize::MappedObject;
+using symbolize::Module;
+using symbolize::ModuleCache;
+using symbolize::Place;
 
 // Bytes of memory, as they were when the registers were.
 struct MemoryPiece {
@@ -39,6 +47,9 @@ struct Frame {
   FoundBy found_by = FoundBy::registers;
   // Of a caller: inside of the call before pc. What was interrupted lies at pc itself.
   std::optional<Place> place;
+
+  // What the place is called; null if it is in no module.
+  std::shared_ptr<const symbolize::Frame> symbolized() const;
 };
 
 // Why there is no further frame.
@@ -78,6 +89,10 @@ struct UnwindLimits {
   // Where one is missing the stack ends with return_probe.
   std::span<const KnownReturn> known_returns = {};
 };
+
+// The bits of a code address that say where it is: of arm64 those above may be a signature (pointer
+// authentication) or a tag. Derived from how high anything is mapped.
+std::uint64_t code_mask(const AddressSpace& space, Arch arch);
 
 // What is read of the modules' files is remembered in the address space's cache.
 Stack unwind(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,

@@ -166,17 +166,22 @@ private:
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter);
 
 // The symbol that covers the address, and how far into it the address lies. Sized symbols win over
-// labels, global over weak over local, .dynsym over .symtab; nothing if none covers it.
+// PLT entries, these over labels, which reach up to the next symbol; of those that begin closest
+// below the address global over weak over local, .dynsym over .symtab, default versions over
+// others, then the table's first, as unwinders have it. Symbols of debug files count if the image
+// has no .symtab. Nullopt if none covers it.
 struct SymbolAt {
   elf::Symbol symbol;
   std::uint64_t offset = 0;
 };
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 
-// Which symbol covers an address, for many addresses of an image: one pass over its tables, 24
-// bytes of each symbol, then a search. Of several names of one place it gives the first of the
-// first table rather than the one that symbol_at() takes for the best: as unwinders do. The image
-// must outlive it; debug symbols count that have been added before. Looks at 256 symbols at most.
+std::string display_name(const elf::Symbol& symbol);   // "free@plt" for a PLT entry
+std::string display_suffix(const elf::Symbol& symbol); // of it: "@plt", "@@V", "@V" or nothing
+
+// The same for many addresses of an image: one pass over its tables, 24 bytes of each symbol, then
+// a search. The image must outlive it; debug symbols count that were added before. Looks at 256
+// symbols at most, so that overlapping symbols of a hostile file do not make each search a pass.
 class SymbolFinder {
 public:
   explicit SymbolFinder(const elf::Image& image);

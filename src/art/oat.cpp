@@ -375,4 +375,17 @@ bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols) 
          });
 }
 
+elf::Symbol method_symbol(const OatFile& oat, const Method& method, std::string_view signature) {
+  elf::Symbol symbol;
+  symbol.name = signature;
+  symbol.address = method.code;
+  symbol.size = oat.code_size(method);
+  symbol.type = elf::SymbolType::function;
+  symbol.binding = elf::Binding::global;
+  symbol.table = elf::Table::oat;
+  symbol.defined = true;
+  symbol.thumb = method.thumb;
+  return symbol;
+}
+
 } // namespace uprobectl::art

@@ -386,10 +386,10 @@ std::size_t for_each_method(const MethodListing& listing, std::vector<std::strin
     for (const Line& line : lines_of(methods, listing.filter)) {
       const ListedMethod& own = line.front();
       SymbolRecord record{&listing.image, listing.target, listing.real_path,
-                          method_symbol(listing.oat, *own.method, own.signature)};
+                          art::method_symbol(listing.oat, *own.method, own.signature)};
       folded.clear();
       for (const ListedMethod& other : line.subspan(1))
-        folded.push_back(method_symbol(listing.oat, *other.method, other.signature));
+        folded.push_back(art::method_symbol(listing.oat, *other.method, other.signature));
       record.folded = folded;
       if (listing.filter.fold || listing.filter.aliases) aliases.fill(record, listing.filter.fold);
       visit(record);

@@ -5,7 +5,7 @@
 #include "process/maps.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
-#include "uprobectl/resolve.hpp"
+#include "uprobectl/symbolize.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -161,11 +161,19 @@ Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::s
   return first;
 }
 
+// As `resolve` shows it.
+std::string shown_as_resolve(const symbolize::Function& function) {
+  std::string text = function.name() + function.version;
+  if (function.offset != 0) text += fmt::format("+{:#x}", function.offset);
+  return text;
+}
+
 } // namespace
 
 std::vector<std::string> name_probes(std::span<InstalledProbe> probes) {
   InventoryFiles files(probes);
-  std::map<std::string, std::optional<Target>> targets;
+  std::map<std::string, std::shared_ptr<const MappedFile>> opened; // null if it cannot be read
+  symbolize::ModuleCache modules;
   std::map<std::string, std::size_t> ambiguous; // by file, probes in it
   for (InstalledProbe& probe : probes) {
     const auto found_file = files.find(probe);
@@ -173,19 +181,16 @@ std::vector<std::string> name_probes(std::span<InstalledProbe> probes) {
     if (!found_file || !*found_file) continue; // the file may be gone
     const InventoryFiles::Found& file = **found_file;
     if (file.elsewhere) probe.file = file.path;
-    auto [found, is_new] = targets.try_emplace(file.path);
+    const auto [known, is_new] = opened.try_emplace(file.path);
     if (is_new)
-      if (auto target = Target::open(file.path);
-          target && target->file()->identity() == file.identity)
-        found->second = std::move(*target);
-    if (!found->second) continue;
-    const auto place = fmt::format("file-offset:{:#x}", probe.offset.value);
-    const auto spec = parse_function(place);
-    const auto points = spec ? found->second->resolve(*spec) : fail(spec.error());
-    if (!points || points->empty()) continue;
-    const ProbePoint& point = points->front();
-    probe.entry = point.binary->path.entry;
-    if (point.symbol) probe.symbol = display_name(point);
+      if (auto mapped = MappedFile::open(file.path); mapped && mapped->identity() == file.identity)
+        known->second = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (known->second == nullptr) continue;
+    const auto place = modules.find(known->second, file.path, probe.offset);
+    if (!place) continue;
+    probe.entry = place->module->entry();
+    const auto frame = place->module->frame(place->address);
+    if (frame->function) probe.symbol = shown_as_resolve(*frame->function);
   }
   std::vector<std::string> warnings;
   warnings.reserve(ambiguous.size());

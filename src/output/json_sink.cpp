@@ -242,12 +242,7 @@ public:
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
-    if (count.unwound != nullptr) {
-      add_stack(record, count.unwound);
-    } else {
-      append_json_stack(record.open("stack"), count.stack);
-      record.field("stack_end", nullptr);
-    }
+    add_stack(record, count.stack);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);

@@ -212,7 +212,7 @@ public:
     const std::string count = std::to_string(record.count);
     const std::string name = name_of(*record.point) + (record.on_return ? " (return)" : "");
     // Piped it is the last column, as the other values are one each.
-    const bool has_stack = record.stack || record.unwound != nullptr;
+    const bool has_stack = record.stack != nullptr;
     const std::string stack =
         has_stack && !style_.aligned ? stack_of(record, " < ") : std::string();
     if (record.pid)
@@ -337,13 +337,11 @@ private:
   }
 
   static std::string stack_of(const CountRecord& record, std::string_view between) {
-    std::string text = record.unwound != nullptr ? stack_of(record.unwound->frames, between)
-                                                 : stack_of(*record.stack, between);
+    std::string text = stack_of(record.stack->frames, between);
     if (!record.rest.empty()) text.append(between).append(record.rest);
     return text;
   }
-  template <typename Frames>
-  static std::string stack_of(const Frames& frames, std::string_view between) {
+  static std::string stack_of(std::span<const stacks::Frame> frames, std::string_view between) {
     if (frames.empty()) return "<the stack could not be kept>";
     std::string text;
     for (const auto& frame : frames) {

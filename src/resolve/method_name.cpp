@@ -87,18 +87,4 @@ std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddres
   return names;
 }
 
-elf::Symbol method_symbol(const art::OatFile& oat, const art::Method& method,
-                          std::string_view signature) {
-  elf::Symbol symbol;
-  symbol.name = signature;
-  symbol.address = method.code;
-  symbol.size = oat.code_size(method);
-  symbol.type = elf::SymbolType::function;
-  symbol.binding = elf::Binding::global;
-  symbol.table = elf::Table::oat;
-  symbol.defined = true;
-  symbol.thumb = method.thumb;
-  return symbol;
-}
-
 } // namespace uprobectl

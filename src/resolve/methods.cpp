@@ -24,7 +24,7 @@ public:
 
   void add(const art::Method& method, std::string text) {
     names_.push_back(std::move(text));
-    symbols_.push_back(method_symbol(oat_, method, names_.back()));
+    symbols_.push_back(art::method_symbol(oat_, method, names_.back()));
   }
   const std::vector<elf::Symbol>& symbols() const { return symbols_; }
 
@@ -218,22 +218,14 @@ Result<std::vector<ProbePoint>> resolve_method(const Question& question) {
   return points;
 }
 
-std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& point,
-                                          std::string& text) {
-  if (question.methods == nullptr || !*question.methods) return std::nullopt;
+void describe_method(const Question& question, ProbePoint& point, const elf::Symbol& symbol) {
   const art::OatFile& oat = **question.methods;
-  const auto methods = oat.methods_at(point.address);
-  if (methods.empty()) return std::nullopt;
-  text = to_string(oat.signature(methods.front()));
-  const auto symbol = method_symbol(oat, methods.front(), text);
-  name_point(question, point, symbol, point.address.value - symbol.address.value);
   if (point.size == 0U) point.size.reset();
   if (question.options.to_probe) point.java = java_method_at(oat, symbol.address);
-  auto others = other_methods_at(oat, symbol.address, text);
+  auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (!others.empty()) point.warnings.push_back(shared_code(point, others));
   if (auto doubt = may_lack_methods(question, oat)) point.warnings.push_back(std::move(*doubt));
   if (question.options.aliases) point.aliases = std::move(others);
-  return symbol;
 }
 
 } // namespace uprobectl

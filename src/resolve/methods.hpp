@@ -34,8 +34,7 @@ bool may_have_symbol(const Error& error);
 // were.
 std::string why_no_methods(const Question& question);
 
-// Names a point by the method whose code it is in. Nothing where it is in none.
-std::optional<elf::Symbol> name_as_method(const Question& question, ProbePoint& point,
-                                          std::string& text);
+// Adds what is known of the method that covers the point, which is named by it already.
+void describe_method(const Question& question, ProbePoint& point, const elf::Symbol& symbol);
 
 } // namespace uprobectl

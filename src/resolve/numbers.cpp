@@ -36,14 +36,11 @@ Result<ProbePoint> point_of_number(const Question& question) {
   return point_at(question, ImageOffset{function.number - begin});
 }
 
-// The symbol that covers the place, by which it is then named. text: what a Java method is called.
-std::optional<SymbolAt> name_by_number(const Question& question, ProbePoint& point,
-                                       std::string& text) {
-  if (const auto method = name_as_method(question, point, text))
-    return SymbolAt{*method, point.symbol_offset};
-  const auto covering = symbol_at(question.image, point.address);
-  if (covering) name_point(question, point, covering->symbol, covering->offset);
-  return covering;
+void name_by_number(const Question& question, ProbePoint& point,
+                    const symbolize::Covering& covering) {
+  name_point(question, point, covering.symbol, covering.offset);
+  if (covering.symbol.table == elf::Table::oat) describe_method(question, point, covering.symbol);
+  point.table.reset(); // the place comes from the number, not from a table
 }
 
 } // namespace
@@ -51,9 +48,8 @@ std::optional<SymbolAt> name_by_number(const Question& question, ProbePoint& poi
 Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
   auto point = point_of_number(question);
   if (!point) return fail(std::move(point).error());
-  std::string method;
-  if (const auto covering = name_by_number(question, *point, method)) {
-    point->table.reset(); // the place comes from the number, not from a table
+  if (const auto covering = question.symbolizer->find(point->address)) {
+    name_by_number(question, *point, *covering);
     auto doubt = check_boundary(question, covering->symbol, covering->offset);
     if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());
     if (!doubt)

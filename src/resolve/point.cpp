@@ -111,16 +111,6 @@ void name_point(const Question& question, ProbePoint& point, const elf::Symbol& 
         symbol.name));
 }
 
-std::string display_name(const elf::Symbol& symbol) {
-  return demangle(symbol.name).value_or(std::string(symbol.name)) + display_suffix(symbol);
-}
-
-std::string display_suffix(const elf::Symbol& symbol) {
-  if (symbol.table == elf::Table::plt) return "@plt";
-  if (!symbol.version) return {};
-  return (symbol.version->is_default ? "@@" : "@") + std::string(symbol.version->name);
-}
-
 std::string display_name(const ProbePoint& point) {
   if (!point.symbol) return fmt::format("vaddr:{:#x}", point.address.value);
   std::string name = point.demangled ? *point.demangled : *point.symbol;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "resolve/code_marks.hpp"
+#include "symbolize/symbolizer.hpp"
 #include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -17,6 +18,7 @@ struct Question {
   ResolveOptions options = {};
   // Where the question may be about Java methods, and the image is an OAT file; else null.
   const Result<art::OatFile>* methods = nullptr;
+  symbolize::Symbolizer* symbolizer = nullptr;      // never null where a number is asked for
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
 
   std::string subject() const { return to_string(binary->path); }

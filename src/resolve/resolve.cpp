@@ -33,6 +33,10 @@ Result<BinaryPath> entry_of(const BinaryPath& archive_path, Bytes bytes,
   return BinaryPath{archive_path.file, std::string((*entry)->name)};
 }
 
+bool is_number(const FunctionSpec& function) {
+  return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
+}
+
 } // namespace
 
 Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
@@ -42,6 +46,12 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   if (state.image) {
     Question question{state.binary, function, *state.image, state.demangler, options};
     if (may_be_method(function)) question.methods = state.methods.in(*state.image);
+    if (is_number(function)) {
+      const bool has_methods = question.methods != nullptr && *question.methods;
+      if (!state.symbolizer)
+        state.symbolizer.emplace(*state.image, has_methods ? &**question.methods : nullptr);
+      question.symbolizer = &*state.symbolizer;
+    }
     return answer(question, *state.image, state.debug);
   }
 
@@ -61,7 +71,10 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   entry.path = *path;
   describe(*image, entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
-  return answer({binary, function, *image, state.demangler, options}, *image, debug);
+  symbolize::Symbolizer symbolizer(*image);
+  Question question{binary, function, *image, state.demangler, options};
+  question.symbolizer = &symbolizer;
+  return answer(question, *image, debug);
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,

@@ -15,6 +15,7 @@ struct Target::State {
   std::optional<elf::Image> image; // nothing for an archive as a whole
   DebugSource debug;
   JavaMethods methods;
+  std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;

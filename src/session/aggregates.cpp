@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -35,7 +34,8 @@ Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
            std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
     : request_(request), program_(program), files_(files), points_(points),
       groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
-      places_(request.target_options.debug_places), name_of_(std::move(name_of)) {}
+      processes_({.places = request.target_options.debug_places}, request.target_options.dex),
+      name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
@@ -140,16 +140,20 @@ void Sums::tell(Time now, Sink& sink) {
   since_ns_ = now_ns;
 }
 
+// The first address is that of the point, where the thread was.
+stacks::Stack Sums::stack_of(const StackCount& counted) {
+  const auto pid = static_cast<pid_t>(counted.pid);
+  const ProbePoint& point = points_[counted.probe];
+  if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
+  const stacks::KnownPlace hit{.pc = counted.frames.front(),
+                               .file = point.binary->file,
+                               .path = point.binary->real_path,
+                               .offset = *point.offset};
+  return processes_.frames(pid, 0, counted.frames, &hit);
+}
+
 std::vector<Sums::Way> Sums::new_ways() {
   std::vector<StackCount> counted = program_.stack_counts();
-  // A library that was loaded after its process was looked at.
-  std::set<pid_t> incomplete;
-  for (const StackCount& each : counted)
-    for (const std::uint64_t address : each.frames)
-      if (maps_.find(static_cast<pid_t>(each.pid), address) == nullptr)
-        incomplete.insert(static_cast<pid_t>(each.pid));
-  for (const pid_t pid : incomplete) maps_.look_at(pid);
-
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, Way> ways;
   for (StackCount& each : counted) {
     if (each.probe >= points_.size()) continue;
@@ -158,19 +162,18 @@ std::vector<Sums::Way> Sums::new_ways() {
     before = each.count;
     if (count == 0) continue;
     if (each.frames.empty()) without_stack_ += count;
-    auto frames =
-        places_.frames(maps_, static_cast<pid_t>(each.pid), each.frames, points_[each.probe]);
+    stacks::Stack stack = stack_of(each);
     const auto wholeness = // the kernel does not say whether one of just so many is whole
         each.frames.size() >= MOST_FRAMES ? Wholeness::cut_off : Wholeness::whole;
     std::string text;
-    for (const StackFrame& frame : frames) text += display_frame(frame) + "\n";
+    for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);
     const bool alone = request_.inspection.count_by_process;
     const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
     Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
       way = {.probe = probe,
-             .frames = std::move(frames),
+             .stack = std::move(stack),
              .wholeness = wholeness,
              .pid = alone ? std::optional(each.pid) : std::nullopt,
              .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
@@ -180,7 +183,7 @@ std::vector<Sums::Way> Sums::new_ways() {
   }
   std::vector<Way> result;
   for (auto& [key, way] : ways) {
-    files_.add(way.frames, way.wholeness, way.count);
+    files_.add(way.stack, way.wholeness, way.count);
     result.push_back(std::move(way));
   }
   return result;
@@ -199,7 +202,7 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
                 .count = way.count,
                 .pid = way.pid,
                 .comm = way.comm,
-                .stack = way.frames,
+                .stack = &way.stack,
                 .rest = rest_of(way.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns,
@@ -276,7 +279,7 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
                 .count = count,
                 .pid = request_.inspection.count_by_process ? std::optional(key.pid) : std::nullopt,
                 .comm = name.value_or(met.comm),
-                .unwound = key.stack,
+                .stack = key.stack,
                 .rest = rest_of(key.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns,

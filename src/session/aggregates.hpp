@@ -5,7 +5,6 @@
 #include "session/hit_stacks.hpp"
 #include "session/probes.hpp"
 #include "session/stack_files.hpp"
-#include "session/stack_places.hpp"
 #include "uprobectl/session.hpp"
 
 #include <chrono>
@@ -23,7 +22,7 @@ public:
        std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
-  void see_process(pid_t pid) { maps_.look_at(pid); }
+  void see_process(pid_t pid) { processes_.look_at(pid); }
 
   // What has come since the last time. Probes that were not hit have no count, but a histogram.
   void tell(Time now, Sink& sink);
@@ -37,12 +36,13 @@ private:
   // What of these counts is new, by way: those that several processes have in common are one.
   struct Way {
     std::uint32_t probe = 0;
-    std::vector<StackFrame> frames;
+    stacks::Stack stack;
     Wholeness wholeness = Wholeness::whole;
     std::optional<std::uint32_t> pid; // where processes are counted for themselves
     std::string comm;
     std::uint64_t count = 0;
   };
+  stacks::Stack stack_of(const StackCount& counted);
   std::vector<Way> new_ways();
   void tell_histograms(std::uint64_t now_ns, Sink& sink);
 
@@ -58,8 +58,7 @@ private:
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
       by_stack_; // by probe, pid and addresses
   std::uint64_t without_stack_ = 0;
-  ProcessMaps maps_;
-  StackPlaces places_;
+  stacks::LiveProcesses processes_;
   ProcessNames name_of_;
 };
 

@@ -24,10 +24,8 @@ bool begins_program(const MappingEvent& event) {
 // The innermost frame is at the first byte of what is called by a name.
 bool is_at_entry(const stacks::Stack& stack) {
   if (stack.frames.empty()) return false;
-  const auto& place = stack.frames.front().place;
-  if (!place || place->module == nullptr) return false;
-  const auto name = place->module->name(place->address);
-  return name->symbol && name->symbol_offset == 0;
+  const auto frame = stack.frames.front().symbolized();
+  return frame != nullptr && frame->function && frame->function->offset == 0;
 }
 
 } // namespace

@@ -23,29 +23,16 @@ NamedFrame named(const stacks::Frame& frame) {
     const std::string_view mapping = frame.place->mapping;
     return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
   }
-  stacks::Module& module = *frame.place->module;
-  const auto name = module.name(frame.place->address);
+  const stacks::Module& module = *frame.place->module;
   const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
-  if (name->demangled) return {*name->demangled, file};
-  if (name->symbol) return {*name->symbol, file};
-  return {"[" + std::string(file) + "]", file};
-}
-
-NamedFrame named(const StackFrame& frame) {
-  if (!frame.place) {
-    if (frame.module.starts_with('[')) return {frame.module, {}};
-    return {frame.module.empty() ? "[unknown]" : "[" + frame.module + "]", frame.module};
-  }
-  const BinaryPath& path = frame.place->binary->path;
-  const std::string_view file = file_name_of(path.entry ? *path.entry : path.file);
-  if (frame.place->demangled) return {*frame.place->demangled, file};
-  if (frame.place->symbol) return {*frame.place->symbol, file};
+  const auto symbolized = frame.symbolized();
+  if (symbolized->function) return {symbolized->function->name_with_others(), file};
   return {"[" + std::string(file) + "]", file};
 }
 
 // Of frames with the innermost first.
-template <typename Frames>
-void add_to(StackTree& tree, const Frames& frames, Wholeness wholeness, std::uint64_t weight) {
+void add_to(StackTree& tree, std::span<const stacks::Frame> frames, Wholeness wholeness,
+            std::uint64_t weight) {
   std::vector<NamedFrame> names;
   names.reserve(frames.size());
   for (std::size_t i = frames.size(); i-- > 0;) names.push_back(named(frames[i]));
@@ -104,11 +91,6 @@ Result<StackFiles> StackFiles::open(const AttachRequest& request) {
 
 void StackFiles::add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
   if (wanted()) add_to(tree_, stack.frames, wholeness, weight);
-}
-
-void StackFiles::add(std::span<const StackFrame> frames, Wholeness wholeness,
-                     std::uint64_t weight) {
-  if (wanted()) add_to(tree_, frames, wholeness, weight);
 }
 
 // A pipe or a device has no length to be set.

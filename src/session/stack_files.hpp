@@ -21,7 +21,6 @@ public:
   bool wanted() const { return folded_ || flame_graph_; }
   // `weight`: hits, or nanoseconds.
   void add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight);
-  void add(std::span<const StackFrame> frames, Wholeness wholeness, std::uint64_t weight);
 
   // "10s, 4711 stacks, 2 truncated"
   Result<void> write(std::string subtitle);

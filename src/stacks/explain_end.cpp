@@ -20,7 +20,7 @@ std::string without_data(const Frame& frame) {
     if (module.error())
       return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
                          module.error()->message);
-    if (!module.arch())
+    if (!unwound_arch(module.image()->machine()))
       return fmt::format("{} is for {}, whose stacks are not unwound", file_name_of(module.path()),
                          elf::to_string(module.image()->machine()));
   }
@@ -28,6 +28,11 @@ std::string without_data(const Frame& frame) {
 }
 
 } // namespace
+
+std::shared_ptr<const symbolize::Frame> Frame::symbolized() const {
+  const bool is_known = place && place->module != nullptr;
+  return is_known ? place->module->frame(place->address) : nullptr;
+}
 
 std::string_view to_string(FoundBy found_by) {
   switch (found_by) {

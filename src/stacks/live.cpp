@@ -219,15 +219,20 @@ Stack LiveProcesses::unwind(const Sample& sample) {
   return stack;
 }
 
-Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::uint64_t> addresses) {
+Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::uint64_t> addresses,
+                                   const KnownPlace* known) {
   AddressSpace& space = process.space();
-  const std::uint64_t mask = space.code_mask(host_arch);
+  const std::uint64_t mask = code_mask(space, host_arch);
   Stack stack;
   stack.end = End::not_told;
   for (const std::uint64_t address : addresses) {
     const std::uint64_t pc = address & mask;
     const bool first = stack.frames.empty();
-    auto place = space.find(first ? pc : pc - host_arch_info().unwind->back_to_call);
+    const std::uint64_t inside = first ? pc : pc - host_arch_info().unwind->back_to_call;
+    auto place = space.find(inside);
+    if (!place && known != nullptr)
+      if (const auto there = cache.find(known->file, known->path, known->offset))
+        place = there->beside(inside - known->pc);
     if (!place && stack.end != End::no_mapping) {
       stack.end = End::no_mapping;
       stack.address = pc;
@@ -238,12 +243,12 @@ Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::ui
 }
 
 Stack LiveProcesses::frames(pid_t pid, std::uint64_t time_ns,
-                            std::span<const std::uint64_t> addresses) {
+                            std::span<const std::uint64_t> addresses, const KnownPlace* known) {
   state_->sweep_now_and_then();
   LiveProcess& process = state_->at(pid, time_ns == 0 ? now_ns() : time_ns);
-  Stack stack = state_->frames(process, addresses);
+  Stack stack = state_->frames(process, addresses, known);
   if (could_tell_more(stack, process) && state_->read_again(process))
-    return state_->frames(process, addresses);
+    return state_->frames(process, addresses, known);
   return stack;
 }
 

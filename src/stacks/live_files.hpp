@@ -1,7 +1,7 @@
 // The files that a running process maps.
 #pragma once
 
-#include "uprobectl/stacks/modules.hpp"
+#include "uprobectl/stacks.hpp"
 
 namespace uprobectl::stacks {
 

@@ -29,7 +29,8 @@ struct LiveProcesses::State {
   Result<void> save(const Sample& sample, const Stack& stack, LiveProcess& process,
                     SavedFolder& folder);
   Result<void> save_files(const Stack& stack, SavedFolder& folder, std::vector<Mapping>& mappings);
-  Stack frames(LiveProcess& process, std::span<const std::uint64_t> addresses);
+  Stack frames(LiveProcess& process, std::span<const std::uint64_t> addresses,
+               const KnownPlace* known);
 
   Succession is_succeeded;
   ModuleCache cache;

@@ -1,7 +1,7 @@
 // Writes the folder that read_saved_stack() reads.
 #pragma once
 
-#include "uprobectl/stacks/modules.hpp"
+#include "uprobectl/stacks.hpp"
 
 namespace uprobectl::stacks {
 

@@ -1,7 +1,8 @@
 #include "stacks/caller.hpp"
-#include "uprobectl/stacks.hpp"
+#include "stacks/unwind_data.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace uprobectl::stacks {
 
@@ -15,10 +16,10 @@ constexpr int most_without_progress = 16;
 // runtime's own threads begin. Nobody has called these, and the linker writes no unwind information
 // for the first.
 bool begins_stack_of_go(Module& module, VirtualAddress address) {
-  const auto name = module.name(address);
-  if (!name->symbol) return false;
+  const auto frame = module.frame(address);
+  if (!frame->function) return false;
   constexpr std::string_view beginnings[] = {"runtime.goexit", "runtime.mstart", "runtime.rt0_go"};
-  std::string_view symbol = *name->symbol;
+  std::string_view symbol = frame->function->symbol;
   constexpr std::string_view of_older_convention = ".abi0";
   if (symbol.ends_with(of_older_convention)) symbol.remove_suffix(of_older_convention.size());
   return std::ranges::find(beginnings, symbol) != std::end(beginnings);
@@ -28,7 +29,7 @@ class Unwinding {
 public:
   Unwinding(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
             const UnwindLimits& limits)
-      : space_(space), limits_(limits), registers_(registers), code_mask_(space.code_mask(arch())),
+      : space_(space), limits_(limits), registers_(registers), code_mask_(code_mask(space, arch())),
         memory_(memory, registers.info().address_mask) {
     stack_.frames.reserve(std::min<std::size_t>(limits.most_frames, 64));
   }
@@ -58,7 +59,7 @@ private:
     moved_back_ = interrupted_ ? 0 : info().back_to_call;
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, place)) return false;
-      UnwindData* const data = place->module ? place->module->unwind_data(arch()) : nullptr;
+      UnwindData* const data = place->module ? unwind_data_of(*place->module, arch()) : nullptr;
       if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
       moved_back_ = info().back_to_call;
     }
@@ -125,11 +126,11 @@ private:
     const Place& place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
-      if (UnwindData* const data = place.module->unwind_data(arch())) {
+      if (UnwindData* const data = unwind_data_of(*place.module, arch())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
         // What was read may be the zeros in place of what its file has lost.
-        if (place.module->unwind_data(arch()) == nullptr) return without_file(place, why);
+        if (unwind_data_of(*place.module, arch()) == nullptr) return without_file(place, why);
         if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
@@ -188,9 +189,11 @@ private:
 
   bool is_function_entry(const Place& place) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
-    if (place.module == nullptr || place.module->arch() != arch()) return false;
-    const auto name = place.module->name(place.address);
-    return name->symbol && name->symbol_offset == 0;
+    if (place.module == nullptr || place.module->image() == nullptr ||
+        unwound_arch(place.module->image()->machine()) != arch())
+      return false;
+    const auto frame = place.module->frame(place.address);
+    return frame->function && frame->function->offset == 0;
   }
 
   // After the function has called another the register points back into it; what it saved itself
@@ -201,10 +204,12 @@ private:
     if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;
     const auto there = space_.find((*link & code_mask_) - info().back_to_call);
     if (!there || there->module != place.module || place.module == nullptr) return false;
-    const auto here = place.module->name(place.address);
-    const auto name = place.module->name(there->address);
-    return here->symbol && name->symbol == here->symbol &&
-           place.address.value - here->symbol_offset == there->address.value - name->symbol_offset;
+    const auto here = place.module->frame(place.address);
+    const auto called = place.module->frame(there->address);
+    return here->function && called->function &&
+           here->function->symbol == called->function->symbol &&
+           place.address.value - here->function->offset ==
+               there->address.value - called->function->offset;
   }
 
   Caller by_register(std::uint8_t number, End end_without) const {
@@ -287,6 +292,17 @@ private:
 };
 
 } // namespace
+
+std::uint64_t code_mask(const AddressSpace& space, Arch arch) {
+  if (!arch_info(arch).unwind->signs_return_addresses) return ~std::uint64_t{0};
+  // Stacks and libraries lie just below the end of user space, so the highest address has as many
+  // bits as there are (Linux Documentation/arch/arm64/memory.rst); signatures begin above.
+  constexpr unsigned sizes[] = {39, 42, 47, 48, 52};
+  const auto bits = static_cast<unsigned>(std::bit_width(space.highest_address()));
+  for (const unsigned size : sizes)
+    if (bits <= size) return (std::uint64_t{1} << size) - 1;
+  return (std::uint64_t{1} << std::end(sizes)[-1]) - 1;
+}
 
 Stack unwind(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
              const UnwindLimits& limits) {

@@ -197,4 +197,16 @@ const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
   return *here->step;
 }
 
+UnwindData* unwind_data_of(Module& module, Arch arch) {
+  const UnwindData* const known = module.unwind_data.get();
+  if (known == nullptr &&
+      (module.image() == nullptr || unwound_arch(module.image()->machine()) != arch))
+    return nullptr;
+  if (known != nullptr && known->arch() != arch) return nullptr;
+  const elf::Image* const image = module.intact_image();
+  if (image == nullptr) return nullptr;
+  if (known == nullptr) module.unwind_data = std::make_shared<UnwindData>(*image, arch);
+  return module.unwind_data.get();
+}
+
 } // namespace uprobectl::stacks

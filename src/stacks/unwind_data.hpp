@@ -5,7 +5,7 @@
 #include "stacks/frame_finder.hpp"
 #include "stacks/row.hpp"
 #include "uprobectl/elf.hpp"
-#include "uprobectl/stacks/address_table.hpp"
+#include "uprobectl/stacks.hpp"
 
 namespace uprobectl::stacks {
 
@@ -40,6 +40,8 @@ public:
   // Reads where things are; entries are read when an address in them is asked for.
   UnwindData(const elf::Image& image, Arch arch);
 
+  Arch arch() const { return arch_; }
+
   // `pc`: that of the frame; `address`: inside of the call, or the same. Valid until the next call.
   // What was asked before costs some nanoseconds.
   const Step& step(VirtualAddress pc, VirtualAddress address);
@@ -69,7 +71,10 @@ private:
     std::uint64_t pc = 0;
     std::unique_ptr<const Step> step;
   };
-  AddressTable<Remembered> steps_;
+  symbolize::AddressTable<Remembered> steps_;
 };
+
+// Null if the module has no image, one of another machine, or its file has shrunk.
+UnwindData* unwind_data_of(Module& module, Arch arch);
 
 } // namespace uprobectl::stacks

@@ -35,4 +35,14 @@ std::optional<std::string> demangle(std::string_view raw) {
   return std::string(*text);
 }
 
+std::string display_name(const elf::Symbol& symbol) {
+  return demangle(symbol.name).value_or(std::string(symbol.name)) + display_suffix(symbol);
+}
+
+std::string display_suffix(const elf::Symbol& symbol) {
+  if (symbol.table == elf::Table::plt) return "@plt";
+  if (!symbol.version) return {};
+  return (symbol.version->is_default ? "@@" : "@") + std::string(symbol.version->name);
+}
+
 } // namespace uprobectl

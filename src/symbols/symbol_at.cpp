@@ -1,5 +1,11 @@
+// Which symbol covers an address: in one pass over all tables for a single address, by a sorted
+// index for many. Both follow the same rules.
 #include "symbols/code.hpp"
 #include "symbols/plt.hpp"
+#include "symbols/sort_by_address.hpp"
+
+#include <algorithm>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -17,27 +23,48 @@ int rank(elf::Binding binding) {
   return 0;
 }
 
-// Which of two symbols at the same address a person would rather read.
-bool reads_better(const elf::Symbol& a, const elf::Symbol& b) {
-  if (rank(a.binding) != rank(b.binding)) return rank(a.binding) > rank(b.binding);
-  if (a.table != b.table) return a.table < b.table;
-  if (a.name.size() != b.name.size()) return a.name.size() < b.name.size();
-  return a.name < b.name;
+// Of the names of one place, which lesser one is taken; equals by their order in the table, as
+// unwinders do. Old versions are kept for programs that were linked to them.
+auto preference(const elf::Symbol& symbol) {
+  const bool is_old_version = symbol.version && !symbol.version->is_default;
+  return std::tuple(-rank(symbol.binding), symbol.table, is_old_version);
+}
+
+// In the order of preference; those of debug files if the image has no .symtab.
+std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
+  std::vector<elf::SymbolTable> tables;
+  if (auto table = image.dynamic_symbols()) tables.push_back(*table);
+  const auto full = image.full_symbols();
+  if (full) tables.push_back(*full);
+  if (!full || full->size() == 0)
+    for (const elf::SymbolTable& table : image.debug_symbols()) tables.push_back(table);
+  return tables;
 }
 
 // The best of those that start closest below the address.
 class Closest {
 public:
-  void offer(const elf::Symbol& symbol) {
-    if (best_ && symbol.address < best_->address) return;
-    if (best_ && symbol.address == best_->address && !reads_better(symbol, *best_)) return;
-    best_ = symbol;
+  // In the order of the tables.
+  void offer_next(const elf::Symbol& symbol) {
+    if (!best_ || symbol.address > best_->address ||
+        (symbol.address == best_->address && preference(symbol) < preference(*best_)))
+      best_ = symbol;
+  }
+  // In the other direction.
+  void offer_previous(const elf::Symbol& symbol) {
+    if (!best_ || symbol.address > best_->address ||
+        (symbol.address == best_->address && !(preference(*best_) < preference(symbol))))
+      best_ = symbol;
   }
   const std::optional<elf::Symbol>& best() const { return best_; }
 
 private:
   std::optional<elf::Symbol> best_;
 };
+
+// So many functions may begin between an address and the begin of the one that covers it, or in one
+// place, in the index.
+constexpr std::size_t most_looked_at = 256;
 
 } // namespace
 
@@ -55,16 +82,14 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
       if (!is_code(*symbol, image)) continue;
       const std::uint64_t distance = address.value - symbol->address.value;
       if (symbol->size == 0)
-        unsized.offer(*symbol);
+        unsized.offer_next(*symbol);
       else if (distance < symbol->size)
-        covering.offer(*symbol);
+        covering.offer_next(*symbol);
       else
         last_end = std::max(last_end, VirtualAddress{symbol->address.value + symbol->size});
     }
   };
-  if (const auto table = image.dynamic_symbols()) consider(*table);
-  if (const auto table = image.full_symbols()) consider(*table);
-  for (const elf::SymbolTable& table : image.debug_symbols()) consider(table);
+  for (const elf::SymbolTable& table : tables_of(image)) consider(table);
 
   if (!covering.best())
     if (const auto entry = plt_entry_at(image, address))
@@ -73,6 +98,70 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
   if (!best) return std::nullopt;
   if (best->size == 0 && best->address < last_end) return std::nullopt;
   return SymbolAt{*best, address.value - best->address.value};
+}
+
+SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tables_of(image)) {
+  for (std::uint16_t number = 0; number < tables_.size(); ++number) {
+    const elf::SymbolTable& table = tables_[number];
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      constexpr std::uint32_t reading_ahead = 16; // symbols
+      table.expect(index + reading_ahead);
+      const auto symbol = table.at(index);
+      if (symbol && is_code(*symbol, image))
+        places_.push_back({.address = symbol->address, .index = index, .table = number});
+    }
+  }
+  sort_by_address(places_);
+  reach_.reserve(places_.size());
+  std::uint64_t reach = 0;
+  for (const SymbolList::Place& place : places_) {
+    const elf::Symbol symbol = read(place);
+    reach = std::max(reach, checked_add(symbol.address.value, symbol.size).value_or(0));
+    reach_.push_back(reach);
+  }
+}
+
+elf::Symbol SymbolFinder::read(const SymbolList::Place& place) const {
+  return tables_[place.table].at(place.index).value_or(elf::Symbol());
+}
+
+std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
+  const elf::Segment* const segment = image_.segment_of(address);
+  if (segment == nullptr) return std::nullopt;
+  const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
+  const auto behind = static_cast<std::size_t>(after - places_.begin());
+
+  const std::size_t last = behind > most_looked_at ? behind - most_looked_at : 0;
+
+  Closest covering;
+  for (std::size_t i = behind; i-- > last && reach_[i] > address.value;) {
+    if (places_[i].address < segment->address) break;
+    if (covering.best() && places_[i].address < covering.best()->address) break;
+    const elf::Symbol symbol = read(places_[i]);
+    if (address.value - symbol.address.value < symbol.size) covering.offer_previous(symbol);
+  }
+  std::optional<elf::Symbol> best = covering.best();
+  if (!best) best = stub_at(address);
+  // A label reaches up to the next symbol, whatever that is.
+  const VirtualAddress begin = behind > 0 ? places_[behind - 1].address : VirtualAddress();
+  if (!best && behind > 0 && begin >= segment->address && begin.value >= reach_[behind - 1]) {
+    Closest unsized;
+    for (std::size_t i = behind; i-- > last && places_[i].address == begin;)
+      if (const elf::Symbol symbol = read(places_[i]); symbol.size == 0)
+        unsized.offer_previous(symbol);
+    best = unsized.best();
+  }
+  if (!best) return std::nullopt;
+  return SymbolAt{*best, address.value - best->address.value};
+}
+
+std::optional<elf::Symbol> SymbolFinder::stub_at(VirtualAddress address) {
+  if (!stubs_) stubs_ = plt_entries(image_);
+  const auto after = std::ranges::upper_bound(*stubs_, address, {}, &elf::Symbol::address);
+  if (after == stubs_->begin()) return std::nullopt;
+  const elf::Symbol& stub = *std::prev(after);
+  if (address.value - stub.address.value >= stub.size) return std::nullopt;
+  return stub;
 }
 
 } // namespace uprobectl

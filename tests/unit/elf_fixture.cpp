@@ -172,4 +172,47 @@ std::string without_sections(std::string bytes) {
   return patched(patched(std::move(bytes), 40, 0, 8), 58, 0, 6);
 }
 
+std::string arm64_plt_elf(std::string_view relocation_type, std::string_view section) {
+  std::string yaml = R"yaml(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_AARCH64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [PF_R, PF_X], VAddr: 0x10000, Offset: 0x1000, FirstSec: SECTION, LastSec: SECTION }
+  - { Type: PT_LOAD, Flags: [PF_R], VAddr: 0x20000, Offset: 0x2000, FirstSec: .dynsym, LastSec: .rela }
+  - { Type: PT_LOAD, Flags: [PF_R, PF_W], VAddr: 0x30000, Offset: 0x3000, FirstSec: .got, LastSec: .dynamic }
+  - { Type: PT_DYNAMIC, Flags: [PF_R, PF_W], VAddr: 0x30100, Offset: 0x3100, FirstSec: .dynamic, LastSec: .dynamic }
+Sections:
+  - { Name: SECTION, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_EXECINSTR], Address: 0x10000, Offset: 0x1000, Content: "1f2003d51f2003d510010090110a40f91042009120021fd6" }
+  - { Name: .dynsym, Type: SHT_DYNSYM, Flags: [SHF_ALLOC], Address: 0x20000, Offset: 0x2000, Link: .dynstr }
+  - { Name: .dynstr, Type: SHT_STRTAB, Flags: [SHF_ALLOC], Address: 0x20100, Offset: 0x2100 }
+  - { Name: .hash, Type: SHT_HASH, Flags: [SHF_ALLOC], Address: 0x20200, Offset: 0x2200, Bucket: [1], Chain: [0, 0] }
+  - { Name: .rela, Type: SHT_PROGBITS, Flags: [SHF_ALLOC], Address: 0x20300, Offset: 0x2300, Content: "1000030000000000TYPE0000010000000000000000000000" }
+  - { Name: .got, Type: SHT_PROGBITS, Flags: [SHF_ALLOC, SHF_WRITE], Address: 0x30000, Offset: 0x3000, Size: 0x18 }
+  - Name: .dynamic
+    Type: SHT_DYNAMIC
+    Flags: [SHF_ALLOC, SHF_WRITE]
+    Address: 0x30100
+    Offset: 0x3100
+    Link: .dynstr
+    Entries:
+      - { Tag: DT_SYMTAB, Value: 0x20000 }
+      - { Tag: DT_STRTAB, Value: 0x20100 }
+      - { Tag: DT_STRSZ, Value: 5 }
+      - { Tag: DT_HASH, Value: 0x20200 }
+      - { Tag: DT_JMPREL, Value: 0x20300 }
+      - { Tag: DT_PLTRELSZ, Value: 24 }
+      - { Tag: DT_PLTREL, Value: 7 }
+      - { Tag: DT_NULL, Value: 0 }
+DynamicSymbols:
+  - { Name: ext, Type: STT_FUNC, Binding: STB_GLOBAL }
+...
+)yaml";
+  const auto replace = [&](std::string_view what, std::string_view with) {
+    for (auto at = yaml.find(what); at != std::string::npos; at = yaml.find(what, at + with.size()))
+      yaml.replace(at, what.size(), with);
+  };
+  replace("SECTION", section);
+  replace("TYPE", relocation_type);
+  return elf_from_yaml(yaml);
+}
+
 } // namespace uprobectl::test

@@ -31,6 +31,11 @@ std::string sample_elf(const Sample& sample = {});
 // Any document yaml2obj understands.
 std::string elf_from_yaml(std::string_view yaml);
 
+// An arm64 library with one import: `ext`, whose slot 0x30010 is JUMP_SLOT or GLOB_DAT, and one
+// stub for it at 0x10008: adrp x16, 0x30000; ldr x17, [x16, #0x10]; add x16, x16, #0x10; br x17.
+// relocation_type: 4 hex digits, little-endian; section: the name of that with the stub.
+std::string arm64_plt_elf(std::string_view relocation_type, std::string_view section);
+
 // The image of bytes that are kept by the caller.
 elf::Image parse_image(const std::string& bytes);
 

@@ -70,14 +70,16 @@ TEST_CASE("of a file that cannot be read no address is made up") {
 }
 
 TEST_CASE("frames of the kernel's walk are not marked one by one, and its records say so") {
-  const StackFrame frames[] = {{.pc = 0x1000, .place = {}, .module = "libgone.so"},
-                               {.pc = 0x2000, .place = {}, .module = "libgone.so"}};
-  CHECK(display_frame(frames[1]) == "0x2000 (libgone.so)");
+  Stack stack;
+  stack.end = End::not_told;
+  stack.frames = {
+      {.pc = 0x1000, .place = Place(nullptr, {}, {}, "[heap]")},
+      {.pc = 0x2000, .found_by = FoundBy::kernel_walk, .place = Place(nullptr, {}, {}, "[heap]")}};
+  CHECK(display_frame(stack.frames[1]) == "0x2000 ([heap])");
   std::string records;
-  append_json_stack(records, std::span(frames));
-  CHECK(records.find("\"mapping\":\"libgone.so\",\"found_by\":\"registers\"},{") !=
-        std::string::npos);
-  CHECK(records.ends_with("\"mapping\":\"libgone.so\",\"found_by\":\"kernel_walk\"}]"));
+  append_json_stack(records, &stack);
+  CHECK(records.find("\"mapping\":\"[heap]\",\"found_by\":\"registers\"},{") != std::string::npos);
+  CHECK(records.ends_with("\"mapping\":\"[heap]\",\"found_by\":\"kernel_walk\"}]"));
   const stacks::Frame walked{0x2000, FoundBy::kernel_walk, {}};
   CHECK(display_frame(walked) == "0x2000");
 }

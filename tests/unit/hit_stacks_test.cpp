@@ -271,14 +271,17 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   AttachRequest request;
   request.folded_stacks = folder + "/folded";
   StackFiles files = *StackFiles::open(request);
-  const std::vector<StackFrame> frames = {
-      {.pc = 0x10, .place = {}, .module = "[anon:dalvik-jit-code-cache]"},
-      {.pc = 0x20, .place = {}, .module = "libgone.so"},
-      {.pc = 0x30, .place = {}, .module = {}}};
-  files.add(frames, Wholeness::cut_off, 4);
+  const auto in_memory = [](std::string_view mapping) {
+    return stacks::Place(nullptr, {}, {}, mapping);
+  };
+  stacks::Stack stack;
+  stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
+                  {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
+                  {.pc = 0x30, .place = {}}};
+  files.add(stack, Wholeness::cut_off, 4);
   REQUIRE(files.write(""));
   std::ostringstream text;
   text << std::ifstream(*request.folded_stacks).rdbuf();
-  CHECK(text.str() == "[cut off];[unknown];[libgone.so];[anon:dalvik-jit-code-cache] 4\n");
+  CHECK(text.str() == "[cut off];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
   std::filesystem::remove_all(folder);
 }

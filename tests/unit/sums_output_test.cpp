@@ -142,8 +142,7 @@ TEST_CASE("a count of unwound stacks says why these end") {
   const ProbePoint point = some_point();
   stacks::Stack stack;
   stack.end = stacks::End::stack_too_short;
-  const CountRecord kept_none{
-      .point = &point, .count = 7, .pid = {}, .comm = {}, .unwound = &stack};
+  const CountRecord kept_none{.point = &point, .count = 7, .pid = {}, .comm = {}, .stack = &stack};
   CHECK(
       written(true, {}, [&](Sink& sink) { sink.count(kept_none); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"

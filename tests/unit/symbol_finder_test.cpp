@@ -29,6 +29,8 @@ Symbols:
   - { Name: outer, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x100 }
   - { Name: inner, Type: STT_FUNC, Section: .text, Value: 0x1040, Size: 0x10 }
   - { Name: label, Section: .text, Value: 0x1200 }
+  - { Name: first_equal, Type: STT_FUNC, Section: .text, Value: 0x1340, Size: 0x10, Binding: STB_GLOBAL }
+  - { Name: equal, Type: STT_FUNC, Section: .text, Value: 0x1340, Size: 0x10, Binding: STB_GLOBAL }
   - { Name: behind, Type: STT_FUNC, Section: .text, Value: 0x1300, Size: 0x10 }
 )");
 }
@@ -45,11 +47,27 @@ TEST_CASE("the innermost function that covers an address names it") {
   CHECK(name_at(finder, 0x10ff) == "outer+255");
 }
 
-TEST_CASE("of several names of one place the table's first is taken") {
+TEST_CASE("of several names of one place a global one is taken, of equals the table's first") {
   const std::string bytes = overlapping();
   const elf::Image image = parse_image(bytes);
   SymbolFinder finder(image);
-  CHECK(name_at(finder, 0x1110) == "longer_name+16");
+  CHECK(name_at(finder, 0x1110) == "name+16");
+  CHECK(name_at(finder, 0x1344) == "first_equal+4");
+}
+
+TEST_CASE("an address has the same symbol, asked for alone and with others") {
+  const std::string bytes = overlapping();
+  const elf::Image image = parse_image(bytes);
+  SymbolFinder finder(image);
+  for (std::uint64_t address = 0xff0; address < 0x1410; ++address) {
+    INFO(address);
+    const auto alone = symbol_at(image, {address});
+    const auto found = finder.at({address});
+    REQUIRE(alone.has_value() == found.has_value());
+    if (!alone) continue;
+    CHECK(alone->symbol.name == found->symbol.name);
+    CHECK(alone->offset == found->offset);
+  }
 }
 
 TEST_CASE("a label reaches up to the next symbol, a sized function no further than its size") {

@@ -218,18 +218,20 @@ TEST_CASE("code of an OAT file is named as the Java methods it is of") {
       const std::uint64_t there[] = {oat.address() + std::stoull(offset, nullptr, 16)};
       const Stack stack = live.frames(::getpid(), 0, there);
       REQUIRE(stack.frames[0].place->module != nullptr);
-      const auto found = stack.frames[0].place->module->name(stack.frames[0].place->address);
-      const std::string symbol = found->symbol.value_or("none");
-      CHECK(found->symbol_offset == 0);
-      CHECK_FALSE(found->demangled);
+      const auto found = stack.frames[0].symbolized();
+      REQUIRE(found->function);
+      const std::string& symbol = found->function->symbol;
+      CHECK(found->function->offset == 0);
+      CHECK_FALSE(found->function->demangled);
       if (signatures.size() == 1) {
         CHECK(symbol == signatures.front());
         continue;
       }
       ++shared;
-      const auto is_first = [&](const std::string& one) { return symbol.starts_with(one); };
-      CHECK(std::ranges::any_of(signatures, is_first));
-      CHECK(symbol.ends_with(signatures.size() == 2 ? " (or 1 other)" : " others)"));
+      CHECK(std::ranges::find(signatures, symbol) != signatures.end());
+      CHECK(found->function->shared_with == signatures.size() - 1);
+      CHECK(
+          found->text.starts_with(symbol + (signatures.size() == 2 ? " (or 1 other) (" : " (or ")));
     }
     CHECK(shared > 0);
   }

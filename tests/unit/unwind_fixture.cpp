@@ -83,9 +83,10 @@ std::string names_of(const stacks::Stack& stack) {
       text += "?";
       continue;
     }
-    const auto name = frame.place->module->name(frame.place->address);
-    text += name->symbol.value_or("-");
-    if (name->symbol_offset != 0) text += fmt::format("+{:#x}", name->symbol_offset);
+    const auto symbolized = frame.symbolized();
+    text += symbolized->function ? symbolized->function->symbol : "-";
+    if (symbolized->function && symbolized->function->offset != 0)
+      text += fmt::format("+{:#x}", symbolized->function->offset);
   }
   return text;
 }

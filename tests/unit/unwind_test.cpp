@@ -166,7 +166,7 @@ TEST_CASE("how many bits an address has follows from the highest mapping") {
   FilesInMemory files;
   ModuleCache cache;
   const auto mask = [&](std::string_view maps, Arch arch = Arch::arm64) {
-    return AddressSpace(parse_all_maps(maps), cache, files).code_mask(arch);
+    return code_mask(AddressSpace(parse_all_maps(maps), cache, files), arch);
   };
   CHECK(mask("5500000000-5500001000 r-xp 0 00:00 0 /a\n") == (1ULL << 39) - 1);
   CHECK(mask("7ffffff000-8000000000 rw-p 0 00:00 0 [stack]\n") == (1ULL << 39) - 1);

@@ -29,6 +29,14 @@ struct Sample {
   std::span<const KnownReturn> known_returns = {};
 };
 
+// Where an address lies, known without the mappings of its process: that of a probe's hit.
+struct KnownPlace {
+  std::uint64_t pc = 0;
+  std::shared_ptr<const MappedFile> file;
+  std::string path; // of the file, for people
+  FileOffset offset;
+};
+
 // The processes whose stacks are asked for. Serves one thread.
 class LiveProcesses {
 public:
@@ -56,7 +64,9 @@ public:
   Stack unwind(const Sample& sample);
   // Frames whose addresses are known already, the innermost first: the kernel's walk along frame
   // pointers. All but the first are return addresses. time_ns as of a Sample; 0: now.
-  Stack frames(pid_t pid, std::uint64_t time_ns, std::span<const std::uint64_t> addresses);
+  // `known` places those in its module if nothing is known of the process's mappings.
+  Stack frames(pid_t pid, std::uint64_t time_ns, std::span<const std::uint64_t> addresses,
+               const KnownPlace* known = nullptr);
 
   // Writes the sample and the files that its frames lie in to a new folder, which
   // read_saved_stack() takes. A file that an earlier call has written is linked to, not copied; of

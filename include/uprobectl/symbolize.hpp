@@ -1,20 +1,28 @@
-// What processes map, as far as stacks ask for it: which ELF image a run-time address lies in, at
-// which address of that, and what it is called. Images inside archives are found by where they are
-// mapped from.
+// From an address to a frame: the module (an ELF image, plain or inside an archive) that a run-time
+// address of a process or an offset of a file lies in, and the function there. Stacks, counts by
+// stack, the inventory of probes and the numbers of `resolve` are all named here.
+//
+//   ModuleCache cache(where);
+//   AddressSpace space(mappings, cache, files);
+//   if (const auto place = space.find(pc); place && place->module != nullptr)
+//     puts(place->module->frame(place->address)->text.c_str());
 #pragma once
 
 #include "uprobectl/art.hpp"
 #include "uprobectl/process.hpp"
-#include "uprobectl/stacks/address_table.hpp"
-#include "uprobectl/stacks/registers.hpp"
-#include "uprobectl/symbols.hpp"
+#include "uprobectl/symbolize/address_table.hpp"
 
 #include <map>
 #include <set>
 
 namespace uprobectl::stacks {
-
 class UnwindData;
+}
+
+namespace uprobectl::symbolize {
+
+class Module;
+class Symbolizer;
 
 // A file that processes map, opened.
 struct MappedObject {
@@ -36,20 +44,35 @@ struct NameSources {
   art::DexSearch dex;
 };
 
-// What an address is called. Without symbol where nothing covers it.
-struct PlaceName {
-  std::optional<std::string> symbol;    // raw; of a Java method its signature
-  std::uint64_t symbol_offset = 0;      // of the address in it
-  std::optional<std::string> demangled; // nothing if that is the same
-  std::string shown;                    // "function+0x1c (base.apk!/lib/libfoo.so+0x5a1c)"
+// What covers an address. `resolve` and frames give the same function for an address.
+struct Function {
+  std::string symbol;                   // raw, without version; of a Java method its signature
+  std::optional<std::string> demangled; // nullopt if it is the same
+  std::string version;                  // "@@V", "@V", or empty
+  bool is_plt_entry = false;
+  std::size_t shared_with = 0; // other Java methods that have the same code
+  std::uint64_t offset = 0;    // of the address in it
+
+  std::string name() const; // "ns::Foo::bar(int)", "free@plt"
+  // The same, and " (or 2 others)" for code that Java methods share.
+  std::string name_with_others() const;
+};
+
+// A symbolized address. The source line and the callers that are inlined there belong here, too,
+// once debug information is read for stacks.
+struct Frame {
+  const Module* module = nullptr;   // never null
+  VirtualAddress address;           // in the module
+  std::optional<Function> function; // nullopt if nothing covers the address
+  std::string text;                 // "function+0x1c (base.apk!/lib/libfoo.so+0x5a1c)"
 };
 // Appends "(base.apk!/lib/libfoo.so+0x5a1c)"; "(FILE@0x4000+0x66c)" for an image that begins in the
 // middle of a file that is no archive.
 void append_place(std::string& text, std::string_view path, std::optional<std::string_view> entry,
                   FileOffset begin, VirtualAddress address);
 
-// An ELF image that processes map. Its unwind data and its symbols are read as far as stacks ask
-// for them, and remembered; so it serves one thread at a time.
+// An ELF image that processes map. Its symbols are read when they are first asked for, and
+// remembered; so it serves one thread at a time.
 class Module {
 public:
   // The image in the object's bytes from `begin` on, `size` of them; `entry`: its name in the
@@ -70,23 +93,23 @@ public:
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
-  std::optional<Arch> arch() const { return arch_; } // nothing: its stacks are not unwound
+  // Null if there is no image, or its file has become smaller since, which error() then tells.
+  const elf::Image* intact_image();
   // Whether this is where a program or its loader begins, which nobody calls: glibc's loader has no
   // unwind information there.
   bool begins_program_at(VirtualAddress address) const;
 
-  // Symbols are the image's own or, where it has no .symtab, also those of .gnu_debugdata and of a
-  // debug file. Java methods are named from the DEX files that an OAT file was made of. The answer
-  // stays valid, however many others are asked for.
-  std::shared_ptr<const PlaceName> name(VirtualAddress address);
-  // Null where there is no image, or one of another machine.
-  UnwindData* unwind_data(Arch arch);
+  // Symbols are the image's own or, if it has no .symtab, also those of .gnu_debugdata and of a
+  // debug file. Java methods are named from the DEX files that an OAT file was made of. Never null;
+  // the answer stays valid, however many others are asked for.
+  std::shared_ptr<const Frame> frame(VirtualAddress address);
+
+  // What the unwinder has read of the image, kept with it (stacks/unwind_data.hpp).
+  std::shared_ptr<stacks::UnwindData> unwind_data;
 
 private:
   Module(std::string path, std::optional<std::string> entry);
-  void find_names();
-  std::optional<PlaceName> method_name(VirtualAddress address) const;
-  PlaceName find_name(VirtualAddress address);
+  void find_symbols();
 
   std::string path_;
   std::optional<std::string> entry_;
@@ -95,13 +118,13 @@ private:
   NameSources sources_;
   std::optional<elf::Image> image_;
   std::optional<Error> error_;
-  std::optional<Arch> arch_;
   std::optional<std::string> build_id_;
-  std::unique_ptr<SymbolFinder> symbols_;
   std::optional<art::OatFile> methods_;
-  AddressTable<std::shared_ptr<const PlaceName>> names_;
-  std::unique_ptr<UnwindData> unwind_data_;
+  std::unique_ptr<Symbolizer> symbolizer_;
+  AddressTable<std::shared_ptr<const Frame>> frames_;
 };
+
+struct Place;
 
 // Modules by file and place in it, shared by all processes that map them.
 class ModuleCache {
@@ -120,6 +143,11 @@ public:
   // cache.
   Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
                     FileSource& files);
+
+  // Where the byte of a file lies, without any process that maps it: nullopt if that is not
+  // executable. `path`: its name for people.
+  std::optional<Place> find(const std::shared_ptr<const MappedFile>& file, const std::string& path,
+                            FileOffset offset);
 
   // The same text, valid as long as the cache: what is known of an address space may be read anew
   // while places in it are shown.
@@ -148,6 +176,7 @@ private:
 };
 
 // A run-time address in what a process maps. Valid as long as the cache of the address space.
+// Module::frame() gives its name.
 struct Place {
   Module* module = nullptr; // null: the mapping is of no file
   VirtualAddress address;   // ELF, in the module
@@ -159,6 +188,10 @@ struct Place {
   Place() = default;
   Place(Module* where, VirtualAddress at, ImageOffset in_image, std::string_view name)
       : module(where), address(at), offset(in_image), mapping(name) {}
+
+  // The place so far from this one, modulo 2^64, in the same module; nullopt if it is not in
+  // executable bytes of it.
+  std::optional<Place> beside(std::uint64_t distance) const;
 };
 
 // What one process maps executable. Cache and files must outlive it.
@@ -190,9 +223,8 @@ public:
   bool is_return_trampoline(std::uint64_t pc) const {
     return pc >= trampolines_begin_ && pc < trampolines_end_;
   }
-  // The bits of a code address that say where it is: of arm64 those above may be a signature
-  // (pointer authentication) or a tag. Derived from how high anything is mapped.
-  std::uint64_t code_mask(Arch arch) const;
+  // Of anything that is mapped.
+  std::uint64_t highest_address() const { return highest_; }
 
 private:
   // Run-time addresses of a mapping whose places are a constant distance away.
@@ -210,7 +242,7 @@ private:
   std::vector<Mapping> mappings_;  // by start
   std::vector<Module*> modules_;   // of each, once it has been asked for
   std::vector<Stretch> stretches_; // of each the one that was asked for last
-  std::uint64_t highest_ = 0;      // address of what is mapped
+  std::uint64_t highest_ = 0;
   std::uint64_t trampolines_begin_ = 0;
   std::uint64_t trampolines_end_ = 0;
   std::size_t last_ = 0; // the one that was found last: mostly it is the next, too
@@ -218,4 +250,4 @@ private:
   FileSource& files_;
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

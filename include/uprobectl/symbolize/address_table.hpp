@@ -1,5 +1,5 @@
 // What is known of addresses, as far as there is room: stacks come from the same places again and
-// again.
+// again. Bounded, so that a run of any length keeps its memory.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 // Each address may have any of four slots. Where all are taken the table grows, up to 4096 slots;
 // then the one that has been there longest makes room.
@@ -60,4 +60,4 @@ private:
   std::vector<Slot> slots_; // sets of four, each with the newest first
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

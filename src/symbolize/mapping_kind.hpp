@@ -3,7 +3,7 @@
 
 #include "uprobectl/process.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 // "[heap]", "[anon:…]", "//anon", an empty name, "/anon_hugepage (deleted)": memory of no file. The
 // kernel's own code, [vdso], is an ELF image that a source of files may have.
@@ -16,4 +16,4 @@ bool is_like_memory(const Mapping& mapping);
 // "[anon 0x7f0000]" for memory that has no name at all.
 std::string name_of_memory(const Mapping& mapping);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

@@ -1,10 +1,11 @@
 #include "process/maps.hpp"
-#include "stacks/mapping_kind.hpp"
+#include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
+#include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/elf.hpp"
-#include "uprobectl/stacks/modules.hpp"
+#include "uprobectl/symbolize.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 namespace {
 
@@ -134,4 +135,36 @@ Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
   return module.get();
 }
 
-} // namespace uprobectl::stacks
+namespace {
+
+// A file that is open already.
+class OpenedFile final : public FileSource {
+public:
+  explicit OpenedFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
+
+  Result<MappedObject> open(const Mapping& /*mapping*/) override {
+    if (file_->change() == FileChange::written)
+      return fail(ErrorKind::io, "it has been written to since it was opened");
+    tolerate_shrinking(*file_);
+    return MappedObject{file_->bytes(), file_, file_};
+  }
+
+private:
+  std::shared_ptr<const MappedFile> file_;
+};
+
+} // namespace
+
+std::optional<Place> ModuleCache::find(const std::shared_ptr<const MappedFile>& file,
+                                       const std::string& path, FileOffset offset) {
+  OpenedFile files(file);
+  Module* const module = module_at({.identity = file->identity(), .path = path}, offset, {}, files);
+  if (module->image() == nullptr) return std::nullopt;
+  const ImageOffset in_image{offset.value - module->begin().value};
+  const elf::Segment* const segment = module->image()->segment_of(in_image);
+  const auto address = module->image()->to_address(in_image);
+  if (segment == nullptr || !segment->executable || !address) return std::nullopt;
+  return Place(module, *address, in_image, keep(path));
+}
+
+} // namespace uprobectl::symbolize

@@ -1,9 +1,9 @@
-#include "stacks/mapping_kind.hpp"
+#include "symbolize/mapping_kind.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 namespace {
 
@@ -33,4 +33,4 @@ std::string name_of_memory(const Mapping& mapping) {
   return is_named ? mapping.path : fmt::format("[anon {:#x}]", mapping.start);
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

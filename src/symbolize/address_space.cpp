@@ -1,10 +1,9 @@
-#include "stacks/mapping_kind.hpp"
-#include "uprobectl/stacks/modules.hpp"
+#include "symbolize/mapping_kind.hpp"
+#include "uprobectl/symbolize.hpp"
 
 #include <algorithm>
-#include <bit>
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 namespace {
 
@@ -109,15 +108,13 @@ AddressSpace::Stretch AddressSpace::stretch_at(std::size_t number, std::uint64_t
   return whole;
 }
 
-std::uint64_t AddressSpace::code_mask(Arch arch) const {
-  if (!arch_info(arch).unwind->signs_return_addresses) return ~std::uint64_t{0};
-  // Stacks and libraries lie just below the end of user space, so the highest address has as many
-  // bits as there are (Linux Documentation/arch/arm64/memory.rst); signatures begin above.
-  constexpr unsigned sizes[] = {39, 42, 47, 48};
-  const auto bits = static_cast<unsigned>(std::bit_width(highest_));
-  for (const unsigned size : sizes)
-    if (bits <= size) return (std::uint64_t{1} << size) - 1;
-  return (std::uint64_t{1} << most_address_bits) - 1;
+std::optional<Place> Place::beside(std::uint64_t distance) const {
+  if (module == nullptr || module->image() == nullptr) return std::nullopt;
+  const VirtualAddress there{address.value + distance};
+  const elf::Segment* const segment = module->image()->segment_of(there);
+  const auto in_image = module->image()->to_image(there);
+  if (segment == nullptr || !segment->executable || !in_image) return std::nullopt;
+  return Place(module, there, *in_image, mapping);
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

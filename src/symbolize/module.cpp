@@ -1,11 +1,10 @@
-#include "stacks/unwind_data.hpp"
+#include "symbolize/symbolizer.hpp"
 #include "uprobectl/base/shrinking.hpp"
 #include "uprobectl/path.hpp"
-#include "uprobectl/stacks/modules.hpp"
 
 #include <fmt/format.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::symbolize {
 
 namespace {
 
@@ -47,14 +46,13 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   module->owner_ = object.owner;
   module->sources_ = names;
   module->build_id_ = image->build_id();
-  module->arch_ = unwound_arch(image->machine());
   module->image_ = std::move(*image);
   if (has_shrunk(*bytes)) return fail(shrunk());
   return module;
 }
 
 bool Module::begins_program_at(VirtualAddress address) const {
-  if (!image_ || !arch_) return false;
+  if (!image_) return false;
   constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
   const auto entry = image_->entry_point();
   return entry && address >= *entry && address.value - entry->value < longest;
@@ -66,9 +64,13 @@ std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {
   return module;
 }
 
-void Module::find_names() {
-  if (symbols_ || !image_) return;
-  // Java methods first: of those of an OAT file the symbols name some at most.
+const elf::Image* Module::intact_image() {
+  if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
+  return error_ ? nullptr : &*image_;
+}
+
+void Module::find_symbols() {
+  if (symbolizer_ || !image_) return;
   if (art::OatFile::is_oat(*image_))
     if (auto methods = art::OatFile::read(*image_, sources_.dex)) methods_ = std::move(*methods);
   const auto full = image_->full_symbols();
@@ -76,53 +78,25 @@ void Module::find_names() {
     image_->add_embedded_symbols();
     image_->add_debug_file(sources_.debug);
   }
-  symbols_ = std::make_unique<SymbolFinder>(*image_);
+  symbolizer_ = std::make_unique<Symbolizer>(*image_, methods_ ? &*methods_ : nullptr);
+  symbolizer_->expect_many();
 }
 
-// Code that several methods share is none's more than the others'.
-std::optional<PlaceName> Module::method_name(VirtualAddress address) const {
-  if (!methods_) return std::nullopt;
-  const auto found = methods_->methods_at(address);
-  if (found.empty()) return std::nullopt;
-  PlaceName name;
-  name.symbol = art::to_string(methods_->signature(found.front()));
-  if (const std::size_t others = found.size() - 1; others > 0)
-    *name.symbol += fmt::format(" (or {} other{})", others, others == 1 ? "" : "s");
-  name.symbol_offset = address.value - found.front().code.value;
-  return name;
-}
-
-PlaceName Module::find_name(VirtualAddress address) {
-  find_names();
-  if (auto method = method_name(address)) return std::move(*method);
-  PlaceName name;
-  const auto found = symbols_ ? symbols_->at(address) : std::nullopt;
-  // All code of an OAT file lies behind the symbol "oatexec" (AOSP dex2oat/linker/elf_writer.cc).
-  if (!found || found->symbol.name == "oatexec") return name;
-  name.symbol = std::string(found->symbol.name);
-  name.symbol_offset = found->offset;
-  name.demangled = demangle(found->symbol.name);
-  return name;
-}
-
-std::shared_ptr<const PlaceName> Module::name(VirtualAddress address) {
-  if (const auto* const known = names_.find(address.value)) return *known;
-  PlaceName name = find_name(address);
-  if (image_ && has_shrunk(image_->bytes())) name = {}; // it may be made of zeros
-  name.shown = name.demangled ? *name.demangled : name.symbol.value_or("");
-  if (name.symbol_offset != 0) name.shown += fmt::format("+{:#x}", name.symbol_offset);
-  if (!name.shown.empty()) name.shown += ' ';
-  append_place(name.shown, path_, entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt,
+std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
+  if (const auto* const known = frames_.find(address.value)) return *known;
+  find_symbols();
+  Frame frame{.module = this, .address = address, .function = {}, .text = {}};
+  const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;
+  if (covering) frame.function = to_function(*covering);
+  if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // it may be made of zeros
+  if (frame.function) {
+    frame.text = frame.function->name_with_others();
+    if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
+    frame.text += ' ';
+  }
+  append_place(frame.text, path_, entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt,
                begin_, address);
-  return names_.put(address.value, std::make_shared<const PlaceName>(std::move(name)));
+  return frames_.put(address.value, std::make_shared<const Frame>(std::move(frame)));
 }
 
-UnwindData* Module::unwind_data(Arch arch) {
-  if (arch_ != arch) return nullptr;
-  if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
-  if (error_) return nullptr;
-  if (!unwind_data_) unwind_data_ = std::make_unique<UnwindData>(*image_, arch);
-  return unwind_data_.get();
-}
-
-} // namespace uprobectl::stacks
+} // namespace uprobectl::symbolize

@@ -1,0 +1,59 @@
+#include "symbolize/symbolizer.hpp"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace uprobectl::symbolize {
+
+std::optional<Covering> Symbolizer::find_method(VirtualAddress address) const {
+  if (methods_ == nullptr) return std::nullopt;
+  const auto found = methods_->methods_at(address);
+  if (found.empty()) return std::nullopt;
+  const art::Method& method = found.front();
+  auto signature = std::make_shared<const std::string>(art::to_string(methods_->signature(method)));
+  return Covering{.symbol = art::method_symbol(*methods_, method, *signature),
+                  .offset = address.value - method.code.value,
+                  .shared_with = found.size() - 1,
+                  .signature = std::move(signature)};
+}
+
+std::optional<Covering> Symbolizer::find(VirtualAddress address) {
+  if (auto method = find_method(address)) return method;
+  std::optional<SymbolAt> found;
+  if (std::exchange(is_asked_again_, true)) {
+    if (!finder_) finder_.emplace(image_);
+    found = finder_->at(address);
+  } else {
+    found = symbol_at(image_, address);
+  }
+  // All code of an OAT file lies behind the symbol "oatexec" (AOSP dex2oat/linker/elf_writer.cc).
+  if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
+    return std::nullopt;
+  return Covering{.symbol = found->symbol, .offset = found->offset};
+}
+
+Function to_function(const Covering& covering) {
+  Function function{.symbol = std::string(covering.symbol.name),
+                    .demangled = demangle(covering.symbol.name),
+                    .version = {},
+                    .is_plt_entry = covering.symbol.table == elf::Table::plt,
+                    .shared_with = covering.shared_with,
+                    .offset = covering.offset};
+  if (!function.is_plt_entry) function.version = display_suffix(covering.symbol);
+  return function;
+}
+
+std::string Function::name() const {
+  std::string text = demangled ? *demangled : symbol;
+  if (is_plt_entry) text += "@plt";
+  return text;
+}
+
+std::string Function::name_with_others() const {
+  std::string text = name();
+  if (shared_with != 0)
+    text += fmt::format(" (or {} other{})", shared_with, shared_with == 1 ? "" : "s");
+  return text;
+}
+
+} // namespace uprobectl::symbolize
