@@ -44,28 +44,21 @@ struct CommandOutput {
   std::string path = {}; // of the file, which is emptied
 };
 
-struct AttachRequest {
+// Which functions or static probes.
+struct ProbeSelection {
   std::string target;                 // TARGET as typed; empty: sections of the program name places
-  TargetOptions target_options;       // but for its pids, which follow from those below
+  TargetOptions target_options;       // but for its pids, which follow from the process filter
   std::vector<std::string> functions; // FUNCTIONs as typed, or
   bool static_probes = false;         // PROVIDER:NAME of static probes
   ResolveOptions resolve_options;     // how they are taken
   std::vector<std::string> excluded;  // patterns of names that FUNCTIONs must not stand for
-  Inspection inspection;              // what is looked at at each hit
   ReturnAt return_at = ReturnAt::automatic;
-  bool counts = false;                              // show how often each was hit ...
-  bool histograms = false;                          // ... or what was measured, at the end ...
-  std::optional<std::chrono::nanoseconds> interval; // ... and each time so much has passed
-  std::optional<std::size_t> top;                   // only so many, those with the most hits
-  std::optional<std::uint64_t> expected_hits;       // of each probe, else the run has failed
-  // Where the stacks that inspection.stack asks for go besides.
-  std::optional<std::string> kept_stacks;   // a folder for those that did not unwind to the end
-  std::optional<std::string> folded_stacks; // files for all of them, as text ...
-  std::optional<std::string> flame_graph;   // ... and as a picture
-  std::string command_line = {};            // which that has as its title
-  bool hides_events = false;                // they are only counted, and their stacks written there
-  // Which processes are probed: pids, names or a command (or all, where there is none of these), of
-  // the app's user and this user, and in this control group.
+  bool keep_going = false; // attach what resolves when not all does
+};
+
+// Which processes are traced: pids, names or a command (or all, where there is none of these), of
+// the app's user and this user, and in this control group.
+struct ProcessFilter {
   std::vector<pid_t> pids;
   std::vector<std::string> names;   // as processes_named() takes them: all, also later ones
   std::vector<std::string> command; // started for the run; without pids and names
@@ -73,13 +66,42 @@ struct AttachRequest {
   bool follow = false;               // children of these, too, from their first instruction on
   std::optional<uid_t> user;         // the real one
   std::optional<std::string> cgroup; // of cgroup2: absolute, or from where it is mounted on
-  bool all_processes = false;        // instead; pids, names and app only say what TARGET means
-  std::optional<std::chrono::nanoseconds> duration; // nothing: until something else ends it
-  std::optional<std::uint64_t> max_events;
+  bool all = false; // system-wide instead; pids, names and app only say what TARGET means
+};
+
+// What is kept in the kernel and reported at the end, and after each interval.
+struct AggregateSpec {
+  bool counts = false;            // how often each probe was hit
+  bool histograms = false;        // what was measured
+  std::optional<std::size_t> top; // only so many, those with the most hits
+};
+
+// Where the stacks that CaptureSpec::stack asks for go besides.
+struct StackOutputs {
+  std::optional<std::string> kept;        // a folder for those that did not unwind to the end
+  std::optional<std::string> folded;      // files for all of them, as text ...
+  std::optional<std::string> flame_graph; // ... and as a picture
+  std::string title = {};                 // of that: the command line
+  bool hides_events = false;              // they are only counted, and their stacks written there
+};
+
+struct RunLimits {
+  std::optional<std::chrono::nanoseconds> duration = {}; // nothing: until something else ends it
+  std::optional<std::uint64_t> max_events = {};
+  std::optional<std::uint64_t> expected_hits = {};       // of each probe, else the run has failed
+  std::optional<std::chrono::nanoseconds> interval = {}; // between reports of aggregates
+};
+
+struct AttachRequest {
+  ProbeSelection probes;
+  ProcessFilter processes;
+  CaptureSpec capture; // what a hit collects
+  AggregateSpec aggregates;
+  StackOutputs stacks;
+  RunLimits limits;
   std::optional<UserProgramRequest> program; // nothing: the built-in one
   std::optional<Mechanism> mechanism;        // nothing: the best there is
   std::optional<RecordBuffer> buffer;        // of the built-in program; nothing: the best there is
-  bool keep_going = false;                   // attach what resolves when not all does
   bool dry_run = false;                      // show the probe points and end
 };
 

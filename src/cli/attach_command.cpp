@@ -61,22 +61,22 @@ struct AttachOptions {
 
 // The first filter that only the built-in program applies.
 std::optional<std::string> filtered_by_program(const AttachRequest& request) {
-  if (request.all_processes) return std::nullopt;
-  if (!request.names.empty()) return "-p " + request.names.front();
-  if (request.follow) return "--follow";
-  if (request.target_options.app) return "--app";
-  if (request.user) return "--uid";
-  if (request.cgroup) return "--cgroup";
+  if (request.processes.all) return std::nullopt;
+  if (!request.processes.names.empty()) return "-p " + request.processes.names.front();
+  if (request.processes.follow) return "--follow";
+  if (request.probes.target_options.app) return "--app";
+  if (request.processes.user) return "--uid";
+  if (request.processes.cgroup) return "--cgroup";
   return std::nullopt;
 }
 
 std::optional<std::string> contradiction(const AttachRequest& request) {
-  const bool processes = !request.pids.empty() || !request.names.empty();
-  const bool command = !request.command.empty();
+  const bool processes = !request.processes.pids.empty() || !request.processes.names.empty();
+  const bool command = !request.processes.command.empty();
   if (processes && command) return "-p and a command exclude each other";
-  if (command && request.target_options.app) return "--app and a command exclude each other";
-  if (command && request.all_processes) return "--all-processes and a command exclude each other";
-  if (request.follow && !processes && !command)
+  if (command && request.probes.target_options.app) return "--app and a command exclude each other";
+  if (command && request.processes.all) return "--all-processes and a command exclude each other";
+  if (request.processes.follow && !processes && !command)
     return "--follow needs processes whose children are meant: -p or a command";
   return std::nullopt;
 }
@@ -99,13 +99,13 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
                    AttachRequest& request) {
   auto words = parse_processes(options.processes);
   if (!words) return fail(parser.usage_error(std::move(words).error().message));
-  request.pids = std::move(words->pids);
-  request.names = std::move(words->names);
-  request.target_options.app = options.app;
-  request.follow = options.follow;
-  request.cgroup = options.cgroup;
-  request.all_processes = options.all;
-  if (options.user) request.user = static_cast<uid_t>(*options.user);
+  request.processes.pids = std::move(words->pids);
+  request.processes.names = std::move(words->names);
+  request.probes.target_options.app = options.app;
+  request.processes.follow = options.follow;
+  request.processes.cgroup = options.cgroup;
+  request.processes.all = options.all;
+  if (options.user) request.processes.user = static_cast<uid_t>(*options.user);
   if (const auto wrong = contradiction(request)) return fail(parser.usage_error(*wrong));
   if (request.program)
     if (const auto option = filtered_by_program(request)) {
@@ -117,7 +117,8 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
       return fail(std::move(error));
     }
 
-  if (request.target == "*" && request.pids.empty() && request.names.empty() && !options.app) {
+  if (request.probes.target == "*" && request.processes.pids.empty() &&
+      request.processes.names.empty() && !options.app) {
     Error error = parser.usage_error("the TARGET '*' means the files of processes");
     error.hints.insert(error.hints.begin(), "name them with -p or --app");
     return fail(std::move(error));
@@ -201,10 +202,10 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
   AttachRequest request;
-  request.target = std::move(line->target);
-  request.functions = std::move(line->functions);
+  request.probes.target = std::move(line->target);
+  request.probes.functions = std::move(line->functions);
   request.program = std::move(*program);
-  request.static_probes = words == ProbeWords::static_probes;
+  request.probes.static_probes = words == ProbeWords::static_probes;
   const bool directed = options.capture.entry || options.capture.on_return;
   if (request.program) request.program->direction_by_section = !directed;
   if (by_sections && directed)
@@ -214,36 +215,37 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
     return fail(std::move(applied).error());
   if (auto applied = apply(parser, options.stack, common, request); !applied)
     return fail(std::move(applied).error());
-  request.keep_going = options.keep_going;
+  request.probes.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
-  request.resolve_options = options.resolve;
-  request.target_options.debug_places = options.debug_places;
+  request.probes.resolve_options = options.resolve;
+  request.probes.target_options.debug_places = options.debug_places;
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
-  request.target_options.dex = std::move(*dex);
-  request.target_options.oatdump = options.oatdump;
+  request.probes.target_options.dex = std::move(*dex);
+  request.probes.target_options.oatdump = options.oatdump;
 
   auto command = command_of(parser, options, arguments);
   if (!command) return fail(std::move(command).error());
-  request.command = std::move(*command);
-  if (request.command.empty() && options.forward_exit)
+  request.processes.command = std::move(*command);
+  if (request.processes.command.empty() && options.forward_exit)
     return fail(parser.usage_error("--forward-exit needs a command"));
-  if (request.command.empty() && options.command_output)
+  if (request.processes.command.empty() && options.command_output)
     return fail(parser.usage_error("--command-output needs a command"));
   if (options.command_output) {
     const bool inherits = *options.command_output == "inherit";
-    request.command_output = {.to = inherits ? CommandOutput::To::inherit : CommandOutput::To::file,
-                              .path = inherits ? "" : *options.command_output};
+    request.processes.command_output = {.to = inherits ? CommandOutput::To::inherit
+                                                       : CommandOutput::To::file,
+                                        .path = inherits ? "" : *options.command_output};
   }
   if (auto applied = apply(parser, options.processes, request); !applied)
     return fail(std::move(applied).error());
 
   // Without a duration a command is traced until it ends.
   if (options.duration)
-    request.duration = *options.duration;
-  else if (request.command.empty())
-    request.duration = std::chrono::seconds(10);
-  request.max_events = options.max_events;
+    request.limits.duration = *options.duration;
+  else if (request.processes.command.empty())
+    request.limits.duration = std::chrono::seconds(10);
+  request.limits.max_events = options.max_events;
   request.mechanism = mechanism_of(options.mechanism.value_or("auto"));
   request.buffer = buffer_of(options.buffer.value_or("auto"));
   return request;
@@ -283,10 +285,11 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWord
 ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {
   const auto outcome = run_attach(request, console.out(), console.sink(), console.reporter());
   if (!outcome) {
-    const bool only_one = request.functions.size() == 1;
-    const auto target = request.target.empty() ? std::nullopt : std::optional(request.target);
+    const bool only_one = request.probes.functions.size() == 1;
+    const auto target =
+        request.probes.target.empty() ? std::nullopt : std::optional(request.probes.target);
     console.fail(outcome.error(), target,
-                 only_one ? std::optional(request.functions.front()) : std::nullopt);
+                 only_one ? std::optional(request.probes.functions.front()) : std::nullopt);
     const ExitCode code = console.finish();
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
@@ -319,7 +322,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   options.resolve.instructions = instructions_of(common, options.instruction);
   auto request = make_attach_request(parser, options, common, ProbeWords::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
-  request->command_line = command_line("attach", arguments);
+  request->stacks.title = command_line("attach", arguments);
   const auto console = Console::open(common, {.instruction = options.instruction});
   if (!console) return finish_with(console.error(), common);
   return attach(*request, **console, options.forward_exit);
@@ -336,7 +339,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   options.resolve.instructions = instructions_of(common, options.instruction);
   auto request = make_attach_request(parser, options, common, ProbeWords::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
-  request->command_line = command_line("usdt attach", arguments);
+  request->stacks.title = command_line("usdt attach", arguments);
   const auto console = Console::open(common, {.instruction = options.instruction});
   if (!console) return finish_with(console.error(), common);
   return attach(*request, **console, options.forward_exit);

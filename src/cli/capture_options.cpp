@@ -22,7 +22,7 @@ class CaptureApplication {
 public:
   CaptureApplication(const OptionParser& parser, const CaptureOptions& options,
                      AttachRequest& request)
-      : parser_(parser), options_(options), request_(request), inspection_(request.inspection) {}
+      : parser_(parser), options_(options), request_(request), inspection_(request.capture) {}
 
   Result<void> apply() {
     set_moments();
@@ -35,9 +35,9 @@ private:
   }
 
   void set_moments() {
-    request_.counts = options_.count;
-    request_.histograms = options_.histogram;
-    request_.excluded = options_.excluded;
+    request_.aggregates.counts = options_.count;
+    request_.aggregates.histograms = options_.histogram;
+    request_.probes.excluded = options_.excluded;
     inspection_.on_return = options_.on_return;
     inspection_.on_entry = options_.entry || !options_.on_return;
     inspection_.send_events = !options_.count && !options_.histogram;
@@ -46,11 +46,11 @@ private:
     inspection_.measure_latency = options_.histogram && !options_.measured;
     inspection_.pair_calls =
         options_.latency || options_.min_latency || inspection_.measure_latency;
-    request_.return_at = return_at(options_.return_at.value_or("auto"));
+    request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) inspection_.min_latency = *options_.min_latency;
-    if (options_.interval) request_.interval = *options_.interval;
-    if (options_.top) request_.top = *options_.top;
-    request_.expected_hits = options_.expected;
+    if (options_.interval) request_.limits.interval = *options_.interval;
+    if (options_.top) request_.aggregates.top = *options_.top;
+    request_.limits.expected_hits = options_.expected;
     if (options_.longest_text)
       inspection_.longest_text = static_cast<std::uint32_t>(*options_.longest_text);
   }
@@ -80,7 +80,7 @@ private:
                    "register");
     // Without --entry the probe is placed where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
-    if (returned && request_.static_probes) return wrong("a static probe returns nothing");
+    if (returned && request_.probes.static_probes) return wrong("a static probe returns nothing");
     if (!returned && inspection_.pair_calls)
       return wrong("--measure " + *options_.measured +
                    " takes the value where the call begins, and "
@@ -106,7 +106,7 @@ private:
   const OptionParser& parser_;
   const CaptureOptions& options_;
   AttachRequest& request_;
-  Inspection& inspection_;
+  CaptureSpec& inspection_;
 };
 
 // The numbers in the help and the man page (options.toml).
@@ -146,14 +146,14 @@ public:
     if (options_.size) set_size(*options_.size);
     if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
     // The kernel walks frame pointers itself, so it can also count these stacks.
-    const bool counted = request_.counts && walk == StackWalk::frame_pointers;
-    request_.inspection.count_stacks = counted;
-    request_.inspection.stack = counted ? StackWalk::none : walk;
-    request_.kept_stacks = options_.kept;
-    request_.folded_stacks = options_.folded;
-    request_.flame_graph = options_.flame_graph;
+    const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
+    request_.capture.count_stacks = counted;
+    request_.capture.stack = counted ? StackWalk::none : walk;
+    request_.stacks.kept = options_.kept;
+    request_.stacks.folded = options_.folded;
+    request_.stacks.flame_graph = options_.flame_graph;
     const bool written = options_.folded || options_.flame_graph;
-    request_.hides_events = written && !as_json_ && !output_ && !request_.program;
+    request_.stacks.hides_events = written && !as_json_ && !output_ && !request_.program;
     return {};
   }
 
@@ -188,7 +188,7 @@ private:
 
   // Rounds up: the kernel copies words of 8 bytes.
   void set_size(std::uint64_t size) {
-    request_.inspection.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
+    request_.capture.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
   }
 
   std::optional<std::string> orphan_of(StackWalk walk) const {
@@ -201,7 +201,8 @@ private:
     // A map of the user's program may carry stacks without --stack.
     if (walk == StackWalk::none && request_.program) return std::nullopt;
     const bool kept = options_.folded || options_.flame_graph || options_.kept;
-    if (walk != StackWalk::none && request_.histograms && !request_.counts && !kept)
+    if (walk != StackWalk::none && request_.aggregates.histograms && !request_.aggregates.counts &&
+        !kept)
       return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
              "written with --folded or --flamegraph";
     if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";

@@ -92,7 +92,7 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
   return raw.pid;
 }
 
-Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> points) const {
+Result<Event> CapturePlan::decode(Bytes record, std::span<const ProbePoint> points) const {
   if (record.size() < sizeof(probe_record))
     return fail(too_short(record.size(), sizeof(probe_record)));
   const auto raw = value_at<probe_record>(record, 0);
@@ -156,7 +156,7 @@ Result<Event> InspectionPlan::decode(Bytes record, std::span<const ProbePoint> p
   return event;
 }
 
-std::optional<CapturedStack> InspectionPlan::stack_of(Bytes record) const {
+std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= variant_of_.size()) return std::nullopt;
   const builtin_settings& settings = variants_[variant_of_[raw->cookie]];

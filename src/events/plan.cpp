@@ -107,12 +107,12 @@ bool is_for(const ArgumentList& list, const ProbePoint& point) {
 
 class Planner {
 public:
-  Planner(const Inspection& inspection, std::span<const ProbePoint> points)
-      : inspection_(inspection), points_(points) {}
+  Planner(const CaptureSpec& capture, std::span<const ProbePoint> points)
+      : capture_(capture), points_(points) {}
 
   Result<void> check() const {
     std::size_t general = 0;
-    for (const ArgumentList& list : inspection_.arguments) {
+    for (const ArgumentList& list : capture_.arguments) {
       if (!list.function && ++general > 1)
         return fail(ErrorKind::usage, "--args without a function is given twice");
       if (!list.function)
@@ -122,7 +122,7 @@ public:
                                                 " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
     }
-    if (inspection_.conditions.size() > MOST_CONDITIONS)
+    if (capture_.conditions.size() > MOST_CONDITIONS)
       return fail(ErrorKind::usage, "more than " + std::to_string(MOST_CONDITIONS) + " conditions");
     return {};
   }
@@ -142,10 +142,10 @@ public:
 
   // A list of its own goes before that for all.
   std::size_t list_for(const ProbePoint& point) const {
-    std::size_t chosen = inspection_.arguments.size();
-    for (std::size_t i = 0; i < inspection_.arguments.size(); ++i)
-      if (is_for(inspection_.arguments[i], point) &&
-          (chosen == inspection_.arguments.size() || inspection_.arguments[i].function))
+    std::size_t chosen = capture_.arguments.size();
+    for (std::size_t i = 0; i < capture_.arguments.size(); ++i)
+      if (is_for(capture_.arguments[i], point) &&
+          (chosen == capture_.arguments.size() || capture_.arguments[i].function))
         chosen = i;
     return chosen;
   }
@@ -154,7 +154,7 @@ public:
                               bool at_start) const {
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
-        list < inspection_.arguments.size() ? &inspection_.arguments[list] : nullptr;
+        list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
     if (probe != nullptr) {
       auto specs = arguments_of(*probe, asked);
       if (!specs) return fail(std::move(specs).error());
@@ -165,11 +165,10 @@ public:
         return RecordFormat{.arguments = numbered(with_this(asked->arguments), nullptr)};
       return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
     }
-    const bool at_entry = inspection_.on_entry || inspection_.pair_calls;
+    const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
-      return RecordFormat{.arguments =
-                              of_signature(*point.java, facts.kind, at_entry,
-                                           inspection_.on_return || inspection_.pair_calls)};
+      return RecordFormat{.arguments = of_signature(*point.java, facts.kind, at_entry,
+                                                    capture_.on_return || capture_.pair_calls)};
     const bool elsewhere = facts.kind != CodeKind::native;
     if (elsewhere && at_entry) return RecordFormat{.arguments = numbered(six_arguments(), nullptr)};
     return RecordFormat{.arguments = {}, .six_registers = true};
@@ -179,14 +178,14 @@ public:
   // function, but not where its return is probed.
   bool is_entry(const ProbePoint& point) const {
     if (point.static_probe || point.symbol_offset != 0) return false;
-    if (inspection_.on_return || inspection_.pair_calls) return true;
+    if (capture_.on_return || capture_.pair_calls) return true;
     if (!point.symbol || is_cold_part(*point.symbol)) return false;
     return point.size.value_or(0) > 0 || point.kind == SymbolKind::plt || point.java;
   }
 
   // Code of Go's older calling convention, in assembly, does not keep the goroutine in a register.
   bool is_by_goroutine(const ProbePoint& point, const CodeFacts& facts) const {
-    return inspection_.pair_calls && facts.kind == CodeKind::go &&
+    return capture_.pair_calls && facts.kind == CodeKind::go &&
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
@@ -196,26 +195,26 @@ public:
     const auto convention = calling_convention(facts.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
-    const ReadingMaker maker(inspection_, *convention, facts, at_start, place, method);
+    const ReadingMaker maker(capture_, *convention, facts, at_start, place, method);
     builtin_settings settings{};
     settings.flags = flags();
     add_stack(facts, settings);
-    const bool asks_for_stacks = inspection_.count_stacks || inspection_.stack != StackWalk::none;
+    const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
     if (asks_for_stacks && is_entry) settings.flags |= AT_START;
     if (by_goroutine) settings.flags |= BY_GOROUTINE;
-    if (inspection_.by_trampoline) settings.nesting = inspection_.nesting;
-    settings.user = inspection_.user;
-    settings.min_latency_ns = static_cast<std::uint64_t>(inspection_.min_latency.count());
+    if (capture_.by_trampoline) settings.nesting = capture_.nesting;
+    settings.user = capture_.user;
+    settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
     settings.pointer_size = convention->pointer_size;
     if (auto added = add_readings(maker, format, settings); !added)
       return fail(std::move(added).error());
-    for (const ConditionSpec& spec : inspection_.conditions) {
+    for (const ConditionSpec& spec : capture_.conditions) {
       auto condition = maker.comparison(spec, format.arguments);
       if (!condition) return fail(std::move(condition).error());
       settings.conditions[settings.condition_count++] = *condition;
     }
-    if (inspection_.measured) {
-      auto measured = maker.measured(*inspection_.measured, format.arguments);
+    if (capture_.measured) {
+      auto measured = maker.measured(*capture_.measured, format.arguments);
       if (!measured) return fail(std::move(measured).error());
       settings.measured = *measured;
     }
@@ -224,27 +223,27 @@ public:
 
 private:
   unsigned flags() const {
-    unsigned flags = inspection_.filters;
+    unsigned flags = capture_.filters;
     // Unwound stacks are counted by who unwinds them.
-    if (inspection_.send_events || inspection_.stack != StackWalk::none) flags |= SEND_RECORDS;
-    if (inspection_.pair_calls) flags |= PAIR_CALLS;
-    if (inspection_.by_trampoline) flags |= BY_TRAMPOLINE;
-    if (inspection_.count_by_process) flags |= COUNT_BY_PROCESS;
-    if (inspection_.count_stacks) flags |= COUNT_STACKS;
-    if (inspection_.measure_latency) flags |= MEASURE_LATENCY;
-    if (inspection_.measured) flags |= MEASURE_VALUE;
+    if (capture_.send_events || capture_.stack != StackWalk::none) flags |= SEND_RECORDS;
+    if (capture_.pair_calls) flags |= PAIR_CALLS;
+    if (capture_.by_trampoline) flags |= BY_TRAMPOLINE;
+    if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
+    if (capture_.count_stacks) flags |= COUNT_STACKS;
+    if (capture_.measure_latency) flags |= MEASURE_LATENCY;
+    if (capture_.measured) flags |= MEASURE_VALUE;
     return flags;
   }
 
   // 32-bit code has other registers and no unwinder.
   void add_stack(const CodeFacts& facts, builtin_settings& settings) const {
-    if (inspection_.stack == StackWalk::frame_pointers) {
+    if (capture_.stack == StackWalk::frame_pointers) {
       settings.flags |= WALK_STACK;
       settings.stack_size = MOST_FRAMES * sizeof(std::uint64_t);
-    } else if (inspection_.stack == StackWalk::frame_data && facts.kind != CodeKind::native_32) {
+    } else if (capture_.stack == StackWalk::frame_data && facts.kind != CodeKind::native_32) {
       settings.flags |= COPY_STACK;
-      settings.stack_size = inspection_.stack_bytes;
-      settings.returns = inspection_.return_instances;
+      settings.stack_size = capture_.stack_bytes;
+      settings.returns = capture_.return_instances;
     }
   }
 
@@ -255,7 +254,7 @@ private:
         std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
     std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
                                                          : count * sizeof(reading_result));
-    if (inspection_.registers || (settings.flags & COPY_STACK) != 0) {
+    if (capture_.registers || (settings.flags & COPY_STACK) != 0) {
       settings.registers_at = static_cast<std::uint32_t>(end);
       end += register_names().size() * sizeof(std::uint64_t);
     }
@@ -277,7 +276,7 @@ private:
     return {};
   }
 
-  const Inspection& inspection_;
+  const CaptureSpec& capture_;
   std::span<const ProbePoint> points_;
 };
 
@@ -306,12 +305,12 @@ void give_one_size(std::vector<builtin_settings>& variants) {
 
 } // namespace
 
-Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
-                                            std::span<const ProbePoint> points,
-                                            std::span<const CodeFacts> facts) {
-  const Planner planner(inspection, points);
+Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
+                                      std::span<const ProbePoint> points,
+                                      std::span<const CodeFacts> facts) {
+  const Planner planner(capture, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
-  InspectionPlan plan;
+  CapturePlan plan;
   std::map<
       std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, std::string>,
       std::uint32_t>
@@ -341,21 +340,21 @@ Result<InspectionPlan> InspectionPlan::make(const Inspection& inspection,
     }
     plan.variant_of_.push_back(variant->second);
   }
-  plan.shows_registers_ = inspection.registers;
-  plan.copies_stacks_ = inspection.stack == StackWalk::frame_data;
+  plan.shows_registers_ = capture.registers;
+  plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
   const auto is_argument = [](const ArgumentSource& source) {
     return source.kind == ArgumentSource::Kind::argument;
   };
   plan.compares_arguments_ =
-      (inspection.measured && is_argument(*inspection.measured)) ||
-      std::ranges::any_of(inspection.conditions, [&](const ConditionSpec& condition) {
+      (capture.measured && is_argument(*capture.measured)) ||
+      std::ranges::any_of(capture.conditions, [&](const ConditionSpec& condition) {
         return !condition.name && is_argument(condition.source);
       });
   give_one_size(plan.variants_);
   return plan;
 }
 
-bool InspectionPlan::numbers_arguments(std::size_t point) const {
+bool CapturePlan::numbers_arguments(std::size_t point) const {
   return compares_arguments_ ||
          std::ranges::any_of(formats_[variant_of_[point]].arguments,
                              [](const PlannedArgument& each) {
@@ -363,7 +362,7 @@ bool InspectionPlan::numbers_arguments(std::size_t point) const {
                              });
 }
 
-std::vector<std::string> InspectionPlan::problems_of(std::size_t point) const {
+std::vector<std::string> CapturePlan::problems_of(std::size_t point) const {
   std::vector<std::string> problems;
   if (copies_stacks_ && (variants_[variant_of_[point]].flags & COPY_STACK) == 0)
     problems.emplace_back("stacks of 32-bit code are not unwound");

@@ -244,13 +244,13 @@ std::string name_of_source(const ArgumentSource& source) {
 Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
-    if (inspection_.on_return || inspection_.pair_calls) return MOMENT_RETURN;
+    if (capture_.on_return || capture_.pair_calls) return MOMENT_RETURN;
     if (place_.probe != nullptr) return fail(ErrorKind::usage, "a static probe returns nothing");
     return fail(Error{ErrorKind::usage, "ret is known when the function returns, which is not "
                                         "probed"}
                     .hint("add --return or --latency"));
   case Kind::argument:
-    if (inspection_.on_entry || inspection_.pair_calls) return MOMENT_ENTRY;
+    if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
     return fail(Error{ErrorKind::usage, name_of_source(source) +
                                             " is known where the function begins, which is not "
                                             "probed"}
@@ -258,7 +258,7 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
   case Kind::machine_register:
     break;
   }
-  return inspection_.on_entry || inspection_.pair_calls ? MOMENT_ENTRY : MOMENT_RETURN;
+  return capture_.on_entry || capture_.pair_calls ? MOMENT_ENTRY : MOMENT_RETURN;
 }
 
 Result<std::optional<ArgumentType>>
@@ -369,20 +369,20 @@ Result<reading> ReadingMaker::argument(const ArgumentSpec& spec,
   if (!made || !is_memory(spec.type)) return made;
   if (spec.type == ArgumentType::java_string) {
     made->form = READ_JAVA_STRING;
-    made->capacity = inspection_.longest_text;
+    made->capacity = capture_.longest_text;
   } else if (spec.type == ArgumentType::string) {
     made->form = READ_STRING;
-    made->capacity = inspection_.longest_text + 2; // NUL, and a byte that tells if there is more
+    made->capacity = capture_.longest_text + 2; // NUL, and a byte that tells if there is more
   } else if (spec.type == ArgumentType::cxx_string) {
     if (!facts_.strings)
       return fail(Error{ErrorKind::unsupported,
                         spec.name + ": the file does not tell whose std::string it has"}
                       .hint("it uses neither libstdc++ nor libc++, or both"));
     made->form = *facts_.strings;
-    made->capacity = inspection_.longest_text;
+    made->capacity = capture_.longest_text;
   } else {
     made->form = READ_BYTES;
-    made->capacity = spec.length.value_or(inspection_.longest_text);
+    made->capacity = spec.length.value_or(capture_.longest_text);
   }
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // the parser has seen to it

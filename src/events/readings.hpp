@@ -46,10 +46,10 @@ public:
   // `at_start`: the point is where its function begins, so that the stack is known. Arguments are
   // those of the static probe, if the point is one, or the parameters of the Java method (null: it
   // is none).
-  ReadingMaker(const Inspection& inspection, const CallingConvention& convention,
+  ReadingMaker(const CaptureSpec& capture, const CallingConvention& convention,
                const CodeFacts& facts, bool at_start, const StaticPlace& place,
                const JavaMethod* method)
-      : inspection_(inspection), convention_(convention), facts_(facts), at_start_(at_start),
+      : capture_(capture), convention_(convention), facts_(facts), at_start_(at_start),
         place_(place), is_java_(method != nullptr) {
     if (method == nullptr) return;
     java_ = java_arguments(*method, facts.kind);
@@ -76,7 +76,7 @@ private:
   Result<std::optional<ArgumentType>> noted_integer(const ArgumentSource& source) const;
   Result<std::uint32_t> moment_of(const ArgumentSource& source) const;
 
-  const Inspection& inspection_;
+  const CaptureSpec& capture_;
   const CallingConvention& convention_;
   const CodeFacts& facts_;
   bool at_start_;

@@ -34,7 +34,7 @@ Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
            std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
     : request_(request), program_(program), files_(files), points_(points),
       groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
-      processes_({.places = request.target_options.debug_places}, request.target_options.dex),
+      processes_({.places = request.probes.target_options.debug_places}, request.probes.target_options.dex),
       name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
@@ -50,11 +50,11 @@ std::vector<CountRecord> Sums::counts_by_probe() {
     const std::uint64_t entries = now[i].entries - counted_[i].entries;
     const std::uint64_t returns = now[i].returns - counted_[i].returns;
     // Where an entry waits for its return they are one call.
-    if (entries > 0 && !request_.inspection.pair_calls)
+    if (entries > 0 && !request_.capture.pair_calls)
       records.push_back({.point = &points_[i], .count = entries, .pid = {}, .comm = {}});
     if (returns > 0)
       records.push_back({.point = &points_[i],
-                         .on_return = !request_.inspection.pair_calls,
+                         .on_return = !request_.capture.pair_calls,
                          .count = returns,
                          .pid = {},
                          .comm = {}});
@@ -74,7 +74,7 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
     const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
     if (is_new)
       records.push_back({.point = &points_[first],
-                         .on_return = !request_.inspection.on_entry,
+                         .on_return = !request_.capture.on_entry,
                          .count = 0,
                          .pid = each.pid,
                          .comm = each.comm});
@@ -92,50 +92,50 @@ void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
     if (!is_first(groups_, i)) continue;
     Histogram& now = sums[i];
     records.push_back({.point = &points_[i],
-                       .in_nanoseconds = request_.inspection.measure_latency,
+                       .in_nanoseconds = request_.capture.measure_latency,
                        .histogram = since(now, measured_[i]),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
-                       .of_interval = request_.interval.has_value()});
+                       .of_interval = request_.limits.interval.has_value()});
     measured_[i] = std::move(now);
   }
-  if (request_.top) {
+  if (request_.aggregates.top) {
     const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
       return a.histogram.count > b.histogram.count;
     };
     std::ranges::sort(records, more);
-    if (records.size() > *request_.top) records.resize(*request_.top);
+    if (records.size() > *request_.aggregates.top) records.resize(*request_.aggregates.top);
   }
   for (const HistogramRecord& record : records) sink.histogram(record);
 }
 
 void Sums::tell(Time now, Sink& sink) {
   const std::uint64_t now_ns = nanoseconds(now);
-  if (request_.counts && request_.inspection.count_stacks) {
+  if (request_.aggregates.counts && request_.capture.count_stacks) {
     tell_stacks(now_ns, sink);
-  } else if (request_.counts && request_.inspection.stack == StackWalk::none) {
-    std::vector<ProcessCount> counted = request_.inspection.count_by_process
-                                            ? program_.process_counts()
-                                            : std::vector<ProcessCount>();
+  } else if (request_.aggregates.counts && request_.capture.stack == StackWalk::none) {
+    std::vector<ProcessCount> counted =
+        request_.capture.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
     for (ProcessCount& each : counted)
       if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
-        request_.inspection.count_by_process ? counts_by_process(counted) : counts_by_probe();
+        request_.capture.count_by_process ? counts_by_process(counted) : counts_by_probe();
     // The most first; of equals what stands first in the request.
     const auto before = [](const CountRecord& a, const CountRecord& b) {
       return std::tuple(b.count, a.point, a.on_return, a.pid) <
              std::tuple(a.count, b.point, b.on_return, b.pid);
     };
     std::ranges::sort(records, before);
-    if (request_.top && records.size() > *request_.top) records.resize(*request_.top);
+    if (request_.aggregates.top && records.size() > *request_.aggregates.top)
+      records.resize(*request_.aggregates.top);
     for (CountRecord& record : records) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
-      record.of_interval = request_.interval.has_value();
+      record.of_interval = request_.limits.interval.has_value();
       sink.count(record);
     }
   }
-  if (request_.histograms) tell_histograms(now_ns, sink);
+  if (request_.aggregates.histograms) tell_histograms(now_ns, sink);
   sink.settle();
   since_ns_ = now_ns;
 }
@@ -168,7 +168,7 @@ std::vector<Sums::Way> Sums::new_ways() {
     std::string text;
     for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);
-    const bool alone = request_.inspection.count_by_process;
+    const bool alone = request_.capture.count_by_process;
     const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
     Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
@@ -195,10 +195,11 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
   };
   std::ranges::sort(ways, before);
-  if (request_.top && ways.size() > *request_.top) ways.resize(*request_.top);
+  if (request_.aggregates.top && ways.size() > *request_.aggregates.top)
+    ways.resize(*request_.aggregates.top);
   for (const Way& way : ways)
     sink.count({.point = &points_[way.probe],
-                .on_return = !request_.inspection.on_entry,
+                .on_return = !request_.capture.on_entry,
                 .count = way.count,
                 .pid = way.pid,
                 .comm = way.comm,
@@ -206,7 +207,7 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
                 .rest = rest_of(way.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns,
-                .of_interval = request_.interval.has_value()});
+                .of_interval = request_.limits.interval.has_value()});
 }
 
 UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
@@ -240,8 +241,8 @@ const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
 
 void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
   Key key{.probe = groups_[static_cast<std::size_t>(event.point - points_.data())],
-          .on_return = event.kind == EventKind::on_return && !request_.inspection.pair_calls,
-          .pid = request_.inspection.count_by_process ? event.pid : 0,
+          .on_return = event.kind == EventKind::on_return && !request_.capture.pair_calls,
+          .pid = request_.capture.count_by_process ? event.pid : 0,
           .wholeness = wholeness,
           .stack = &stack};
   auto way = ways_.find(key);
@@ -268,22 +269,23 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
     const Key& right = b.second->first;
     return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
   });
-  if (request_.top && fresh.size() > *request_.top) fresh.resize(*request_.top);
+  if (request_.aggregates.top && fresh.size() > *request_.aggregates.top)
+    fresh.resize(*request_.aggregates.top);
   const std::uint64_t now_ns = in_nanoseconds(now);
   for (const auto& [count, way] : fresh) {
     const auto& [key, met] = *way;
     std::optional<std::string> name;
-    if (request_.inspection.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
+    if (request_.capture.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
     sink.count({.point = &points_[key.probe],
                 .on_return = key.on_return,
                 .count = count,
-                .pid = request_.inspection.count_by_process ? std::optional(key.pid) : std::nullopt,
+                .pid = request_.capture.count_by_process ? std::optional(key.pid) : std::nullopt,
                 .comm = name.value_or(met.comm),
                 .stack = key.stack,
                 .rest = rest_of(key.wholeness),
                 .since_ns = since_ns_,
                 .time_ns = now_ns,
-                .of_interval = request_.interval.has_value()});
+                .of_interval = request_.limits.interval.has_value()});
   }
   sink.settle();
   since_ns_ = now_ns;

@@ -43,8 +43,8 @@ MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& progra
   const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
     return request.program.has_value() || !site.on_return;
   });
-  const std::size_t processes = std::max<std::size_t>(request.pids.size(), 1);
-  return {.filters_by_pid = !request.pids.empty(),
+  const std::size_t processes = std::max<std::size_t>(request.processes.pids.size(), 1);
+  return {.filters_by_pid = !request.processes.pids.empty(),
           .probes = static_cast<std::size_t>(sharing) * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = std::ranges::any_of(
@@ -52,7 +52,8 @@ MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& progra
           .kind = program.kind()};
 }
 
-// The flow but for the life of a command, which is probed as the only one of request.pids.
+// The flow but for the life of a command, which is probed as the only one of
+// request.processes.pids.
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, ProbeProgram& program, CodeReaders& readers,
@@ -62,11 +63,11 @@ public:
         command_stdout_(command_stdout), out_(out), sink_(sink), reporter_(reporter) {}
 
   Result<AttachOutcome> run() {
-    for (const ArgumentList& list : request_.inspection.arguments)
+    for (const ArgumentList& list : request_.capture.arguments)
       for (const std::string& warning : list.warnings) reporter_.warning(warning);
     auto signals = SignalWatch::start();
     if (!signals) return fail(std::move(signals).error());
-    auto running = ProcessWatch::start(request_.pids);
+    auto running = ProcessWatch::start(request_.processes.pids);
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.dry_run) {
@@ -74,7 +75,7 @@ public:
       return AttachOutcome{.some_failed = !resolved_.failures.empty()};
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto processes = ProcessFilter::start(request_, std::move(*running), reporter_);
+    auto processes = FilteredProcesses::start(request_, std::move(*running), reporter_);
     if (!processes) return fail(std::move(processes).error());
     auto placed = place_probes(*processes, *signals);
     if (!placed) return fail(std::move(placed).error());
@@ -84,7 +85,7 @@ public:
 private:
   Result<void> resolve() {
     const EndsOnSignal ends_on_signal; // a large file takes seconds
-    TargetOptions options = request_.target_options;
+    TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // which maps nothing of its own yet
       auto pids = processes_to_look_in(request_, reporter_);
       if (!pids) return fail(std::move(pids).error());
@@ -109,14 +110,14 @@ private:
   }
 
   // Until they are armed.
-  Result<Placed> place_probes(const ProcessFilter& processes, SignalWatch& signals) {
+  Result<Placed> place_probes(const FilteredProcesses& processes, SignalWatch& signals) {
     const auto features = probe_kernel_features();
     if (!features) return fail(features.error());
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
     program_.set_filter(processes.filter());
     AttachRequest placing = request_;
-    placing.pids = processes.link_pids();
+    placing.processes.pids = processes.link_pids();
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features, needs_of(placing, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
@@ -124,7 +125,7 @@ private:
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
-    const Inspection& asked = request_.inspection;
+    const CaptureSpec& asked = request_.capture;
     const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       reporter_.notice(*notice);
@@ -166,15 +167,15 @@ private:
   }
 
   // Programs that run elsewhere do so for every process.
-  HitProcesses who_can_be_hit(const ProcessFilter& processes) const {
-    return {.others = request_.pids.empty() || !request_.names.empty() || request_.all_processes ||
-                      program_.others() > 0,
+  HitProcesses who_can_be_hit(const FilteredProcesses& processes) const {
+    return {.others = request_.processes.pids.empty() || !request_.processes.names.empty() ||
+                      request_.processes.all || program_.others() > 0,
             .running = [&processes] { return processes.known(); },
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
   // The end of a command is expected.
-  void tell_ended(ProcessFilter& processes, Clock::time_point now) const {
+  void tell_ended(FilteredProcesses& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         reporter_.status(fmt::format(
@@ -182,12 +183,12 @@ private:
             format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
   }
 
-  Result<AttachOutcome> watch(ProcessFilter& processes, Placed& placed, SignalWatch& signals) {
+  Result<AttachOutcome> watch(FilteredProcesses& processes, Placed& placed, SignalWatch& signals) {
     const std::vector<ProbePoint>& points = resolved_.points;
     show_instructions(points, reporter_);
     reporter_.status(start_line(request_, probe_totals(points), program_.others()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
-    if (request_.hides_events && request_.inspection.send_events)
+    if (request_.stacks.hides_events && request_.capture.send_events)
       reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
                        "them, too");
     if (command_ != nullptr)
@@ -195,10 +196,8 @@ private:
 
     AttachOutcome outcome{.some_failed = !resolved_.failures.empty()};
     out_.write_only_when_asked();
-    const RunLimits limits{.duration = request_.duration,
-                           .max_events = request_.max_events,
-                           .interval = request_.interval};
-    RunLoop loop(program_, processes, signals, out_, sink_, limits, !request_.hides_events);
+    RunLoop loop(program_, processes, signals, out_, sink_, request_.limits,
+                 !request_.stacks.hides_events);
     SilenceTeller teller(points, resolved_.sites, program_, processes, reporter_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
@@ -206,7 +205,7 @@ private:
       teller.tell(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
-    if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.duration &&
+    if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
         command_ == nullptr)
       reporter_.status("no probed process is left: the run ends early");
     const auto end = Clock::now();
@@ -229,9 +228,9 @@ private:
       report_stacks(*stacks, request_, reporter_);
     report_without_stack(program_.without_stack(), reporter_);
     write_stacks(end - start_, outcome);
-    if (request_.expected_hits)
+    if (request_.limits.expected_hits)
       outcome.too_few_hits =
-          !check_expected_hits(*request_.expected_hits, points, hits, sink_, reporter_);
+          !check_expected_hits(*request_.limits.expected_hits, points, hits, sink_, reporter_);
     return outcome;
   }
 
@@ -240,14 +239,15 @@ private:
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
   };
-  void report(const ProcessFilter& processes, const std::vector<std::optional<std::uint64_t>>& hits,
-              const RunTotals& totals, const Stop& stop) {
+  void report(const FilteredProcesses& processes,
+              const std::vector<std::optional<std::uint64_t>>& hits, const RunTotals& totals,
+              const Stop& stop) {
     const std::vector<pid_t> known = processes.known();
     // Of --follow all that come from them are probed.
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
     if (earlier_.empty()) earlier_.resize(resolved_.points.size());
     add_earlier(earlier_, history_->surveys(known, false));
-    if (request_.follow) add_earlier(earlier_, std::exchange(descendants, {}));
+    if (request_.processes.follow) add_earlier(earlier_, std::exchange(descendants, {}));
     const bool nobody = known.empty() && !processes.is_everybody();
     report_end({.points = resolved_.points,
                 .pids = known,
@@ -256,17 +256,17 @@ private:
                 .descendants = descendants,
                 .nobody = nobody ? processes.nobody() : std::string(),
                 .left_out = program_.explain_left_out(resolved_.points.size()),
-                .only_counted = !request_.program && !request_.inspection.send_events,
+                .only_counted = !request_.program && !request_.capture.send_events,
                 .totals = totals,
                 .corrupt = program_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
                 .command_end = stop.command_end,
                 .follows_children = !processes.leaves_children_out(),
-                .debug_places = request_.target_options.debug_places,
+                .debug_places = request_.probes.target_options.debug_places,
                 .open_calls = program_.open_calls(),
                 .stacks = program_.stacks(),
-                .copies_stacks = request_.inspection.stack != StackWalk::frame_pointers},
+                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers},
                sink_, reporter_);
   }
 
@@ -303,21 +303,21 @@ private:
 
 Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
                                  const Reporter& reporter) {
-  CodeReaders readers(request.target_options.debug_places);
+  CodeReaders readers(request.probes.target_options.debug_places);
   auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
   if (!files) return fail(std::move(files).error());
   auto program = make_program(request, readers, *files, reporter);
   if (!program) return fail(std::move(program).error());
-  if (request.command.empty() || request.dry_run)
+  if (request.processes.command.empty() || request.dry_run)
     return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), out, sink,
                      reporter)
         .run();
-  const auto command_stdout = CommandStdout::open(request.command_output, out.fd());
+  const auto command_stdout = CommandStdout::open(request.processes.command_output, out.fd());
   if (!command_stdout) return fail(command_stdout.error());
-  auto command = HeldCommand::start(request.command, command_stdout->fd());
+  auto command = HeldCommand::start(request.processes.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
-  probed.pids = {command->pid()};
+  probed.processes.pids = {command->pid()};
   auto outcome =
       AttachRun(probed, **program, readers, *files, &*command, *command_stdout, out, sink, reporter)
           .run();

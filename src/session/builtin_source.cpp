@@ -21,8 +21,8 @@ constexpr std::uint32_t bytes_for_stacks = 32U << 20;
 
 // The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
 // /proc: in a pid namespace of its own another process has the number, or none.
-Result<void> check_pids_for_stacks(const Inspection& inspection) {
-  const bool any = inspection.stack != StackWalk::none || inspection.count_stacks;
+Result<void> check_pids_for_stacks(const CaptureSpec& capture) {
+  const bool any = capture.stack != StackWalk::none || capture.count_stacks;
   if (!any || in_initial_pid_namespace()) return {};
   return fail(
       Error{ErrorKind::unsupported, "stacks can be had only from outside of containers"}
@@ -39,22 +39,22 @@ public:
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> questions() const override {
-    return {{.target = request_.target,
-             .functions = request_.functions,
-             .static_probes = request_.static_probes,
-             .on_entry = request_.inspection.on_entry || request_.inspection.pair_calls,
-             .on_return = request_.inspection.on_return || request_.inspection.pair_calls}};
+    return {{.target = request_.probes.target,
+             .functions = request_.probes.functions,
+             .static_probes = request_.probes.static_probes,
+             .on_entry = request_.capture.on_entry || request_.capture.pair_calls,
+             .on_return = request_.capture.on_return || request_.capture.pair_calls}};
   }
 
   std::size_t others() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
-    if (auto checked = check_pids_for_stacks(request_.inspection); !checked) return checked;
+    if (auto checked = check_pids_for_stacks(request_.capture); !checked) return checked;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
     features_ = features;
-    if (request_.inspection.stack == StackWalk::frame_data)
+    if (request_.capture.stack == StackWalk::frame_data)
       return_instances_ = find_return_instances();
     if (by_trampoline()) nesting_ = find_nesting();
     return {};
@@ -68,17 +68,17 @@ public:
     const std::span<const ProbePoint> points = resolved.points;
     cookies_ = hands_over_cookie(mechanism, features_);
     points_ = points;
-    const bool strings = asks_for(request_.inspection, ArgumentType::cxx_string);
+    const bool strings = asks_for(request_.capture, ArgumentType::cxx_string);
     std::vector<CodeFacts> facts;
     facts.reserve(points.size());
     for (const ProbePoint& point : points) facts.push_back(readers_.facts_of(point, strings));
-    Inspection inspection = request_.inspection;
-    inspection.filters = filter_.filters;
-    inspection.user = filter_.user;
-    inspection.return_instances = return_instances_.value_or(return_instance_layout{});
-    inspection.by_trampoline = by_trampoline();
-    inspection.nesting = nesting_.value_or(nesting_layout{});
-    auto plan = InspectionPlan::make(inspection, points, facts);
+    CaptureSpec capture = request_.capture;
+    capture.filters = filter_.filters;
+    capture.user = filter_.user;
+    capture.return_instances = return_instances_.value_or(return_instance_layout{});
+    capture.by_trampoline = by_trampoline();
+    capture.nesting = nesting_.value_or(nesting_layout{});
+    auto plan = CapturePlan::make(capture, points, facts);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
@@ -118,9 +118,9 @@ public:
   }
 
   Result<void> start(const HitProcesses& who) override {
-    if (request_.inspection.stack != StackWalk::none) {
+    if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_, who, files_, reporter_);
-      if (request_.counts) unwound_.emplace(request_, points_, reporter_, who.name_of);
+      if (request_.aggregates.counts) unwound_.emplace(request_, points_, reporter_, who.name_of);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -130,7 +130,7 @@ public:
       if (!reading) return fail(std::move(reading).error());
       read_ahead_ = std::move(*reading);
     }
-    if (request_.counts || request_.histograms)
+    if (request_.aggregates.counts || request_.aggregates.histograms)
       sums_.emplace(request_, *program_, points_, files_, who.name_of);
     return program_->arm(true);
   }
@@ -147,7 +147,7 @@ public:
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->look();
-    if (request_.inspection.pair_calls) make_room_for_calls();
+    if (request_.capture.pair_calls) make_room_for_calls();
     if (read_ahead_)
       return read_ahead_->take(
           [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
@@ -157,10 +157,10 @@ public:
   std::vector<Loss> losses() const override {
     std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
                                 {loss_reasons::corrupt, corrupt_}};
-    if (request_.inspection.count_by_process || request_.inspection.count_stacks)
+    if (request_.capture.count_by_process || request_.capture.count_stacks)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
-    if (!request_.inspection.pair_calls && buffer_ == RecordBuffer::ring) return losses;
+    if (!request_.capture.pair_calls && buffer_ == RecordBuffer::ring) return losses;
     // Of calls that were passed over at their entry nobody misses the return. Not all of them have
     // returned: some returns of others may stay untold.
     const std::uint64_t entry_unseen = program_->lost(LOST_ENTRY);
@@ -188,14 +188,14 @@ public:
                                                  std::size_t /*points*/) const override {
     std::vector<std::optional<std::uint64_t>> result;
     for (const ProbeCounts& counts : program_->counts())
-      result.emplace_back(request_.inspection.pair_calls ? counts.entries
-                                                         : counts.entries + counts.returns);
+      result.emplace_back(request_.capture.pair_calls ? counts.entries
+                                                      : counts.entries + counts.returns);
     return result;
   }
   std::vector<std::string> explain_left_out(std::size_t /*points*/) const override {
     std::vector<std::string> result;
     for (const ProbeCounts& counts : program_->counts())
-      result.push_back(uprobectl::explain_left_out(counts, request_.inspection));
+      result.push_back(uprobectl::explain_left_out(counts, request_.capture));
     return result;
   }
   void report_aggregates(Sums::Time now, Sink& sink) override {
@@ -204,7 +204,7 @@ public:
   }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
-    if (!request_.inspection.pair_calls) return std::nullopt;
+    if (!request_.capture.pair_calls) return std::nullopt;
     return program_->open_calls() + forgotten_calls_;
   }
   std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
@@ -212,9 +212,9 @@ public:
 
 private:
   bool by_trampoline() const {
-    const Inspection& inspection = request_.inspection;
-    return request_.return_at == ReturnAt::trampoline &&
-           (inspection.on_return || inspection.pair_calls);
+    const CaptureSpec& capture = request_.capture;
+    return request_.probes.return_at == ReturnAt::trampoline &&
+           (capture.on_return || capture.pair_calls);
   }
 
   // A process that ended leaves its open calls behind. Looking takes a system call for each open
@@ -248,7 +248,7 @@ private:
       unwound_->add(*event, *event->stack, stacks_->wholeness());
     else if (unwound_)
       unwound_->add(*event, stacks::Stack(), Wholeness::whole);
-    return !request_.inspection.send_events || visit(*event);
+    return !request_.capture.send_events || visit(*event);
   }
 
   // Said once, however many there are.
@@ -267,12 +267,12 @@ private:
   }
 
   std::uint32_t buffer_bytes() const {
-    return request_.inspection.stack == StackWalk::none ? BuiltinProgram::Settings().buffer_bytes
-                                                        : bytes_for_stacks;
+    return request_.capture.stack == StackWalk::none ? BuiltinProgram::Settings().buffer_bytes
+                                                     : bytes_for_stacks;
   }
 
-  static bool asks_for(const Inspection& inspection, ArgumentType type) {
-    return std::ranges::any_of(inspection.arguments, [&](const ArgumentList& list) {
+  static bool asks_for(const CaptureSpec& capture, ArgumentType type) {
+    return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
       return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
     });
   }
@@ -308,7 +308,7 @@ private:
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   bool cookies_ = true; // else each point has a program of its own
-  InspectionPlan plan_;
+  CapturePlan plan_;
   std::optional<BuiltinProgram> program_;
   std::optional<Sums> sums_; // where they are asked for
   std::span<const ProbePoint> points_;

@@ -196,19 +196,18 @@ inlined_places(std::span<const ProbePoint> points, const std::vector<bool>& sile
   return result;
 }
 
-std::string explain_left_out(const ProbeCounts& counts, const Inspection& inspection) {
-  const std::uint64_t shown =
-      inspection.pair_calls ? counts.returns : counts.entries + counts.returns;
+std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture) {
+  const std::uint64_t shown = capture.pair_calls ? counts.returns : counts.entries + counts.returns;
   if (shown > 0) return {};
   if (counts.left_out > 0) {
-    const bool slow_only = inspection.min_latency.count() > 0;
+    const bool slow_only = capture.min_latency.count() > 0;
     if (!slow_only)
       return fmt::format("called {}, but --if held for none of them", times(counts.left_out));
     return fmt::format("called {}, but {} for none of them", times(counts.left_out),
-                       inspection.conditions.empty() ? "--min-latency was reached"
-                                                     : "--if and --min-latency held");
+                       capture.conditions.empty() ? "--min-latency was reached"
+                                                  : "--if and --min-latency held");
   }
-  if (inspection.pair_calls && counts.entries > 0)
+  if (capture.pair_calls && counts.entries > 0)
     return fmt::format("called {}, but has not returned yet", times(counts.entries));
   if (counts.unpaired > 0)
     return fmt::format("returned {}, from calls that began before it was probed",
@@ -242,7 +241,7 @@ void warn_if_everybody(std::span<const ProbePoint> points, std::span<const Mappi
 }
 
 SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
-                             const ProbeProgram& program, const ProcessFilter& processes,
+                             const ProbeProgram& program, const FilteredProcesses& processes,
                              const Reporter& reporter, Time start)
     : points_(points), sites_(sites), program_(program), processes_(processes), reporter_(reporter),
       next_(start + before_first) {}

@@ -61,7 +61,7 @@ public:
 
   // All are borrowed.
   SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
-                const ProbeProgram& program, const ProcessFilter& processes,
+                const ProbeProgram& program, const FilteredProcesses& processes,
                 const Reporter& reporter, Time start);
 
   // Says what is new, now and then; nothing where nobody wants to know.
@@ -73,7 +73,7 @@ private:
   std::span<const ProbePoint> points_;
   std::span<const PlannedSite> sites_;
   const ProbeProgram& program_;
-  const ProcessFilter& processes_;
+  const FilteredProcesses& processes_;
   const Reporter& reporter_;
   Time next_;
   std::map<std::size_t, std::string> told_;
@@ -81,6 +81,6 @@ private:
 
 // Why a probe that was hit has shown nothing. One line, without subject: "called 3 times, but --if
 // held for none of them". Empty where it was not hit, or hits were shown.
-std::string explain_left_out(const ProbeCounts& counts, const Inspection& inspection);
+std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture);
 
 } // namespace uprobectl

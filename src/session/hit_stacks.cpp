@@ -33,7 +33,8 @@ bool is_at_entry(const stacks::Stack& stack) {
 HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
                      const Reporter& reporter)
     : request_(request), files_(files), reporter_(reporter),
-      processes_({.places = request.target_options.debug_places}, request.target_options.dex,
+      processes_({.places = request.probes.target_options.debug_places},
+                 request.probes.target_options.dex,
                  [this](pid_t pid) { return is_succeeded(pid); }) {
   const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
@@ -159,7 +160,7 @@ Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& 
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
-  if (request_.kept_stacks) save(sample);
+  if (request_.stacks.kept) save(sample);
   return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
 }
 
@@ -170,7 +171,7 @@ bool HitStacks::is_cut_off(const CapturedStack& captured) const {
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
   constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
-  const std::size_t most = std::min<std::size_t>(request_.inspection.stack_bytes, most_copied);
+  const std::size_t most = std::min<std::size_t>(request_.capture.stack_bytes, most_copied);
   if (captured.bytes.size() + tolerance < most) return false;
   // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
   const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
@@ -182,12 +183,12 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
   const std::uint64_t copied_to = captured.address + captured.bytes.size();
   const bool not_there = stack_.end == stacks::End::stack_too_short &&
                          stack_.address >= copied_to &&
-                         stack_.address - captured.address < request_.inspection.stack_bytes;
+                         stack_.address - captured.address < request_.capture.stack_bytes;
   if (!not_there) return stacks::explain_end(stack_);
   return fmt::format(
       "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
       "or the stack ends there",
-      request_.inspection.stack_bytes, captured.bytes.size(), copied_to);
+      request_.capture.stack_bytes, captured.bytes.size(), copied_to);
 }
 
 // One of those that end in the same place for the same reason. What lay on the stack is nobody
@@ -200,12 +201,12 @@ void HitStacks::save(const stacks::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(request_.kept_stacks->c_str(), 0700) != 0 && errno != EEXIST) {
-    tell_not_saved(system_error(errno, *request_.kept_stacks));
+  if (::mkdir(request_.stacks.kept->c_str(), 0700) != 0 && errno != EEXIST) {
+    tell_not_saved(system_error(errno, *request_.stacks.kept));
     return;
   }
   std::string folder;
-  do folder = fmt::format("{}/stack-{}", *request_.kept_stacks, next_folder_++);
+  do folder = fmt::format("{}/stack-{}", *request_.stacks.kept, next_folder_++);
   while (::access(folder.c_str(), F_OK) == 0);
   if (auto saved = processes_.save(sample, folder); !saved)
     tell_not_saved(saved.error());

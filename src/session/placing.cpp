@@ -77,7 +77,8 @@ public:
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
     ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
     // A link places many at once.
-    const bool one_by_one = perf_events_needed(mechanism_, sites, request_.pids.size()) > 0;
+    const bool one_by_one =
+        perf_events_needed(mechanism_, sites, request_.processes.pids.size()) > 0;
     return attach(sites, [&](std::size_t placed) {
       const auto expected =
           one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
@@ -104,14 +105,14 @@ public:
 
 private:
   std::size_t probes(std::span<const ProbeSite> sites) const {
-    return sites.size() * std::max<std::size_t>(request_.pids.size(), 1);
+    return sites.size() * std::max<std::size_t>(request_.processes.pids.size(), 1);
   }
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
                             const std::function<void(std::size_t)>& tell) const {
     const Progress progress("placing probes", probes(sites), reporter_);
     std::size_t placed = 0;
-    return Attachment::attach(mechanism_, sites, request_.pids, [&] {
+    return Attachment::attach(mechanism_, sites, request_.processes.pids, [&] {
       tell(placed);
       progress.tell(placed++);
       return signals_.arrived();
@@ -193,8 +194,10 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
       return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = sites_of(resolved, program);
     if (sites.empty()) return Placed{};
-    const std::size_t probes = sites.size() * std::max<std::size_t>(request.pids.size(), 1);
-    warn_of_slow_detach(perf_events_needed(mechanism, sites, request.pids.size()), reporter);
+    const std::size_t probes =
+        sites.size() * std::max<std::size_t>(request.processes.pids.size(), 1);
+    warn_of_slow_detach(perf_events_needed(mechanism, sites, request.processes.pids.size()),
+                        reporter);
     const Placer placer(request, mechanism, signals, reporter);
     auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
@@ -204,7 +207,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
     std::vector<Refusal> refused;
     placer.find_refused(sites, 0, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
-    if (!request.keep_going) return fail(std::move(refused.front().error));
+    if (!request.probes.keep_going) return fail(std::move(refused.front().error));
     drop_refused(refused, resolved, sink, reporter);
     if (resolved.points.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");

@@ -157,37 +157,37 @@ std::vector<pid_t> ControlGroup::processes() const {
 
 Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
                                                 const Reporter& reporter) {
-  std::vector<pid_t> pids = request.pids;
-  for (const std::string& name : request.names)
+  std::vector<pid_t> pids = request.processes.pids;
+  for (const std::string& name : request.processes.names)
     for (const pid_t pid : processes_named(name))
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
-  if (!pids.empty() || request.names.empty()) return pids;
-  if (request.target == "*")
-    return fail(
-        Error{ErrorKind::not_found, fmt::format("no process named {} runs", quoted(request.names))}
-            .hint("the TARGET '*' means the files of processes that run already"));
-  if (!request.target.empty())
+  if (!pids.empty() || request.processes.names.empty()) return pids;
+  if (request.probes.target == "*")
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("no process named {} runs", quoted(request.processes.names))}
+                    .hint("the TARGET '*' means the files of processes that run already"));
+  if (!request.probes.target.empty())
     reporter.warning(fmt::format("no process named {} runs yet: {} is looked up without it",
-                                 quoted(request.names), request.target));
+                                 quoted(request.processes.names), request.probes.target));
   return pids;
 }
 
-Result<ProcessFilter> ProcessFilter::start(const AttachRequest& request, ProcessWatch running,
-                                           const Reporter& reporter) {
-  ProcessFilter chosen(request);
-  if (request.cgroup) {
-    auto group = ControlGroup::open(*request.cgroup);
+Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
+                                                   ProcessWatch running, const Reporter& reporter) {
+  FilteredProcesses chosen(request);
+  if (request.processes.cgroup) {
+    auto group = ControlGroup::open(*request.processes.cgroup);
     if (!group) return fail(std::move(group).error());
     chosen.group_ = std::move(*group);
   }
   if (auto found = chosen.find_user(reporter); !found) return fail(std::move(found).error());
-  if (!request.all_processes) {
-    const bool ends = !request.pids.empty() && request.names.empty();
-    if (!request.names.empty() || request.follow) {
+  if (!request.processes.all) {
+    const bool ends = !request.processes.pids.empty() && request.processes.names.empty();
+    if (!request.processes.names.empty() || request.processes.follow) {
       chosen.family_ends_ = ends;
       if (auto watched = chosen.watch(reporter); !watched) return fail(std::move(watched).error());
     } else {
-      chosen.link_pids_ = request.pids;
+      chosen.link_pids_ = request.processes.pids;
       if (ends) chosen.running_ = std::move(running);
     }
   }
@@ -198,45 +198,47 @@ Result<ProcessFilter> ProcessFilter::start(const AttachRequest& request, Process
   return chosen;
 }
 
-Result<void> ProcessFilter::find_user(const Reporter& reporter) {
-  user_ = request_->user;
-  if (!request_->target_options.app || request_->all_processes) return {};
-  const std::string& package = *request_->target_options.app;
+Result<void> FilteredProcesses::find_user(const Reporter& reporter) {
+  user_ = request_->processes.user;
+  if (!request_->probes.target_options.app || request_->processes.all) return {};
+  const std::string& package = *request_->probes.target_options.app;
   const auto user = user_of_package(package);
   if (!user) return fail(user.error());
-  if (request_->user && *request_->user != user->id) {
-    const bool of_other = std::ranges::find(user->others, *request_->user) != user->others.end();
+  if (request_->processes.user && *request_->processes.user != user->id) {
+    const bool of_other =
+        std::ranges::find(user->others, *request_->processes.user) != user->others.end();
     if (of_other) return {}; // --uid says which of the device's users is meant
     return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
-                                                    user->id, *request_->user)}
+                                                    user->id, *request_->processes.user)}
                     .hint("leave out --uid"));
   }
   user_ = user->id;
   reporter.detail(fmt::format("{} runs as user {}", package, user->id));
-  if (!user->others.empty() && !request_->user)
+  if (!user->others.empty() && !request_->processes.user)
     reporter.warning(fmt::format("{} also belongs to other users of the device: as {} it is not "
                                  "probed; choose with --uid",
                                  package, fmt::join(user->others, ", ")));
   return {};
 }
 
-Result<void> ProcessFilter::watch(const Reporter& reporter) {
+Result<void> FilteredProcesses::watch(const Reporter& reporter) {
   if (!in_initial_pid_namespace())
     return fail(
         Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
             .hint("this one has pids of its own (a pid namespace): run uprobectl on the "
                   "host, or give pids with -p and without --follow"));
-  auto set = ProcessSet::start({.names = request_->names, .follow = request_->follow});
+  auto set =
+      ProcessSet::start({.names = request_->processes.names, .follow = request_->processes.follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
-  for (const pid_t pid : request_->pids) {
+  for (const pid_t pid : request_->processes.pids) {
     if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
-    if (request_->follow) add_family(*set_, pid);
+    if (request_->processes.follow) add_family(*set_, pid);
   }
-  if (request_->names.empty()) return {};
-  named_.emplace(request_->names, is_named);
+  if (request_->processes.names.empty()) return {};
+  named_.emplace(request_->processes.names, is_named);
   add_named();
-  for (const std::string& name : request_->names) {
+  for (const std::string& name : request_->processes.names) {
     if (processes_named(name).empty())
       reporter.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > longest_comm)
@@ -247,7 +249,7 @@ Result<void> ProcessFilter::watch(const Reporter& reporter) {
   return {};
 }
 
-ProgramFilter ProcessFilter::filter() const {
+ProgramFilter FilteredProcesses::filter() const {
   ProgramFilter filter;
   if (set_) {
     filter.filters |= FILTER_BY_PROCESS;
@@ -264,31 +266,31 @@ ProgramFilter ProcessFilter::filter() const {
   return filter;
 }
 
-void ProcessFilter::add_named() {
+void FilteredProcesses::add_named() {
   named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
     add_if_running(*set_, pid, ProcessSet::Stay::while_named);
-    if (request_->follow) add_family(*set_, pid);
+    if (request_->processes.follow) add_family(*set_, pid);
   });
 }
 
-bool ProcessFilter::look(Time now) {
+bool FilteredProcesses::look(Time now) {
   if (!named_) return true;
   const bool seen_all =
       named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
           add_if_running(*set_, pid, ProcessSet::Stay::while_named);
-        else if (!request_->follow)
+        else if (!request_->processes.follow)
           set_->withdraw(pid);
       });
   if (!seen_all) add_named();
   return true;
 }
 
-std::optional<ProcessFilter::Time> ProcessFilter::next_look() const {
+std::optional<FilteredProcesses::Time> FilteredProcesses::next_look() const {
   return named_ ? named_->next_look() : std::nullopt;
 }
 
-bool ProcessFilter::all_gone() {
+bool FilteredProcesses::all_gone() {
   if (running_) return running_->all_gone();
   if (!family_ends_) return false;
   const auto now = std::chrono::steady_clock::now();
@@ -297,18 +299,18 @@ bool ProcessFilter::all_gone() {
   return set_->members().empty();
 }
 
-std::vector<std::string> ProcessFilter::take_ended() {
+std::vector<std::string> FilteredProcesses::take_ended() {
   return running_ ? running_->take_ended() : std::vector<std::string>();
 }
 
-void ProcessFilter::add_to(std::vector<pollfd>& polled) const {
+void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
   if (running_) running_->add_to(polled);
   if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-bool ProcessFilter::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
+bool FilteredProcesses::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
 
-std::vector<pid_t> ProcessFilter::known() const {
+std::vector<pid_t> FilteredProcesses::known() const {
   std::optional<std::vector<pid_t>> now;
   if (!link_pids_.empty()) keep_common(now, link_pids_);
   if (set_) keep_common(now, set_->members());
@@ -320,15 +322,15 @@ std::vector<pid_t> ProcessFilter::known() const {
   return all;
 }
 
-bool ProcessFilter::leaves_children_out() const {
-  return !request_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+bool FilteredProcesses::leaves_children_out() const {
+  return !request_->processes.follow && !user_ && !group_ && (!link_pids_.empty() || set_);
 }
 
-std::string ProcessFilter::nobody() const {
-  if (set_ && !request_->names.empty())
-    return fmt::format("no process named {} runs", quoted(request_->names));
-  if (request_->target_options.app && !request_->all_processes)
-    return fmt::format("no process of {} runs", *request_->target_options.app);
+std::string FilteredProcesses::nobody() const {
+  if (set_ && !request_->processes.names.empty())
+    return fmt::format("no process named {} runs", quoted(request_->processes.names));
+  if (request_->probes.target_options.app && !request_->processes.all)
+    return fmt::format("no process of {} runs", *request_->probes.target_options.app);
   if (group_) return fmt::format("no such process runs in {}", group_->path());
   if (user_) return fmt::format("no such process of user {} runs", *user_);
   return "none of the processes runs";

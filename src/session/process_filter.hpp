@@ -37,12 +37,12 @@ private:
 Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
                                                 const Reporter& reporter);
 
-class ProcessFilter final : public TargetProcesses {
+class FilteredProcesses final : public TargetProcesses {
 public:
   // Of a request with a command its process is the only one of the pids. `running` watches the
   // pids. From here on no process that begins is missed.
-  static Result<ProcessFilter> start(const AttachRequest& request, ProcessWatch running,
-                                     const Reporter& reporter);
+  static Result<FilteredProcesses> start(const AttachRequest& request, ProcessWatch running,
+                                         const Reporter& reporter);
 
   // By these alone links filter; empty: probes go to all processes.
   const std::vector<pid_t>& link_pids() const { return link_pids_; }
@@ -64,7 +64,7 @@ public:
   std::string nobody() const;
 
 private:
-  explicit ProcessFilter(const AttachRequest& request) : request_(&request) {}
+  explicit FilteredProcesses(const AttachRequest& request) : request_(&request) {}
   Result<void> find_user(const Reporter& reporter);
   Result<void> watch(const Reporter& reporter);
   void add_named();

@@ -39,15 +39,16 @@ std::vector<ProbedFile> probed_files(std::span<const ProbePoint> points) {
 
 ProcessHistory::ProcessHistory(const AttachRequest& request, std::span<const ProbePoint> points)
     // The program tells pids as the kernel itself has them.
-    : wants_names_(request.inspection.count_by_process && in_initial_pid_namespace()),
+    : wants_names_(request.capture.count_by_process && in_initial_pid_namespace()),
       files_(probed_files(points)) {
-  const bool only_these = !request.pids.empty() && request.names.empty() && !request.all_processes;
+  const bool only_these =
+      !request.processes.pids.empty() && request.processes.names.empty() && !request.processes.all;
   if (!wants_names_ && !only_these) return;
   if (only_these) probed_.emplace(files_);
-  auto watch = MappingWatch::start(only_these ? request.pids : std::vector<pid_t>());
+  auto watch = MappingWatch::start(only_these ? request.processes.pids : std::vector<pid_t>());
   if (watch) watch_ = std::move(*watch);
   if (!wants_names_) return;
-  for (const pid_t pid : only_these ? request.pids : all_processes())
+  for (const pid_t pid : only_these ? request.processes.pids : all_processes())
     if (auto name = command_name(pid)) names_[pid] = std::move(*name);
 }
 

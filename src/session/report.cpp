@@ -15,32 +15,34 @@ namespace {
 // "2 processes and all named 'nginx'"
 std::string named_processes(const AttachRequest& request) {
   std::string names;
-  for (std::size_t i = 0; i < request.names.size(); ++i)
+  for (std::size_t i = 0; i < request.processes.names.size(); ++i)
     names += fmt::format("{}'{}'",
-                         i == 0                          ? ""
-                         : i + 1 == request.names.size() ? " or "
-                                                         : ", ",
-                         request.names[i]);
-  if (request.pids.empty()) return "all processes named " + names;
-  return fmt::format("{} and all named {}", counted(request.pids.size(), "process", "processes"),
-                     names);
+                         i == 0                                    ? ""
+                         : i + 1 == request.processes.names.size() ? " or "
+                                                                   : ", ",
+                         request.processes.names[i]);
+  if (request.processes.pids.empty()) return "all processes named " + names;
+  return fmt::format("{} and all named {}",
+                     counted(request.processes.pids.size(), "process", "processes"), names);
 }
 
 // "all processes", "2 processes and their children", "all processes of user 1000"
 std::string processes_of(const AttachRequest& request) {
-  if (request.all_processes) return "all processes";
-  const bool any = !request.pids.empty() || !request.names.empty();
-  std::string text = !any                    ? "all processes"
-                     : request.names.empty() ? counted(request.pids.size(), "process", "processes")
-                                             : named_processes(request);
-  if (!request.command.empty()) text = fmt::format("'{}'", request.command.front());
-  if (request.follow) {
-    const bool one = request.names.empty() && request.pids.size() == 1;
+  if (request.processes.all) return "all processes";
+  const bool any = !request.processes.pids.empty() || !request.processes.names.empty();
+  std::string text = !any ? "all processes"
+                     : request.processes.names.empty()
+                         ? counted(request.processes.pids.size(), "process", "processes")
+                         : named_processes(request);
+  if (!request.processes.command.empty())
+    text = fmt::format("'{}'", request.processes.command.front());
+  if (request.processes.follow) {
+    const bool one = request.processes.names.empty() && request.processes.pids.size() == 1;
     text += one ? " and its children" : " and their children";
   }
-  if (request.target_options.app) text += " of " + *request.target_options.app;
-  if (request.user) text += fmt::format(" of user {}", *request.user);
-  if (request.cgroup) text += " in " + *request.cgroup;
+  if (request.probes.target_options.app) text += " of " + *request.probes.target_options.app;
+  if (request.processes.user) text += fmt::format(" of user {}", *request.processes.user);
+  if (request.processes.cgroup) text += " in " + *request.processes.cgroup;
   return text;
 }
 
@@ -164,8 +166,8 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
 }
 
 std::string explain_cut(const AttachRequest& request) {
-  const std::uint32_t size = request.inspection.stack_bytes;
-  if (request.inspection.stack == StackWalk::frame_pointers)
+  const std::uint32_t size = request.capture.stack_bytes;
+  if (request.capture.stack == StackWalk::frame_pointers)
     return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
                        MOST_FRAMES);
   return fmt::format(
@@ -200,12 +202,12 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   std::string what = probes_of(totals);
   if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
   const std::string where = processes_of(request);
-  if (request.duration)
+  if (request.limits.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
-                       format_duration(*request.duration));
-  if (!request.command.empty())
+                       format_duration(*request.limits.duration));
+  if (!request.processes.command.empty())
     return fmt::format("probing {} in {} until {}", what, where,
-                       request.follow ? "the last has ended" : "it ends");
+                       request.processes.follow ? "the last has ended" : "it ends");
   return fmt::format("probing {} in {} until ctrl-c", what, where);
 }
 
@@ -308,14 +310,14 @@ void report_stacks(const StackTotals& totals, const AttachRequest& request,
   if (totals.failed > 0)
     reporter.warning(fmt::format(
         "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
-        request.kept_stacks ? "" : "; --keep-stacks DIR saves some of them"));
+        request.stacks.kept ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
     reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
                                  "those of what was mapped there before",
                                  counted(totals.lost_mappings, "record", "records")));
   if (totals.saved > 0)
     reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
-                                counted(totals.saved, "stack", "stacks"), *request.kept_stacks));
+                                counted(totals.saved, "stack", "stacks"), *request.stacks.kept));
 }
 
 // Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other

@@ -45,7 +45,7 @@ bool names_several(const std::string& static_probes) {
 class Resolving {
 public:
   Resolving(const AttachRequest& request, const TargetOptions& options, const Reporter& reporter)
-      : options_(options), how_(request.resolve_options), excluded_(request.excluded),
+      : options_(options), how_(request.probes.resolve_options), excluded_(request.probes.excluded),
         reporter_(reporter) {
     how_.to_probe = true;
   }
@@ -391,7 +391,7 @@ Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
 Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
                             const Resolved& resolved, Sink& sink, const Reporter& reporter) {
   if (resolved.failures.empty()) return {};
-  const bool goes_on = request.keep_going && !resolved.points.empty();
+  const bool goes_on = request.probes.keep_going && !resolved.points.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
   // Several files of one TARGET can each have a reason.
@@ -404,7 +404,7 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
-                          functions, request.static_probes ? "static probes" : "functions")};
+                          functions, request.probes.static_probes ? "static probes" : "functions")};
   if (resolved.points.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }

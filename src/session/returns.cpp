@@ -104,8 +104,9 @@ public:
     const bool is_java = point.java != nullptr ||
                          (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
                          (!reader && may_be_java(point));
-    const bool trampoline = request_.return_at == ReturnAt::trampoline ||
-                            (site.by_trampoline && request_.return_at == ReturnAt::automatic);
+    const bool trampoline =
+        request_.probes.return_at == ReturnAt::trampoline ||
+        (site.by_trampoline && request_.probes.return_at == ReturnAt::automatic);
     if (trampoline && is_java)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": ART reads the return addresses on the stack, and "
@@ -301,8 +302,7 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
     } else if (!*exits) {
       sites.push_back(site);
     } else if ((*exits)->empty()) {
-      left_out.never_returns(site.point,
-                             request.inspection.on_entry && !request.inspection.pair_calls);
+      left_out.never_returns(site.point, request.capture.on_entry && !request.capture.pair_calls);
     } else {
       ++replaced;
       for (const PlannedExit& exit : **exits) {

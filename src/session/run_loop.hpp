@@ -78,12 +78,6 @@ public:
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
 };
 
-struct RunLimits {
-  std::optional<std::chrono::nanoseconds> duration = {};
-  std::optional<std::uint64_t> max_events = {};
-  std::optional<std::chrono::nanoseconds> interval = {}; // between reports of aggregates
-};
-
 // How far a run has come.
 struct RunTotals {
   std::uint64_t events = 0;      // handed to the sink; after finish() those that were written

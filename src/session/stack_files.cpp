@@ -67,9 +67,9 @@ Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std
 
 Result<StackFiles> StackFiles::open(const AttachRequest& request) {
   StackFiles files;
-  auto folded = open(request.folded_stacks);
+  auto folded = open(request.stacks.folded);
   if (!folded) return fail(std::move(folded).error());
-  auto flame_graph = open(request.flame_graph);
+  auto flame_graph = open(request.stacks.flame_graph);
   if (!flame_graph) return fail(std::move(flame_graph).error());
   if (*folded && *flame_graph) {
     struct stat one{};
@@ -82,9 +82,9 @@ Result<StackFiles> StackFiles::open(const AttachRequest& request) {
   }
   files.folded_ = std::move(*folded);
   files.flame_graph_ = std::move(*flame_graph);
-  files.title_ = request.command_line;
+  files.title_ = request.stacks.title;
   // What the kernel counts comes as a number of hits, whatever their latency.
-  const bool timed = request.inspection.pair_calls && !request.inspection.count_stacks;
+  const bool timed = request.capture.pair_calls && !request.capture.count_stacks;
   files.unit_ = timed ? "ns" : "hit";
   return files;
 }

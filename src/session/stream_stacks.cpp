@@ -41,12 +41,12 @@ std::uint64_t stack_pointer_of(const SenderContext& from) {
 } // namespace
 
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
-                                                   const Inspection& inspection,
+                                                   const CaptureSpec& capture,
                                                    const Reporter& reporter) {
-  const bool asked = inspection.stack != StackWalk::none;
-  const StreamStack usual = inspection.stack == StackWalk::frame_pointers
+  const bool asked = capture.stack != StackWalk::none;
+  const StreamStack usual = capture.stack == StackWalk::frame_pointers
                                 ? StreamStack{.bytes = 0, .frame_pointers = true}
-                                : StreamStack{.bytes = inspection.stack_bytes};
+                                : StreamStack{.bytes = capture.stack_bytes};
   std::vector<StreamStack> stacks;
   std::vector<std::string> without;
   bool any = false;

@@ -39,11 +39,11 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
     return programs;
   }
   programs.chosen_ = {request.program->path};
-  programs.questions_ = {{.target = request.target,
-                          .functions = request.functions,
-                          .static_probes = request.static_probes,
-                          .on_entry = request.inspection.on_entry,
-                          .on_return = request.inspection.on_return}};
+  programs.questions_ = {{.target = request.probes.target,
+                          .functions = request.probes.functions,
+                          .static_probes = request.probes.static_probes,
+                          .on_entry = request.capture.on_entry,
+                          .on_return = request.capture.on_return}};
   return programs;
 }
 
@@ -65,7 +65,7 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
                     .hint("there are: " + names_of(object_->programs())));
-  if (request.target.empty()) {
+  if (request.probes.target.empty()) {
     for (const ObjectProgram* program : candidates)
       if (auto added = add_by_section(*program); !added) return fail(std::move(added).error());
     return {};
@@ -81,18 +81,18 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
         Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
             "name one with --program-name: " + names_of(object_->programs())));
   const ObjectProgram& program = *candidates.front();
-  if (is_static(program) && !request.static_probes)
+  if (is_static(program) && !request.probes.static_probes)
     return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
                                                     path(), program.name, program.section)}
                     .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
                           "PROVIDER:NAME"));
-  if (request.static_probes)
+  if (request.probes.static_probes)
     if (auto may = may_serve_static(program); !may) return may;
-  ProbeRequest question{.target = request.target,
-                        .functions = request.functions,
-                        .static_probes = request.static_probes,
-                        .on_entry = request.inspection.on_entry,
-                        .on_return = request.inspection.on_return};
+  ProbeRequest question{.target = request.probes.target,
+                        .functions = request.probes.functions,
+                        .static_probes = request.probes.static_probes,
+                        .on_entry = request.capture.on_entry,
+                        .on_return = request.capture.on_return};
   if (request_->direction_by_section || is_session(program)) {
     question.on_entry = !program.on_return;
     question.on_return = program.on_return;

@@ -264,14 +264,14 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
 }
 
 Result<void> UserSource::open_streams() {
-  const auto stacks = stacks_of_streams(maps_, run_.inspection, reporter_);
+  const auto stacks = stacks_of_streams(maps_, run_.capture, reporter_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
   auto streams = RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StreamStack::is_asked_for);
-  const bool size_is_given = run_.inspection.stack_bytes != usual_stack_bytes;
-  if (!has_stacks_ && (files_.wanted() || run_.kept_stacks || size_is_given))
+  const bool size_is_given = run_.capture.stack_bytes != usual_stack_bytes;
+  if (!has_stacks_ && (files_.wanted() || run_.stacks.kept || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
         "a perf event array has them with --stack, or where its name ends in _with_stack"));
   return {};

@@ -7,7 +7,7 @@ using namespace uprobectl;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  Inspection inspection{.on_return = true};
+  CaptureSpec inspection{.on_return = true};
   if (auto list = parse_arguments(text)) {
     list->function.reset();
     inspection.arguments.push_back(std::move(*list));
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     inspection.conditions.push_back(std::move(*condition));
   const std::vector<ProbePoint> points(1);
   const CodeFacts facts{.kind = CodeKind::native, .strings = READ_LIBCXX_STRING};
-  const auto plan = InspectionPlan::make(inspection, points, std::span(&facts, 1));
+  const auto plan = CapturePlan::make(inspection, points, std::span(&facts, 1));
   if (!plan) return 0;
   // What is planned lies inside the record.
   for (const builtin_settings& settings : plan->variants())

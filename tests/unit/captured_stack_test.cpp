@@ -38,14 +38,13 @@ std::vector<ProbePoint> one_function(std::uint64_t size = 16) {
   return points;
 }
 
-InspectionPlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeFacts facts = {},
-                         return_instance_layout returns = {}) {
-  Inspection inspection;
+CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeFacts facts = {},
+                      return_instance_layout returns = {}) {
+  CaptureSpec inspection;
   inspection.stack = walk;
   inspection.return_instances = returns;
   inspection.stack_bytes = 256;
-  auto plan =
-      InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
+  auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
   REQUIRE(plan);
   return std::move(*plan);
 }
@@ -69,7 +68,7 @@ void put_returns(std::string& bytes, std::uint64_t count,
 
 TEST_CASE("a record has the registers and as much of the stack as could be copied") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_ENTRY);
   put_head(bytes, 0x7ffd00001000, 5, 0, 0);
   bytes += "stack" + std::string(251, '?'); // what was there before
@@ -87,7 +86,7 @@ TEST_CASE("a record has the registers and as much of the stack as could be copie
 
 TEST_CASE("a return has taken the caller off the stack: it is put back below") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_CALL);
   put_head(bytes, 0x7ffd00000ff8, 4, 1, 0x0000726c6c6163); // "callr"
   bytes += "rest";
@@ -100,7 +99,7 @@ TEST_CASE("a return has taken the caller off the stack: it is put back below") {
 
 TEST_CASE("a size beyond the record's end takes what there is, a record without head none") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_RETURN);
   CHECK_FALSE(plan.stack_of(as_bytes(bytes)));
   CHECK_FALSE(plan.decode(as_bytes(bytes), points));
@@ -130,10 +129,10 @@ TEST_CASE("stacks that are copied lie behind what records keep in maps, walked o
 TEST_CASE("only where a function is known to begin is its caller what was pushed last") {
   const auto begins = [](ProbePoint point, bool on_return) {
     const std::vector<ProbePoint> points = {std::move(point)};
-    Inspection inspection;
+    CaptureSpec inspection;
     inspection.stack = StackWalk::frame_data;
     inspection.on_return = on_return;
-    const auto plan = InspectionPlan::make(inspection, points, std::vector<CodeFacts>(1));
+    const auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(1));
     REQUIRE(plan);
     return (plan->variants().front().flags & AT_START) != 0;
   };
@@ -162,7 +161,7 @@ TEST_CASE("a run without stacks has no room for them") {
 #if defined(__x86_64__)
 TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan =
+  const CapturePlan plan =
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
   CHECK((plan.variants().front().flags & COPY_STACK) == 0);
   CHECK(plan.problems_of(0) == std::vector<std::string>{"stacks of 32-bit code are not unwound"});
@@ -180,7 +179,7 @@ TEST_CASE("walked frames end at 0, have no tags, and get the caller that the ker
 
 TEST_CASE("a record has the addresses that frame pointers lead to") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_pointers, points);
+  const CapturePlan plan = plan_with(StackWalk::frame_pointers, points);
   std::string bytes = record_of(RECORD_ENTRY).substr(0, 64 + 48);
   put_head(bytes, 0x7ffd00001000, 16, 0, 0x2222);
   put(bytes, 0x1111, 8);
@@ -196,7 +195,7 @@ TEST_CASE(
     "return addresses that have been replaced lie before the stack, where they are known of") {
   const std::vector<ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   const builtin_settings& settings = plan.variants().front();
   CHECK(settings.returns.next == 40);
   CHECK(settings.returns_at == fixed);
@@ -212,7 +211,7 @@ TEST_CASE(
 
 TEST_CASE("a record has as many replaced return addresses as it says, and as it has room for") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   const std::pair<std::uint64_t, std::uint64_t> returns[] = {{0x7ffd00001000, 0x1111},
                                                              {0x7ffd00002000, 0x2222}};
   const auto read = [&](std::uint64_t count) {
@@ -239,7 +238,7 @@ TEST_CASE("a record has as many replaced return addresses as it says, and as it 
 
 TEST_CASE("a record that ends among its replaced return addresses has no stack") {
   const std::vector<ProbePoint> points = one_function();
-  const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
+  const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   std::string bytes = record_of(RECORD_ENTRY);
   put_returns(bytes, 64, {});
   put_head(bytes, 0x7ffd00001000, 0, 0, 0);
@@ -255,7 +254,7 @@ TEST_CASE("a record that ends among its replaced return addresses has no stack")
 TEST_CASE("of a call the return address is known besides, which its entry has seen") {
   const std::vector<ProbePoint> points = one_function();
   for (const return_instance_layout& layout : {return_instance_layout{}, some_layout}) {
-    const InspectionPlan plan = plan_with(StackWalk::frame_data, points, {}, layout);
+    const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, layout);
     std::string bytes = record_of(RECORD_CALL);
     if (layout.utask != 0) put_returns(bytes, 0, {});
     put_head(bytes, 0x7ffd00001000, 0, 0, 0x1111);

@@ -34,14 +34,14 @@ private:
   std::string bytes_;
 };
 
-InspectionPlan plan_for(const Inspection& inspection, std::span<const ProbePoint> points) {
-  auto plan = InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+CapturePlan plan_for(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
+  auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
   REQUIRE(plan);
   return std::move(*plan);
 }
 
-Inspection typed(std::string_view arguments) {
-  Inspection inspection;
+CaptureSpec typed(std::string_view arguments) {
+  CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments(arguments));
   return inspection;
 }
@@ -83,7 +83,7 @@ TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
   REQUIRE(plain);
   CHECK(plain->kind == EventKind::on_return);
   CHECK(plain->left_by == LeftBy::tail_call);
-  Inspection inspection = typed("ret:s32");
+  CaptureSpec inspection = typed("ret:s32");
   inspection.on_entry = false;
   inspection.on_return = true;
   const auto typed_one =
@@ -94,7 +94,7 @@ TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
 
 TEST_CASE("a paired call is a return with the arguments of its entry and a latency") {
   const std::vector<ProbePoint> points(1);
-  Inspection inspection;
+  CaptureSpec inspection;
   inspection.pair_calls = true;
   const auto event =
       plan_for(inspection, points).decode(Record(0, RECORD_CALL).six_values().bytes(), points);
@@ -107,7 +107,7 @@ TEST_CASE("a paired call is a return with the arguments of its entry and a laten
 
 TEST_CASE("a record that is short or names an unknown probe is refused") {
   const std::vector<ProbePoint> points(1);
-  const InspectionPlan plan = plan_for({}, points);
+  const CapturePlan plan = plan_for({}, points);
   const Record whole = Record(0, RECORD_ENTRY).six_values();
   CHECK(plan.decode(whole.bytes().first(111), points).error().message ==
         "a record of the BPF program has 111 bytes where 112 are needed");
@@ -120,10 +120,10 @@ TEST_CASE("a record that is short or names an unknown probe is refused") {
 
 TEST_CASE("typed arguments come in the order they were asked for, integers read first") {
   const std::vector<ProbePoint> points(1);
-  Inspection inspection = typed("path:str,flags:s32,ret:s64");
+  CaptureSpec inspection = typed("path:str,flags:s32,ret:s64");
   inspection.longest_text = 6;
   inspection.pair_calls = true;
-  const InspectionPlan plan = plan_for(inspection, points);
+  const CapturePlan plan = plan_for(inspection, points);
   // Results of flags, ret, path, then the bytes of path: 6, a NUL and one to tell, made 8.
   Record record(0, RECORD_CALL);
   record.put(0, 8).put(0xfffffffffffffffe, 8).put(0, 8).put(0xffffffffffffffff, 8);
@@ -142,7 +142,7 @@ TEST_CASE("typed arguments come in the order they were asked for, integers read 
 
 TEST_CASE("a string that just fits is whole") {
   const std::vector<ProbePoint> points(1);
-  Inspection inspection = typed("path:str");
+  CaptureSpec inspection = typed("path:str");
   inspection.longest_text = 6;
   Record record(0, RECORD_ENTRY);
   record.put(7, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/h\0", 7), 8);
@@ -154,7 +154,7 @@ TEST_CASE("a string that just fits is whole") {
 
 TEST_CASE("what cannot be read has an error, never an empty text") {
   const std::vector<ProbePoint> points(1);
-  const InspectionPlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
+  const CapturePlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
   const auto decode = [&](std::uint64_t address) {
     Record record(0, RECORD_ENTRY);
     record.put(0xfffffffffffffff2, 8).put(address + 4, 8); // next: -EFAULT
@@ -170,9 +170,9 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
 
 TEST_CASE("a buffer is as long as the argument that says so, and tells when that is too long") {
   const std::vector<ProbePoint> points(1);
-  Inspection inspection = typed("data:buf[size],size:u64");
+  CaptureSpec inspection = typed("data:buf[size],size:u64");
   inspection.longest_text = 4;
-  const InspectionPlan plan = plan_for(inspection, points);
+  const CapturePlan plan = plan_for(inspection, points);
   const auto decode = [&](std::uint64_t size, std::uint64_t read) {
     Record record(0, RECORD_ENTRY);
     record.put(0, 8).put(size, 8).put(read, 8).put(0x1000, 8).text("\x01\x02\x03\x04", 8);
@@ -188,7 +188,7 @@ TEST_CASE("a buffer is as long as the argument that says so, and tells when that
 
 TEST_CASE("a buffer whose length cannot be read is none of length 0") {
   const std::vector<ProbePoint> points(1);
-  const InspectionPlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
+  const CapturePlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
   Record record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(8, 8); // size: -EFAULT
   record.put(0, 8).put(0x1000, 8).text("", 128);
@@ -199,7 +199,7 @@ TEST_CASE("a buffer whose length cannot be read is none of length 0") {
 
 TEST_CASE("registers come behind the values") {
   const std::vector<ProbePoint> points(1);
-  Inspection inspection;
+  CaptureSpec inspection;
   inspection.registers = true;
   Record record(0, RECORD_ENTRY);
   record.six_values();

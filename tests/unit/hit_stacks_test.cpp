@@ -59,7 +59,7 @@ struct Run {
   std::string folded() {
     REQUIRE(files.write(""));
     std::ostringstream text;
-    text << std::ifstream(*request.folded_stacks).rdbuf();
+    text << std::ifstream(*request.stacks.folded).rdbuf();
     return text.str();
   }
 
@@ -94,7 +94,7 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   const Told told;
   const Reporter quiet(told.fd(), false, Reporter::Level::quiet);
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_pointers;
+  request.capture.stack = StackWalk::frame_pointers;
   StackFiles files;
   HitStacks stacks(request, {.others = true, .running = [] { return std::vector<pid_t>(); }}, files,
                    quiet);
@@ -114,13 +114,13 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
 
 TEST_CASE("of stacks that are copied the report names the size that would help") {
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_data;
+  request.capture.stack = StackWalk::frame_data;
   const StackTotals totals{.all = 3, .truncated = 1};
   for (const auto& [size, expected] :
        {std::pair(16384U, "16384 bytes that are copied of each, --stack-size 32768 copies more"),
         std::pair(65528U, "65528 bytes that are copied of each, which is the most that can be")}) {
     const Told told;
-    request.inspection.stack_bytes = size;
+    request.capture.stack_bytes = size;
     report_stacks(totals, request, Reporter(told.fd(), false, Reporter::Level::normal));
     CHECK(told.text() ==
           fmt::format("uprobectl: warning: 1 of 3 stacks cut off: more than the {}\n", expected));
@@ -148,10 +148,10 @@ TEST_CASE("stacks that lost records of what is mapped belong to are told to have
 TEST_CASE("below stacks that are not whole their folded lines have what stands for the rest") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.folded_stacks = folder + "/folded";
+  request.stacks.folded = folder + "/folded";
 
   SECTION("walked by the kernel") {
-    request.inspection.stack = StackWalk::frame_pointers;
+    request.capture.stack = StackWalk::frame_pointers;
     Run run(request);
     run.stacks.find(own_event(), walked(1));
     CHECK(run.stacks.wholeness() == Wholeness::whole);
@@ -163,7 +163,7 @@ TEST_CASE("below stacks that are not whole their folded lines have what stands f
   }
 #if defined(__x86_64__)
   SECTION("unwound") {
-    request.inspection.stack = StackWalk::frame_data;
+    request.capture.stack = StackWalk::frame_data;
     Run run(request);
     const std::vector<std::byte> bytes(16384);
     run.stacks.find(own_event(), copied(bytes, 16384));
@@ -178,10 +178,10 @@ TEST_CASE("below stacks that are not whole their folded lines have what stands f
 #if defined(__x86_64__)
 TEST_CASE("a stack is cut off only where a larger copy could have what is missing") {
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_data;
+  request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(65528);
   const auto wholeness = [&](std::uint32_t size, std::uint64_t missing_at) {
-    request.inspection.stack_bytes = size;
+    request.capture.stack_bytes = size;
     Run run(request);
     run.stacks.find(own_event(), copied(std::span(bytes).first(size), missing_at));
     return run.stacks.wholeness();
@@ -198,7 +198,7 @@ TEST_CASE("a stack is cut off only where a larger copy could have what is missin
 
 TEST_CASE("of a stack that goes on elsewhere the report has no size that would help") {
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_data;
+  request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(16384);
   Run run(request);
   run.stacks.find(own_event(), copied(bytes, static_cast<std::uint64_t>(-64)));
@@ -212,8 +212,8 @@ TEST_CASE("of a stack that goes on elsewhere the report has no size that would h
 TEST_CASE("a folder for stacks is for nobody else") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_data;
-  request.kept_stacks = folder + "/kept";
+  request.capture.stack = StackWalk::frame_data;
+  request.stacks.kept = folder + "/kept";
   Run run(request);
   run.stacks.find(own_event(), copied({}, 0));
   CHECK(run.stacks.totals().saved == 1);
@@ -225,7 +225,7 @@ TEST_CASE("a folder for stacks is for nobody else") {
 
 TEST_CASE("a caller that frame pointers miss is known at the first byte of a function") {
   AttachRequest request;
-  request.inspection.stack = StackWalk::frame_pointers;
+  request.capture.stack = StackWalk::frame_pointers;
   Run run(request);
   const auto pcs = [&](std::uint64_t pc, std::vector<std::uint64_t> callers) {
     CapturedStack captured;
@@ -269,7 +269,7 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
 TEST_CASE("what the kernel counts is folded with the names of memory, and of what is missing") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.folded_stacks = folder + "/folded";
+  request.stacks.folded = folder + "/folded";
   StackFiles files = *StackFiles::open(request);
   const auto in_memory = [](std::string_view mapping) {
     return stacks::Place(nullptr, {}, {}, mapping);
@@ -281,7 +281,7 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   files.add(stack, Wholeness::cut_off, 4);
   REQUIRE(files.write(""));
   std::ostringstream text;
-  text << std::ifstream(*request.folded_stacks).rdbuf();
+  text << std::ifstream(*request.stacks.folded).rdbuf();
   CHECK(text.str() == "[cut off];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
   std::filesystem::remove_all(folder);
 }

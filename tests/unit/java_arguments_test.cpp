@@ -23,14 +23,14 @@ std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
   return text;
 }
 
-InspectionPlan plan_of(const Inspection& inspection, const JavaMethod& method,
-                       CodeKind kind = CodeKind::native) {
+CapturePlan plan_of(const CaptureSpec& inspection, const JavaMethod& method,
+                    CodeKind kind = CodeKind::native) {
   std::vector<ProbePoint> points(1);
   points[0].binary = std::make_shared<ProbedBinary>();
   points[0].symbol = "int com.foo.Bar.baz()";
   points[0].java = std::make_shared<JavaMethod>(method);
   const std::vector<CodeFacts> facts{{.kind = kind, .strings = {}}};
-  auto plan = InspectionPlan::make(inspection, points, facts);
+  auto plan = CapturePlan::make(inspection, points, facts);
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
   return std::move(*plan);
@@ -95,7 +95,7 @@ TEST_CASE("32-bit Java code has its arguments elsewhere, which is said of each")
 }
 
 TEST_CASE("a method's program reads its parameters, and at its return what it returns") {
-  Inspection inspection;
+  CaptureSpec inspection;
   inspection.pair_calls = true;
   const JavaMethod method{
       .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
@@ -115,7 +115,7 @@ TEST_CASE("a method's program reads its parameters, and at its return what it re
 }
 
 TEST_CASE("a list for a method names this and its parameters") {
-  Inspection inspection;
+  CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
   const JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
   const auto plan = plan_of(inspection, method);
@@ -141,7 +141,7 @@ TEST_CASE("a method of many parameters is read as far as a record has room") {
 }
 
 TEST_CASE("conditions on a method count its parameters, with their types") {
-  Inspection inspection;
+  CaptureSpec inspection;
   inspection.conditions.push_back(*parse_condition("arg1<0"));
   const auto plan = plan_of(
       inspection, {.return_type = "void", .parameters = {"int", "short"}, .is_static = true});
@@ -160,7 +160,7 @@ TEST_CASE("methods with other parameters get programs of their own") {
   points[0].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
   points[1].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, true});
   points[2].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
-  const auto plan = InspectionPlan::make({}, points, std::vector<CodeFacts>(3));
+  const auto plan = CapturePlan::make({}, points, std::vector<CodeFacts>(3));
   REQUIRE(plan);
   CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1, 0});
 }

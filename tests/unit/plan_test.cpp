@@ -6,9 +6,9 @@ using namespace uprobectl;
 
 namespace {
 
-Result<InspectionPlan> plan_of(const Inspection& inspection, std::span<const ProbePoint> points,
-                               CodeFacts facts = {}) {
-  return InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
+Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points,
+                            CodeFacts facts = {}) {
+  return CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
 }
 
 std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
@@ -22,13 +22,13 @@ std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
   return points;
 }
 
-Inspection typed(std::initializer_list<const char*> lists) {
-  Inspection inspection;
+CaptureSpec typed(std::initializer_list<const char*> lists) {
+  CaptureSpec inspection;
   for (const char* const list : lists) inspection.arguments.push_back(*parse_arguments(list));
   return inspection;
 }
 
-std::string error_of(const Inspection& inspection, CodeFacts facts = {}) {
+std::string error_of(const CaptureSpec& inspection, CodeFacts facts = {}) {
   const auto plan = plan_of(inspection, points_named({"f"}), facts);
   return plan ? "no error" : plan.error().message;
 }
@@ -108,13 +108,13 @@ TEST_CASE("a step through memory is taken from the argument") {
 }
 
 TEST_CASE("a value is asked for where it is known") {
-  Inspection on_return = typed({"a:s32"});
+  CaptureSpec on_return = typed({"a:s32"});
   on_return.on_entry = false;
   on_return.on_return = true;
   CHECK(error_of(on_return) == "f: arg0 is known where the function begins, which is not probed");
   CHECK(error_of(typed({"ret:s32"})) ==
         "f: ret is known when the function returns, which is not probed");
-  Inspection paired = typed({"a:s32,ret:s32"});
+  CaptureSpec paired = typed({"a:s32,ret:s32"});
   paired.pair_calls = true;
   CHECK(error_of(paired) == "no error");
 }
@@ -129,7 +129,7 @@ TEST_CASE("a std::string is read as its library lays it out") {
 }
 
 TEST_CASE("conditions take the type that the list gives a value") {
-  Inspection inspection = typed({"fd:s32,n:u64"});
+  CaptureSpec inspection = typed({"fd:s32,n:u64"});
   inspection.conditions = {*parse_condition("fd==-1"), *parse_condition("n>0"),
                            *parse_condition("arg2<0"), *parse_condition("arg0<0")};
   const auto plan = plan_of(inspection, points_named({"f"}));
@@ -148,7 +148,7 @@ TEST_CASE("conditions take the type that the list gives a value") {
 }
 
 TEST_CASE("bits are those of the number, not of its place among signed ones") {
-  Inspection inspection = typed({"n:s64"});
+  CaptureSpec inspection = typed({"n:s64"});
   inspection.conditions = {*parse_condition("n&0x8000000000000000"), *parse_condition("arg1&-1")};
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
@@ -169,9 +169,9 @@ TEST_CASE("Go's arguments lie in Go's registers") {
 }
 
 TEST_CASE("what would not fit into one record is refused") {
-  Inspection inspection = typed({"a:buf[4096],b:buf[4096],c:buf[4096],d:buf[4096],e:buf[4096],"
-                                 "f:buf[4096],g:buf[4096],h:buf[4096],i:buf[4096],j:buf[4096],"
-                                 "k:buf[4096],l:buf[4096],m:buf[4096],n:buf[4096],o:buf[4096]"});
+  CaptureSpec inspection = typed({"a:buf[4096],b:buf[4096],c:buf[4096],d:buf[4096],e:buf[4096],"
+                                  "f:buf[4096],g:buf[4096],h:buf[4096],i:buf[4096],j:buf[4096],"
+                                  "k:buf[4096],l:buf[4096],m:buf[4096],n:buf[4096],o:buf[4096]"});
   CHECK(error_of(inspection) ==
         "f: the arguments take up to 61744 bytes an event, at most 60000 can be sent");
 }

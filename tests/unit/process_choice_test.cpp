@@ -31,7 +31,7 @@ TEST_CASE("a folder that is no control group is refused as such") {
 }
 
 TEST_CASE("what was hit and not shown has a reason") {
-  Inspection inspection;
+  CaptureSpec inspection;
   CHECK(explain_left_out({}, inspection).empty());
   CHECK(explain_left_out({.entries = 1, .left_out = 4}, inspection).empty());
   CHECK(explain_left_out({.left_out = 4}, inspection) ==
@@ -61,36 +61,36 @@ TEST_CASE("the pid a process has for itself is remembered, also when it has ende
 
 TEST_CASE("the start line says which processes are probed") {
   AttachRequest request;
-  request.names = {"nginx"};
+  request.processes.names = {"nginx"};
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes named 'nginx' until ctrl-c");
-  request.pids = {7, 8};
-  request.names = {"nginx", "php"};
-  request.follow = true;
+  request.processes.pids = {7, 8};
+  request.processes.names = {"nginx", "php"};
+  request.processes.follow = true;
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 2 processes and all named 'nginx' or 'php' and their children until "
         "ctrl-c");
-  request.names = {};
-  request.pids = {7};
+  request.processes.names = {};
+  request.processes.pids = {7};
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 1 process and its children until ctrl-c");
-  request.command = {"make"};
+  request.processes.command = {"make"};
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 'make' and its children until the last has ended");
-  request.duration = 2s;
+  request.limits.duration = 2s;
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 'make' and its children for 2s (ctrl-c "
         "ends earlier, -d forever)");
   request = {};
-  request.user = 1000;
-  request.cgroup = "user.slice";
+  request.processes.user = 1000;
+  request.processes.cgroup = "user.slice";
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes of user 1000 in user.slice until ctrl-c");
   request = {};
-  request.target_options.app = "com.foo";
+  request.probes.target_options.app = "com.foo";
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes of com.foo until ctrl-c");
-  request.all_processes = true;
+  request.processes.all = true;
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes until ctrl-c");
 }

@@ -36,7 +36,7 @@ Resolved unreadable(const std::string& path, bool is_method,
 
 Resolved planned(Resolved resolved, ReturnAt return_at) {
   AttachRequest request;
-  request.return_at = return_at;
+  request.probes.return_at = return_at;
   CodeReaders readers({});
   plan_returns(request, true, readers, resolved, Reporter(-1, false, Reporter::Level::quiet));
   return resolved;

@@ -20,19 +20,19 @@ TEST_CASE("durations are written in the largest unit that says them shortly") {
 
 TEST_CASE("the start line says what, where, how long and how to end it") {
   AttachRequest request;
-  request.duration = 10s;
-  request.pids = {1, 2};
+  request.limits.duration = 10s;
+  request.processes.pids = {1, 2};
   CHECK(start_line(request, {.probes = 3}, 0) ==
         "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)");
-  request.pids = {1};
+  request.processes.pids = {1};
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in 1 process for 10s (ctrl-c ends earlier, -d forever)");
-  request.pids = {};
-  request.duration.reset();
+  request.processes.pids = {};
+  request.limits.duration.reset();
   CHECK(start_line(request, {.probes = 1}, 0) ==
         "probing 1 function in all processes until ctrl-c");
-  request.command = {"make", "-j"};
-  request.pids = {1};
+  request.processes.command = {"make", "-j"};
+  request.processes.pids = {1};
   CHECK(start_line(request, {.probes = 1}, 0) == "probing 1 function in 'make' until it ends");
 }
 

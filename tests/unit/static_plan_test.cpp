@@ -48,17 +48,17 @@ ProbePoint place(std::vector<StaticArgument> arguments, std::uint64_t address = 
   return point;
 }
 
-Result<InspectionPlan> plan_of(const Inspection& inspection, std::span<const ProbePoint> points) {
-  return InspectionPlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
+  return CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
 }
 
-Inspection asking_for(const char* list) {
-  Inspection inspection;
+CaptureSpec asking_for(const char* list) {
+  CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments(list));
   return inspection;
 }
 
-std::string error_of(const Inspection& inspection, std::vector<ProbePoint> points) {
+std::string error_of(const CaptureSpec& inspection, std::vector<ProbePoint> points) {
   const auto plan = plan_of(inspection, points);
   return plan ? "no error" : plan.error().message;
 }
@@ -187,14 +187,14 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   CHECK(event->typed->at(1).number == 42);
   CHECK(event->typed->at(1).type == ArgumentType::s64);
 
-  Inspection condition;
+  CaptureSpec condition;
   condition.conditions.push_back(*parse_condition("arg0==1"));
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register");
 }
 
 TEST_CASE("a buffer whose length is not to be had here is an error, the others are shown") {
-  const Inspection asked = asking_for("0:buf[arg1],1:u32");
+  const CaptureSpec asked = asking_for("0:buf[arg1],1:u32");
   StaticArgument vector{.raw = "4@%xmm0", .kind = Kind::out_of_reach, .size = 4};
   vector.problem = "a vector register";
   StaticArgument weight = in_memory(2, 8);
@@ -218,12 +218,12 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
   StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
   const std::vector<ProbePoint> points = {place({weight, in_register(1, 4, false)})};
-  Inspection condition;
+  CaptureSpec condition;
   condition.conditions.push_back(*parse_condition("arg0>1"));
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0>1': arg0 is a floating-point number, "
         "only integers are compared and measured");
-  Inspection measured;
+  CaptureSpec measured;
   measured.measured = parse_source_name("arg0");
   CHECK(error_of(measured, points) ==
         "shop:order: --measure: arg0 is a floating-point number, only integers are compared and "
@@ -233,7 +233,7 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
 TEST_CASE("a condition takes sign and size from the note, whatever else is shown") {
   const std::vector<ProbePoint> points = {
       place({in_register(1, 4, false), in_register(2, 4, true)})};
-  Inspection inspection = asking_for("b:s32@arg1");
+  CaptureSpec inspection = asking_for("b:s32@arg1");
   inspection.conditions.push_back(*parse_condition("arg0<5"));
   const auto plan = plan_of(inspection, points);
   REQUIRE(plan);
@@ -268,7 +268,7 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   REQUIRE(event);
   REQUIRE(event->typed);
   CHECK(event->typed->empty());
-  Inspection returns;
+  CaptureSpec returns;
   returns.conditions.push_back(*parse_condition("ret<0"));
   CHECK(error_of(returns, points) == "shop:order: --if 'ret<0': a static probe returns nothing");
 }

@@ -32,7 +32,7 @@ struct Counting {
     points[0].binary = binary;
     points[0].symbol = "f";
     points[0].offset = FileOffset{0x3010};
-    request.top = 2;
+    request.aggregates.top = 2;
   }
 
   void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {

@@ -18,7 +18,7 @@ enum class StackWalk {
 };
 constexpr std::uint32_t usual_stack_bytes = 16384; // docs/stacks.md has the measurements
 
-struct Inspection {
+struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
   bool pair_calls = false; // an entry and its return make one event or measurement
@@ -70,7 +70,7 @@ struct RecordFormat {
 };
 
 // The process that a record tells of because it has come to a probe by a new way
-// (Inspection::count_stacks); nothing where the record is an event's.
+// (CaptureSpec::count_stacks); nothing where the record is an event's.
 std::optional<std::uint32_t> process_with_new_stack(Bytes record);
 
 // What a record has of a user stack.
@@ -91,12 +91,11 @@ struct CapturedStack {
 };
 
 // Borrows nothing of what it was made from.
-class InspectionPlan {
+class CapturePlan {
 public:
   // `facts` by point. An error names what cannot be read and why: usage, unsupported.
-  static Result<InspectionPlan> make(const Inspection& inspection,
-                                     std::span<const ProbePoint> points,
-                                     std::span<const CodeFacts> facts);
+  static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const ProbePoint> points,
+                                  std::span<const CodeFacts> facts);
 
   const std::vector<builtin_settings>& variants() const { return variants_; }
   const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
