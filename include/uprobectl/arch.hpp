@@ -4,7 +4,7 @@
 // stands in the module that needs it and switches on Arch.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

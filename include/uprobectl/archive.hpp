@@ -6,7 +6,7 @@
 // encrypted entries are listed and found but have no probeable bytes.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 

@@ -2,7 +2,7 @@
 // Source: Linux Documentation/filesystems/proc.rst (maps, map_files, comm).
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <sys/types.h>
 

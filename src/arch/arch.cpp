@@ -1,7 +1,7 @@
 #include "arch/tables.hpp"
 
 #include <algorithm>
-#include <elf.h>
+#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 // 32-bit arm: its files are resolved, with PLT entries and static probes, but not probed.
 #include "arch/tables.hpp"
 
-#include <elf.h>
+#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl {
 
@@ -38,7 +38,7 @@ constexpr std::uint32_t arm_art_sets[] = {1, 3}; // kArm, kThumb2
 
 constinit const ArchInfo arm_info{
     .arch = Arch::arm,
-    .elf_machine = EM_ARM,
+    .elf_machine = llvm::ELF::EM_ARM,
     .names = {.little64 = "arm", .big64 = "armbe"},
     .instruction_alignment = 2, // a file may have Thumb code
     .instruction_size = 4,      // of A32 code
@@ -46,8 +46,8 @@ constinit const ArchInfo arm_info{
     .breakpoint_size = 4,
     .thumb_bit = true,
     .mapping_symbols = MappingSymbols::plain,
-    .jump_slot = R_ARM_JUMP_SLOT,
-    .glob_dat = R_ARM_GLOB_DAT,
+    .jump_slot = llvm::ELF::R_ARM_JUMP_SLOT,
+    .glob_dat = llvm::ELF::R_ARM_GLOB_DAT,
     .multiarch = "arm-linux-gnueabihf",
     .android_abis = arm_abis,
     .android_isa = "arm",

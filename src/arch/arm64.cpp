@@ -1,7 +1,7 @@
 #include "arch/pt_regs.h"
 #include "arch/tables.hpp"
 
-#include <elf.h>
+#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl {
 
@@ -98,7 +98,7 @@ constexpr std::uint32_t arm64_art_sets[] = {2};
 
 constinit const ArchInfo arm64_info{
     .arch = Arch::arm64,
-    .elf_machine = EM_AARCH64,
+    .elf_machine = llvm::ELF::EM_AARCH64,
     .names = {.little64 = "arm64", .big64 = "arm64be"},
     .instruction_alignment = 4,
     .instruction_size = 4,
@@ -108,8 +108,8 @@ constinit const ArchInfo arm64_info{
     .llvm_features = "+all", // the file may be for a newer processor than LLVM's default
     .callee_saved = arm64_callee_saved,
     .mapping_symbols = MappingSymbols::plain,
-    .jump_slot = R_AARCH64_JUMP_SLOT,
-    .glob_dat = R_AARCH64_GLOB_DAT,
+    .jump_slot = llvm::ELF::R_AARCH64_JUMP_SLOT,
+    .glob_dat = llvm::ELF::R_AARCH64_GLOB_DAT,
     .loader_flags = 0x0a03,
     .multiarch = "aarch64-linux-gnu",
     .android_abis = arm64_abis,

@@ -3,7 +3,7 @@
 #include "arch/tables.hpp"
 
 #include <algorithm>
-#include <elf.h>
+#include <llvm/BinaryFormat/ELF.h>
 
 namespace uprobectl {
 
@@ -176,13 +176,13 @@ constexpr std::uint32_t i386_art_sets[] = {4};
 
 constinit const ArchInfo x86_64_info{
     .arch = Arch::x86_64,
-    .elf_machine = EM_X86_64,
+    .elf_machine = llvm::ELF::EM_X86_64,
     .names = {.little64 = "x86-64", .little32 = "x32", .big32 = "x32"},
     .has_decoder = true,
     .llvm_triple = "x86_64-linux-gnu",
     .callee_saved = x86_64_callee_saved,
-    .jump_slot = R_X86_64_JUMP_SLOT,
-    .glob_dat = R_X86_64_GLOB_DAT,
+    .jump_slot = llvm::ELF::R_X86_64_JUMP_SLOT,
+    .glob_dat = llvm::ELF::R_X86_64_GLOB_DAT,
     .loader_flags = 0x0303,
     .multiarch = "x86_64-linux-gnu",
     .android_abis = x86_64_abis,
@@ -204,13 +204,13 @@ constinit const ArchInfo x86_64_info{
 
 constinit const ArchInfo i386_info{
     .arch = Arch::i386,
-    .elf_machine = EM_386,
+    .elf_machine = llvm::ELF::EM_386,
     .names = {.little64 = "i386"},
     .has_decoder = true,
     .llvm_triple = "i386-linux-gnu",
     .callee_saved = i386_callee_saved,
-    .jump_slot = R_386_JMP_SLOT,
-    .glob_dat = R_386_GLOB_DAT,
+    .jump_slot = llvm::ELF::R_386_JUMP_SLOT,
+    .glob_dat = llvm::ELF::R_386_GLOB_DAT,
     .multiarch = "i386-linux-gnu",
     .android_abis = i386_abis,
     .android_isa = "x86",

@@ -1,7 +1,7 @@
 #include "uprobectl/archive.hpp"
 #include "archive/directory.hpp"
 #include "archive/end_record.hpp"
-#include "base/inflate.hpp"
+#include "util/inflate.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

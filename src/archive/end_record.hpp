@@ -14,7 +14,7 @@
 // - An empty directory that leaves bytes unexplained is believed only if no other record is.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl::archive {
 

@@ -1,7 +1,7 @@
 // Looks up entries by name, suggests names for one that is not there, and finds duplicates.
 #include "archive/directory.hpp"
 #include "uprobectl/archive.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <bit>

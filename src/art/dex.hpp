@@ -2,8 +2,8 @@
 // is AOSP art/libdexfile/dex/compact_dex_file.h. Only what names methods is read.
 #pragma once
 
-#include "base/leb128.hpp"
-#include "uprobectl/base.hpp"
+#include "util/leb128.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl::art {
 

@@ -1,7 +1,7 @@
 #include "art/dex_search.hpp"
 
 #include "art/dex.hpp"
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <zlib.h>

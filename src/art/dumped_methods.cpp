@@ -1,6 +1,6 @@
 #include "art/dumped_methods.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "art/java_names.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Reads an OAT file: which of the known layouts it has is found by trying.
 #include "art/java_names.hpp"
 #include "art/oat_state.hpp"
-#include "base/text.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

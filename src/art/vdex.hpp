@@ -2,7 +2,7 @@
 // read here is only what shows that the two belong together.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <vector>
 

@@ -6,7 +6,7 @@
 #include "bpf/permission.hpp"
 #include "bpf/probe_copy.hpp"
 #include "bpf/record_reader.hpp"
-#include "uprobectl/bpf/builtin.hpp"
+#include "bpf/builtin.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 // The compiled BPF objects that the build puts into the binary.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

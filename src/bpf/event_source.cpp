@@ -1,6 +1,6 @@
 #include "bpf/event_source.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 
 #include <cerrno>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // kernels: Documentation/ABI/testing/sysfs-bus-event_source-devices-format.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -4,7 +4,7 @@
 #include "bpf/perf_sample.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/tracefs.hpp"
-#include "uprobectl/bpf.hpp"
+#include "bpf/bpf.hpp"
 
 #include <bpf/bpf.h>
 #include <cerrno>

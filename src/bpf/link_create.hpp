@@ -3,7 +3,7 @@
 // commit 89ae89f53d20 "bpf: Add multi uprobe link").
 #pragma once
 
-#include "uprobectl/bpf.hpp"
+#include "bpf/bpf.hpp"
 
 namespace uprobectl {
 

@@ -3,7 +3,7 @@
 // commit e56fdbfb06e2 in v6.8, the uprobe of a perf event with 1b715e1b0ec5 in v6.6.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <sys/types.h>
 

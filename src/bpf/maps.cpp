@@ -1,4 +1,4 @@
-#include "uprobectl/bpf/pinned.hpp"
+#include "bpf/pinned.hpp"
 
 #include "bpf/permission.hpp"
 

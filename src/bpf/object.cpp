@@ -1,7 +1,7 @@
 // What a BpfObject holds.
-#include "uprobectl/bpf/object.hpp"
-#include "base/numbers.hpp"
-#include "base/text.hpp"
+#include "bpf/object.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/link_create.hpp"

@@ -2,7 +2,7 @@
 // and crashes on some that are damaged.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -2,7 +2,7 @@
 // Source: perf_event_open(2), "PERF_RECORD_SAMPLE".
 #pragma once
 
-#include "uprobectl/bpf/maps.hpp"
+#include "bpf/maps.hpp"
 
 #include <linux/perf_event.h>
 

@@ -1,7 +1,7 @@
 // What a person can do when the kernel does not let them use BPF.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

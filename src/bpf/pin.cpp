@@ -1,7 +1,7 @@
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
-#include "uprobectl/bpf/object.hpp"
-#include "uprobectl/bpf/pinned.hpp"
+#include "bpf/object.hpp"
+#include "bpf/pinned.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "bpf/probe_copy.hpp"
 
-#include "uprobectl/bpf/record.h"
+#include "bpf/record.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

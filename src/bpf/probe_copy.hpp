@@ -1,7 +1,7 @@
 // Copies of a program, one for each probe, where no cookie tells a program which probe it runs for.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 struct bpf_program;
 

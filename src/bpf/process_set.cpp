@@ -1,4 +1,4 @@
-#include "uprobectl/bpf/process_set.hpp"
+#include "bpf/process_set.hpp"
 
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"

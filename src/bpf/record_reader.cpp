@@ -2,8 +2,8 @@
 
 #include "bpf/perf_sample.hpp"
 #include "bpf/permission.hpp"
-#include "uprobectl/bpf/maps.hpp"
-#include "uprobectl/bpf/record.h"
+#include "bpf/maps.hpp"
+#include "bpf/record.h"
 
 #include <algorithm>
 #include <atomic>

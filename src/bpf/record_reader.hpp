@@ -1,7 +1,7 @@
 // Reads what the built-in program sends, out of whichever buffer it was compiled for.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 #include <memory>

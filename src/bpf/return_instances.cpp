@@ -2,8 +2,8 @@
 
 #include "bpf/libbpf_log.hpp"
 #include "bpf/owned_types.hpp"
-#include "uprobectl/base.hpp"
-#include "uprobectl/bpf/builtin.hpp"
+#include "uprobectl/util.hpp"
+#include "bpf/builtin.hpp"
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>

@@ -1,7 +1,7 @@
 // Where the kernel keeps the return addresses that its return probes have replaced.
 #pragma once
 
-#include "uprobectl/bpf/record.h"
+#include "bpf/record.h"
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 #include "bpf/tracefs.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 
 #include <cerrno>
 #include <csignal>

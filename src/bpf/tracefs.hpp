@@ -1,7 +1,7 @@
 // Where the tracing file system is, and the names that events of ours have in it.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <sys/types.h>
 

@@ -2,7 +2,7 @@
 // Source: Linux Documentation/bpf/btf.rst; kernel/bpf/btf.c, btf_check_meta() and btf_resolve().
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 #include <vector>

@@ -1,7 +1,7 @@
-#include "uprobectl/bpf/types.hpp"
+#include "bpf/types.hpp"
 
 #include "bpf/permission.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <bpf/btf.h>

@@ -1,7 +1,7 @@
 // Where the parts of struct __bpf_usdt_spec are in the table of one program.
-#include "uprobectl/bpf/usdt_specs.hpp"
+#include "bpf/usdt_specs.hpp"
 #include "bpf/owned_types.hpp"
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <algorithm>
 #include <bit>

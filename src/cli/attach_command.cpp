@@ -7,7 +7,7 @@
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
-#include "uprobectl/session.hpp"
+#include "trace/trace.hpp"
 
 #include <limits>
 

@@ -4,7 +4,7 @@
 
 #include "console.hpp"
 #include "option_parser.hpp"
-#include "uprobectl/session.hpp"
+#include "trace/trace.hpp"
 
 #include <chrono>
 

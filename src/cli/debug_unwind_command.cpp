@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "uprobectl/stacks/saved.hpp"
+#include "uprobectl/unwind/saved.hpp"
 
 namespace uprobectl::cli {
 

@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "uprobectl/doctor.hpp"
+#include "doctor/doctor.hpp"
 
 namespace uprobectl::cli {
 

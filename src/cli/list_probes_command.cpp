@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "uprobectl/inventory.hpp"
+#include "inventory/inventory.hpp"
 
 namespace uprobectl::cli {
 

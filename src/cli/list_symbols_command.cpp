@@ -3,8 +3,8 @@
 #include "console.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
-#include "uprobectl/base/shrinking.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/shrinking.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 

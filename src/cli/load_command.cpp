@@ -1,7 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "option_values.hpp"
-#include "uprobectl/bpf/object.hpp"
+#include "bpf/object.hpp"
 
 #include <charconv>
 

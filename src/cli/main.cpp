@@ -1,7 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
-#include "uprobectl/base/shrinking.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/shrinking.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <array>

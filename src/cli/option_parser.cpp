@@ -1,6 +1,6 @@
 #include "option_parser.hpp"
 
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "option_table.hpp"
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "option_parser.hpp"
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <chrono>
 #include <limits>

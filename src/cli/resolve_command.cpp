@@ -5,8 +5,8 @@
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
-#include "uprobectl/output.hpp"
-#include "uprobectl/verify.hpp"
+#include "output/output.hpp"
+#include "verify/verify.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "symbol_listing.hpp"
 
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "option_parser.hpp"
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <functional>
 

@@ -2,7 +2,7 @@
 
 #include "file_text.hpp"
 #include "target_options.hpp"
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/statsd.hpp"
 
 namespace uprobectl::cli {
 

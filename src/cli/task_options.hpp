@@ -2,7 +2,7 @@
 #pragma once
 
 #include "console.hpp"
-#include "uprobectl/uprobestats.hpp"
+#include "uprobestats/uprobestats.hpp"
 
 namespace uprobectl::cli {
 

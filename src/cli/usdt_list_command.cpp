@@ -1,7 +1,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "target_options.hpp"
-#include "uprobectl/base/shrinking.hpp"
+#include "util/shrinking.hpp"
 
 namespace uprobectl::cli {
 

@@ -1,7 +1,7 @@
-#include "uprobectl/doctor.hpp"
+#include "doctor/doctor.hpp"
 
-#include "base/numbers.hpp"
-#include "base/text.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 #include "process/command.hpp"
 #include "process/proc.hpp"
 

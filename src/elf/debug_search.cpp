@@ -1,6 +1,6 @@
 #include "elf/debug_search.hpp"
 
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 #include "elf/notes.hpp"
 #include "uprobectl/archive.hpp"
 

@@ -2,8 +2,8 @@
 // over it ends; what it read then is 0.
 #pragma once
 
-#include "base/leb128.hpp"
-#include "uprobectl/base.hpp"
+#include "util/leb128.hpp"
+#include "uprobectl/util.hpp"
 
 #include <algorithm>
 

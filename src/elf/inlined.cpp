@@ -1,4 +1,4 @@
-#include "uprobectl/elf/inlined.hpp"
+#include "elf/inlined.hpp"
 
 #include "elf/debug_search.hpp"
 #include "elf/inlined_places.hpp"

@@ -1,7 +1,7 @@
 // .xz streams, decoded within bounds. The only door to liblzma.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl::elf {
 

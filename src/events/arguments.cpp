@@ -1,8 +1,8 @@
-#include "uprobectl/events/arguments.hpp"
-#include "base/numbers.hpp"
-#include "base/text.hpp"
+#include "events/arguments.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 #include "events/registers.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #include "events/java_method.hpp"
-#include "uprobectl/bpf/builtin.hpp"
-#include "uprobectl/events/plan.hpp"
+#include "bpf/builtin.hpp"
+#include "events/plan.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

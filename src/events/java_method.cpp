@@ -1,6 +1,6 @@
 #include "events/java_method.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 #include "events/readings.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "events/registers.hpp"
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -3,7 +3,7 @@
 // packages/modules/UprobeStats src/bpf_progs (uprobestats_bpf_structs.h and its forerunners).
 #pragma once
 
-#include "uprobectl/bpf/types.hpp"
+#include "bpf/types.hpp"
 
 #include <span>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "uprobectl/arch.hpp"
-#include "uprobectl/events/plan.hpp"
+#include "events/plan.hpp"
 
 namespace uprobectl {
 

@@ -1,5 +1,5 @@
 #include "events/known_records.hpp"
-#include "uprobectl/events.hpp"
+#include "events/events.hpp"
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 #include "inventory/holders.hpp"
 
-#include "base/numbers.hpp"
-#include "base/text.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 #include "uprobectl/process.hpp"
 
 #include <climits>

@@ -1,6 +1,6 @@
 #include "inventory/probe_names.hpp"
 
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 #include "inventory/holders.hpp"
 #include "process/maps.hpp"
 #include "process/proc.hpp"

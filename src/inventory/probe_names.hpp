@@ -1,7 +1,7 @@
 // From a file and an offset to the names people know.
 #pragma once
 
-#include "uprobectl/inventory.hpp"
+#include "inventory/inventory.hpp"
 
 #include <span>
 

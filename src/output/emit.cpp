@@ -1,8 +1,8 @@
 #include "output/emit.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 #include "resolve/quote.hpp"
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

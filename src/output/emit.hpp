@@ -4,7 +4,7 @@
 // an offset.
 #pragma once
 
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 namespace uprobectl::emit {
 

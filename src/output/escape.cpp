@@ -1,6 +1,6 @@
 #include "output/escape.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 
 #include <charconv>
 

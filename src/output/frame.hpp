@@ -1,7 +1,7 @@
 // Stacks as JSON.
 #pragma once
 
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 namespace uprobectl {
 

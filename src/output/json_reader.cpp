@@ -1,4 +1,4 @@
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <charconv>
 #include <llvm/Support/JSON.h>

@@ -4,7 +4,7 @@
 
 #include "output/escape.hpp"
 #include "output/values.hpp"
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -2,7 +2,7 @@
 #include "output/json_record.hpp"
 #include "output/times.hpp"
 #include "output/values.hpp"
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 namespace uprobectl {
 

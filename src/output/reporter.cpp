@@ -1,5 +1,5 @@
 #include "output/escape.hpp"
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Nanoseconds for people.
 #pragma once
 
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <cstdint>
 #include <string>

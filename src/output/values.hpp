@@ -1,8 +1,8 @@
 // Arguments and return values of events in the forms of the two sinks.
 #pragma once
 
-#include "uprobectl/bpf/types.hpp"
-#include "uprobectl/events.hpp"
+#include "bpf/types.hpp"
+#include "events/events.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <span>

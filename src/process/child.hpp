@@ -1,7 +1,7 @@
 // What starting a process of our own takes on the parent's side: a pipe to it, and its end.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <chrono>
 #include <sys/types.h>

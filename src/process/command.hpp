@@ -1,7 +1,7 @@
 // One of the system's own commands, run for what it prints.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,6 @@
-#include "uprobectl/process/mapping_watch.hpp"
+#include "process/mapping_watch.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 #include "process/perf_records.hpp"
 #include "process/proc.hpp"
 

@@ -1,8 +1,8 @@
 #include "process/maps.hpp"
 
-#include "base/numbers.hpp"
-#include "base/rooted_path.hpp"
-#include "base/text.hpp"
+#include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
+#include "util/text.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 

@@ -2,7 +2,7 @@
 // Source: Linux include/uapi/linux/perf_event.h (struct perf_event_header, enum perf_event_type).
 #pragma once
 
-#include "uprobectl/process/mapping_watch.hpp"
+#include "process/mapping_watch.hpp"
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 // Processes held by pidfd_open(2): a later process of the same number is not mistaken for one.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <poll.h>
 #include <sys/types.h>

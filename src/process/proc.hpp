@@ -1,7 +1,7 @@
 // The files of /proc and /sys, and of whatever stands in for them in a test.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 // What Android's own commands in PATH tell. Each is unsupported where there is no such command.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

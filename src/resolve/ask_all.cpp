@@ -1,6 +1,6 @@
-#include "uprobectl/base/shrinking.hpp"
+#include "util/shrinking.hpp"
 #include "uprobectl/resolve.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Archives in which a name occurs twice.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

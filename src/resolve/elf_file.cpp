@@ -1,6 +1,6 @@
 #include "resolve/elf_file.hpp"
 
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <dirent.h>

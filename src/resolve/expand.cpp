@@ -5,8 +5,8 @@
 #include "resolve/library_name.hpp"
 #include "resolve/quote.hpp"
 #include "uprobectl/archive.hpp"
-#include "uprobectl/base/shrinking.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/shrinking.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <cerrno>

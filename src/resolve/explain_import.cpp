@@ -1,7 +1,7 @@
-#include "base/text.hpp"
+#include "util/text.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/quote.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

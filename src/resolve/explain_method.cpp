@@ -2,7 +2,7 @@
 
 #include "resolve/native_name.hpp"
 #include "resolve/quote.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "resolve/quote.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <cerrno>
 #include <sys/stat.h>

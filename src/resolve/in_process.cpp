@@ -1,6 +1,6 @@
 #include "resolve/in_process.hpp"
 
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 #include "process/maps.hpp"
 #include "resolve/elf_file.hpp"
 #include "resolve/library_name.hpp"

@@ -1,6 +1,6 @@
 #include "resolve/kin.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 // Not supported: caches that hold only the "ld.so-1.7.0" table (before glibc 2.2).
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 

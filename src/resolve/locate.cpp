@@ -3,7 +3,7 @@
 #include "resolve/elf_file.hpp"
 #include "resolve/loader_cache.hpp"
 #include "uprobectl/arch.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <cstdlib>

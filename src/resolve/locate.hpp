@@ -2,7 +2,7 @@
 // shell would. Looks at names and inodes only, opens no candidate except to see that it is ELF.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

@@ -1,6 +1,6 @@
 #include "resolve/method_name.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <algorithm>

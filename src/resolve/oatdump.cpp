@@ -1,6 +1,6 @@
 #include "resolve/oatdump.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 #include "process/command.hpp"
 
 #include <fmt/format.h>

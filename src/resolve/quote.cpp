@@ -1,6 +1,6 @@
 #include "resolve/quote.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 
 #include <algorithm>
 

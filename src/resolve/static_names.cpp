@@ -1,7 +1,7 @@
 #include "resolve/static_names.hpp"
 
 #include "resolve/quote.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

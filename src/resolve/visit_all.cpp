@@ -1,6 +1,6 @@
 #include "uprobectl/resolve.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 #include "symbolize/symbolizer.hpp"
-#include "uprobectl/base/shrinking.hpp"
+#include "util/shrinking.hpp"
 #include "uprobectl/path.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "process/maps.hpp"
 #include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
-#include "uprobectl/base/shrinking.hpp"
+#include "util/shrinking.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbolize.hpp"
 

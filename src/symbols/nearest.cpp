@@ -1,7 +1,7 @@
 #include "symbols/base_name.hpp"
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 

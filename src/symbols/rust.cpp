@@ -1,6 +1,6 @@
 #include "symbols/rust.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 #include "symbols/itanium.hpp"
 
 #include <algorithm>

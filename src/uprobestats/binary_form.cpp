@@ -1,6 +1,6 @@
 #include "uprobestats/binary_form.hpp"
 
-#include "base/leb128.hpp"
+#include "util/leb128.hpp"
 
 #include <fmt/format.h>
 #include <map>

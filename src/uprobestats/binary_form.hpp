@@ -2,7 +2,7 @@
 // Source: protobuf.dev/programming-guides/encoding.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 #include "uprobestats/schema.hpp"
 
 namespace uprobectl::uprobestats {

@@ -1,6 +1,6 @@
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
 #include "uprobestats/running_task.hpp"
 
-#include "base/clock.hpp"
-#include "base/text.hpp"
-#include "session/counted.hpp"
-#include "session/diagnosis.hpp"
-#include "session/placing.hpp"
-#include "session/report.hpp"
+#include "util/clock.hpp"
+#include "util/text.hpp"
+#include "trace/counted.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/placing.hpp"
+#include "trace/report.hpp"
 #include "uprobestats/task_processes.hpp"
 
 #include <algorithm>

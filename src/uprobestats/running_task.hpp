@@ -2,7 +2,7 @@
 // time is over.
 #pragma once
 
-#include "session/run_loop.hpp"
+#include "trace/run_loop.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobestats/task_probes.hpp"
 #include "uprobestats/task_processes.hpp"

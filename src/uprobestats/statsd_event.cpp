@@ -1,6 +1,6 @@
 #include "uprobestats/statsd_event.hpp"
 
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/statsd.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

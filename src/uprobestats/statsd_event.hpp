@@ -1,7 +1,7 @@
 // One atom as statsd reads it: libstatssocket's stats_event.c.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl {
 

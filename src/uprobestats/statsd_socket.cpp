@@ -1,4 +1,4 @@
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/statsd.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "uprobestats/task.hpp"
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // A task file's messages -> tasks, and what is wrong with them.
 #pragma once
 
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 #include "uprobestats/schema.hpp"
 
 namespace uprobectl::uprobestats {

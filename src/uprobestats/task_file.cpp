@@ -1,4 +1,4 @@
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 
 #include "uprobestats/binary_form.hpp"
 #include "uprobestats/task.hpp"

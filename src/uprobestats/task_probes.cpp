@@ -1,9 +1,9 @@
 #include "uprobestats/task_probes.hpp"
 
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 #include "events/java_method.hpp"
 #include "resolve/android.hpp"
-#include "session/counted.hpp"
+#include "trace/counted.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "uprobectl/art.hpp"
-#include "uprobectl/session.hpp"
-#include "uprobectl/uprobestats.hpp"
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "trace/trace.hpp"
+#include "uprobestats/uprobestats.hpp"
+#include "uprobestats/statsd.hpp"
 
 #include <map>
 

@@ -1,6 +1,6 @@
 #include "uprobestats/task_programs.hpp"
 
-#include "session/user_programs.hpp"
+#include "trace/user_programs.hpp"
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 // The pinned programs that task files name, and how each is attached.
 #pragma once
 
-#include "uprobectl/session.hpp"
+#include "trace/trace.hpp"
 
 #include <map>
 

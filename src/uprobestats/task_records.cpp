@@ -1,7 +1,7 @@
 #include "uprobestats/task_records.hpp"
 
-#include "base/clock.hpp"
-#include "session/counted.hpp"
+#include "util/clock.hpp"
+#include "trace/counted.hpp"
 
 #include <algorithm>
 

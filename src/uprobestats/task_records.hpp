@@ -1,9 +1,9 @@
 // What the programs of tasks send through their pinned maps: shown, and logged as atoms.
 #pragma once
 
-#include "session/event_source.hpp"
-#include "uprobectl/uprobestats.hpp"
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "trace/event_source.hpp"
+#include "uprobestats/uprobestats.hpp"
+#include "uprobestats/statsd.hpp"
 #include "uprobestats/task_programs.hpp"
 
 #include <set>

@@ -1,8 +1,8 @@
 #include "uprobestats/text_form.hpp"
 
-#include "base/numbers.hpp"
-#include "base/text.hpp"
-#include "uprobectl/spelling.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+#include "util/spelling.hpp"
 #include "uprobestats/text_tokens.hpp"
 
 #include <algorithm>

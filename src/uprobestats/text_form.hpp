@@ -1,7 +1,7 @@
 // The text form of a task file: protobuf's text format, read by the table of fields.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 #include "uprobestats/schema.hpp"
 
 namespace uprobectl::uprobestats {

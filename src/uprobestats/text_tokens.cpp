@@ -1,6 +1,6 @@
 #include "uprobestats/text_tokens.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

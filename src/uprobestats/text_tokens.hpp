@@ -2,7 +2,7 @@
 // elements". Of floating-point numbers only that they are numbers: no field of a task file is one.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 namespace uprobectl::uprobestats {
 

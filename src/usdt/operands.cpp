@@ -1,6 +1,6 @@
 #include "usdt/operands.hpp"
 
-#include "base/numbers.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

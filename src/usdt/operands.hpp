@@ -1,7 +1,7 @@
 // What the operands of all architectures have in common: sums of numbers and symbols.
 #pragma once
 
-#include "base/text.hpp"
+#include "util/text.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/usdt.hpp"
 

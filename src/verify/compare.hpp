@@ -1,7 +1,7 @@
 // The comparison itself, over values.
 #pragma once
 
-#include "uprobectl/verify.hpp"
+#include "verify/verify.hpp"
 
 namespace uprobectl {
 

@@ -1,4 +1,4 @@
-#include "uprobectl/verify.hpp"
+#include "verify/verify.hpp"
 
 #include "verify/compare.hpp"
 

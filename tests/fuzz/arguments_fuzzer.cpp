@@ -1,5 +1,5 @@
 // Argument lists and conditions, as --args and --if take them.
-#include "uprobectl/events/plan.hpp"
+#include "events/plan.hpp"
 
 #include <cstdlib>
 

@@ -1,8 +1,8 @@
 // Names of frames come from files of others, and go into files that a browser reads. A line of the
 // input is a stack: its weight (a byte), then names and modules in turn, with a tab behind each.
-#include "uprobectl/drawing.hpp"
+#include "output/drawing.hpp"
 
-#include "base/utf8.hpp"
+#include "util/utf8.hpp"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // An expression of call frame information: the first byte says whether it begins with a value, the
 // next 16 are memory that the stack pointer points at, the rest is the expression.
-#include "stacks/expression.hpp"
+#include "unwind/expression.hpp"
 
 #include <cstdlib>
 

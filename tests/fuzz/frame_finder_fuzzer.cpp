@@ -1,8 +1,8 @@
 // Call frame information. The first byte says which section it is and whether its end is known;
 // then 8 bytes of an address and 2 of the size of an .eh_frame_hdr, little-endian; that header; the
 // entries.
-#include "stacks/frame_finder.hpp"
-#include "stacks/row.hpp"
+#include "unwind/frame_finder.hpp"
+#include "unwind/row.hpp"
 
 #include <cstdlib>
 

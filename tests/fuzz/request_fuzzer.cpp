@@ -1,5 +1,5 @@
 // Lines of requests, and records of matches that are read back.
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 using namespace uprobectl;
 

@@ -1,5 +1,5 @@
 // Task files in both forms. What is written as the binary form is read as the same tasks.
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 
 #include <cstdlib>
 

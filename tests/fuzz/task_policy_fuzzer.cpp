@@ -1,5 +1,5 @@
 // Policies: the first line is a method. What allows it is its beginning.
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // What tracefs lists, other people have written: paths and names are theirs.
-#include "uprobectl/inventory.hpp"
+#include "inventory/inventory.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """boundaries_agreement.py BOUNDARY_LISTER
-Holds the room insn against llvm-objdump-19 in every function of libc: inside each, instructions must
+Holds the module insn against llvm-objdump-19 in every function of libc: inside each, instructions must
 begin at the same addresses and read the same. One difference is meant: where objdump shows a prefix
 on a line of its own (`lock`), ours is one instruction with what follows. Prints TAP."""
 

@@ -1,7 +1,7 @@
 // inline_counter ELF-FILE DEBUG-FOLDER NAME…
 // Writes a line `NAME COUNT`, or `NAME unknown`, for each name; or the error alone.
 // inlined_agreement.py knows what it must say.
-#include "uprobectl/elf/inlined.hpp"
+#include "elf/inlined.hpp"
 
 #include <cstdio>
 

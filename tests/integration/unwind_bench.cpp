@@ -2,8 +2,8 @@
 // Unwinds, names and shows stacks again and again. FOLDER has maps.txt, the mapped files by base
 // name, and samples.bin: of each stack the 17 registers of x86-64 in DWARF's order, the size of the
 // stack in bytes, 8 bytes each, and that from the stack pointer on. Prints "KEY VALUE" lines.
-#include "uprobectl/output.hpp"
-#include "uprobectl/stacks/saved.hpp"
+#include "output/output.hpp"
+#include "uprobectl/unwind/saved.hpp"
 
 #include <cstdio>
 #include <cstdlib>

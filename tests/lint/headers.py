@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles every header alone, twice in a row, with the last of the compilers given, but for private ones
 that a source includes before all else: those are compiled alone with it. Then all of them together with
-each compiler: two types of one name in two rooms would be one to the linker.
+each compiler: two types of one name in two modules would be one to the linker.
 Usage: headers.py SOURCE_ROOT COMPILER[,COMPILER…] FLAG…; prints TAP, one case per header."""
 
 import re

@@ -1,133 +1,125 @@
 #!/usr/bin/env python3
-"""Checks the direction of #include lines: the rooms and what each may use, as docs/ARCHITECTURE.md
-draws them. Usage: layers.py [SOURCE_ROOT]; prints TAP, one case per room and a few about itself."""
+"""Checks the direction of #include lines against src/modules.toml, and the table that docs/ARCHITECTURE.md
+shows of it. Prints TAP, one case per module and a few about itself.
+
+    layers.py [SOURCE_ROOT]     check
+    layers.py --write [ROOT]    put the table into docs/ARCHITECTURE.md
+"""
 
 import os
 import re
 import sys
 import tempfile
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-# Room, and the rooms it may use; "*" = all above. The order matters: nothing includes downwards.
-ROOMS = {
-    "base": "",
-    "arch": "base",
-    "spelling": "",
-    "path": "base",
-    "archive": "base spelling",
-    "elf": "base arch path archive",
-    "insn": "base arch",
-    "symbols": "base arch spelling elf",
-    "usdt": "base arch elf",
-    "art": "base arch archive elf",
-    "process": "base path archive",
-    "symbolize": "base path archive elf symbols art process",
-    "resolve": "*",
-    "bpf": "base arch spelling elf",
-    "attach": "base resolve bpf",
-    "doctor": "base arch process bpf attach",
-    "stacks": "base arch path archive elf art process symbolize",
-    "events": "base arch spelling usdt resolve bpf",
-    "inventory": "base process symbolize bpf",
-    "drawing": "base",
-    "output": "base path symbols usdt resolve bpf doctor inventory events symbolize stacks",
-    "verify": "base path resolve output",
-    "session": "*",
-    "uprobestats": "*",
-    "cli": "*",
-}
-
-# The first folder of an #include, and the rooms whose private files may name it. Public headers
-# may name none of these, so that a user of the library needs none of them.
-LIBRARIES = {
-    "llvm": {"elf", "insn", "symbols", "stacks", "output"},
-    "bpf": {"bpf", "attach", "events"},
-    "CLI": {"cli"},
-    "fmt": set(ROOMS),
-}
-
+# The first folder or the name of an #include, and the library it belongs to.
+LIBRARY_HEADERS = {"llvm": "llvm", "bpf": "bpf", "CLI": "CLI", "lzma.h": "lzma", "zlib.h": "zlib"}
+TABLE = re.compile(r"\| module \| holds \| may use \|\n(?:\|.*\n)+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 SOURCES = {".cpp", ".hpp", ".c", ".h"}
 
 
-def allowed(room):
-    names = list(ROOMS)
-    if ROOMS[room] == "*":
-        return set(names[: names.index(room) + 1])
-    return set(ROOMS[room].split()) | {room}
+@dataclass
+class Module:
+    name: str
+    holds: str
+    uses: list[str]
+    libraries: list[str]
+    is_public: bool
 
 
-def room_of_public(path):
-    """uprobectl/elf.hpp and uprobectl/elf/x.hpp belong to the room elf."""
-    return Path(path).parts[1].removesuffix(".hpp")
+class Modules(dict):
+    """By name, in order."""
+
+    @classmethod
+    def read(cls, file: Path) -> "Modules":
+        return cls((name, Module(name, entry["holds"], entry["uses"], entry["libraries"], entry.get("public", False)))
+                   for name, entry in tomllib.loads(file.read_text()).items())
+
+    def allowed(self, name: str) -> set[str]:
+        names = list(self)
+        uses = self[name].uses
+        return set(names[: names.index(name)] if uses == ["*"] else uses) | {name}
+
+    def table(self) -> str:
+        rows = ["| module | holds | may use |", "|---|---|---|"]
+        for module in self.values():
+            uses = "all above" if module.uses == ["*"] else ", ".join(module.uses)
+            libraries = ", ".join({"llvm": "LLVM", "bpf": "libbpf", "CLI": "CLI11"}.get(one, one) for one in module.libraries)
+            rows.append(f"| {module.name} | {module.holds} | {'; '.join(filter(None, [uses, libraries]))} |")
+        return "\n".join(rows) + "\n"
 
 
-def complaint(room, public, bracket, path):
-    """Why a file of this room may not include path, or None."""
+def complaint(modules: Modules, name: str, public: bool, bracket: str, path: str) -> str | None:
+    """Why a file of this module may not include path, or None."""
     first = Path(path).parts[0]
-    if bracket == '"' and first == "uprobectl":
-        target = room_of_public(path)
-        if target not in ROOMS:
-            return "no such room"
-        return None if target in allowed(room) else f"{room} may not use {target}"
-    if first in LIBRARIES and len(Path(path).parts) > 1 and (bracket == "<" or first not in ROOMS):
-        if public:
-            return f"a public header may not show {first}"
-        return None if room in LIBRARIES[first] else f"{room} may not use the library {first}"
     if bracket == "<":
-        return "a header of this project is included with quotes" if first == "uprobectl" else None
-    if public:
+        if first in modules and first not in LIBRARY_HEADERS or first == "uprobectl":
+            return "a header of this project is included with quotes"
+        library = LIBRARY_HEADERS.get(first)
+        if library is None or library in modules[name].libraries and not public:
+            return None
+        return f"a public header may not show {library}" if public else f"{name} may not use the library {library}"
+    if first == "uprobectl":
+        target = Path(path).parts[1].removesuffix(".hpp")
+    elif public:
         return "a public header includes public headers only"
-    target = first if "/" in path else room
-    if target not in ROOMS:
-        return "no such room"
-    if room == "cli" and target != "cli":
-        return f"cli may include public headers only, not the private ones of {target}"
-    return None if target in allowed(room) else f"{room} may not use {target}"
+    else:
+        target = first if "/" in path else name
+    if target not in modules:
+        return "no such module"
+    return None if target in modules.allowed(name) else f"{name} may not use {target}"
 
 
-def files_of(root, room):
-    """(file, is it public) for every source file of a room."""
-    header = root / "include/uprobectl" / f"{room}.hpp"
+def files_of(root: Path, name: str):
+    """(file, is it public) for every source file of a module."""
+    header = root / "include/uprobectl" / f"{name}.hpp"
     if header.exists():
         yield header, True
-    for folder, public in ((root / "include/uprobectl" / room, True), (root / "src" / room, False)):
+    for folder, public in ((root / "include/uprobectl" / name, True), (root / "src" / name, False)):
         for file in sorted(folder.rglob("*")):
             if file.suffix in SOURCES:
                 yield file, public
 
 
-def violations(root, room):
-    for file, public in files_of(root, room):
+def violations(modules: Modules, root: Path, name: str):
+    for file, public in files_of(root, name):
         text = file.read_text()
         for match in INCLUDE.finditer(text):
             path = match[2]
             if path.startswith("."):  # C sources for BPF: no include folder of ours is given there
                 path = os.path.relpath(file.parent / path, root / "src")
-            why = complaint(room, public, match[1], path)
+            why = complaint(modules, name, public, match[1], path)
             if why:
                 line = text.count("\n", 0, match.start(2)) + 1
                 yield f"{file.relative_to(root)}:{line}: {match[2]}: {why}"
 
 
-def unknown_places(root):
-    folders = [p for p in (root / "src").iterdir() if p.is_dir()]
-    headers = list((root / "include/uprobectl").iterdir())
-    return [str(p.relative_to(root)) for p in folders + headers if p.stem not in ROOMS]
+def unknown_places(modules: Modules, root: Path):
+    for folder in (root / "src").iterdir():
+        if folder.is_dir() and folder.name not in modules:
+            yield f"{folder.relative_to(root)}: not in src/modules.toml"
+    for header in (root / "include/uprobectl").iterdir():
+        if header.stem not in modules or not modules[header.stem].is_public:
+            yield f"{header.relative_to(root)}: not the header of a public module"
 
 
 BROKEN_TREE = {
     "src/elf/a.cpp": '#include "uprobectl/symbols.hpp"\n',
     "src/archive/a.cpp": "#include <llvm/Object/ELF.h>\n",
-    "src/cli/a.cpp": '#include "elf/private.hpp"\n',
+    "src/art/a.cpp": "#include <lzma.h>\n",
     "src/process/a.cpp": "\n#  include <bpf/libbpf.h>\n",
-    "src/session/a.cpp": "#include <CLI/CLI.hpp>\n",
-    "src/path/a.cpp": "#include <uprobectl/base.hpp>\n",
-    "include/uprobectl/stacks.hpp": "#include <llvm/Object/ELF.h>\n",
+    "src/trace/a.cpp": "#include <CLI/CLI.hpp>\n",
+    "src/path/a.cpp": "#include <uprobectl/util.hpp>\n",
+    "src/unwind/a.hpp": '#include "trace/a.hpp"\n',
+    "include/uprobectl/unwind.hpp": "#include <llvm/Object/ELF.h>\n",
     "include/uprobectl/usdt/a.hpp": '#include "uprobectl/symbols.hpp"\n',
+    "include/uprobectl/resolve.hpp": '#include "process/a.hpp"\n',
     "src/resolve/a.cpp": '#include "uprobectl/nowhere.hpp"\n',
     "src/bpf/programs/a.bpf.c": '#include "../../events/a.h"\n',
 }
@@ -135,36 +127,51 @@ SOUND_TREE = {
     "src/symbols/a.cpp": '#include "symbols/a.hpp"\n#include "uprobectl/elf.hpp"\n#include <llvm/X.h>\n',
     "src/bpf/programs/a.bpf.c": '#include "../record.h"\n',
     "src/bpf/a.cpp": '#include <bpf/libbpf.h>\n#include "bpf/a.hpp"\n#include <linux/bpf.h>\n',
-    "src/cli/a.cpp": '#include "a.hpp"\n#include "uprobectl/session.hpp"\n#include <CLI/CLI.hpp>\n',
+    "src/cli/a.cpp": '#include "a.hpp"\n#include "trace/a.hpp"\n#include <CLI/CLI.hpp>\n',
     "include/uprobectl/elf.hpp": '#include "uprobectl/path.hpp"\n#include <vector>\n',
 }
 
 
-def violations_in(tree):
+def violations_in(modules: Modules, tree: dict[str, str]) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in tree.items():
             file = Path(folder, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        return [v for room in ROOMS for v in violations(Path(folder), room)]
+        return [v for name in modules for v in violations(modules, Path(folder), name)]
+
+
+def check(root: Path, modules: Modules):
+    tap = Tap()
+    names = list(modules)
+    tap.check("the list itself points upwards only",
+              [f"{name} uses {used}" for name in names for used in modules[name].uses
+               if used != "*" and (used not in names or names.index(used) >= names.index(name))])
+    found = " ".join(violations_in(modules, BROKEN_TREE))
+    tap.check("every fault of a broken tree is found",
+              [f"not found: {name}" for name in BROKEN_TREE if name not in found])
+    tap.check("a sound tree has none", violations_in(modules, SOUND_TREE))
+    tap.check("every folder and public header belongs to a module", list(unknown_places(modules, root)))
+    for name in names:
+        tap.check(f"{name} includes only what it may use", list(violations(modules, root, name)))
+    tap.check("docs/ARCHITECTURE.md shows this list",
+              [] if modules.table() in (root / "docs/ARCHITECTURE.md").read_text()
+              else ["another table; run: python3 tests/lint/layers.py --write"])
+    tap.done()
 
 
 def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    tap = Tap()
-    names = list(ROOMS)
-    tap.check("the table itself points upwards only",
-              [f"{room} uses {used}" for room in names for used in ROOMS[room].split()
-               if used != "*" and names.index(used) >= names.index(room)])
-    found = " ".join(violations_in(BROKEN_TREE))
-    tap.check("every fault of a broken tree is found",
-              [f"not found: {name}" for name in BROKEN_TREE if name not in found])
-    tap.check("a sound tree has none", violations_in(SOUND_TREE))
-    tap.check("every folder and public header belongs to a room", unknown_places(root))
-    for room in names:
-        if any(True for _ in files_of(root, room)):
-            tap.check(f"{room} includes only what it may use", list(violations(root, room)))
-    tap.done()
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    root = Path(words[0] if words else ".").resolve()
+    modules = Modules.read(root / "src/modules.toml")
+    if "--write" not in sys.argv:
+        check(root, modules)
+        return
+    page = root / "docs/ARCHITECTURE.md"
+    text, count = TABLE.subn(lambda _: modules.table(), page.read_text())
+    if count != 1:
+        sys.exit(f"{page}: has {count} tables of modules")
+    page.write_text(text)
 
 
 main()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over every source file under src/ that the build directory compiles.
-Usage: tidy.py SOURCE_ROOT BUILD_DIR [ROOM…]; prints TAP, one case per room.
+Usage: tidy.py SOURCE_ROOT BUILD_DIR [MODULE…]; prints TAP, one case per module.
 
-Most of clang-tidy's time goes into the standard library's headers, so the files of a room are
+Most of clang-tidy's time goes into the standard library's headers, so the files of a module are
 checked as one translation unit: several times faster. Where they do not go together (two files with
-the same name in their anonymous namespaces), that room is checked file by file.
+the same name in their anonymous namespaces), that module is checked file by file.
 """
 
 import json
@@ -36,14 +36,14 @@ def files_of(command):
     return [file.resolve()]
 
 
-def rooms_of(root, build):
-    """The compile commands of the sources, by room."""
-    rooms = defaultdict(dict)
+def modules_of(root, build):
+    """The compile commands of the sources, by module."""
+    modules = defaultdict(dict)
     for command in json.loads((build / "compile_commands.json").read_text()):
         for file in files_of(command):
             if file.is_relative_to(root / "src") and file.suffix == ".cpp":
-                rooms[file.relative_to(root / "src").parts[0]][file] = command
-    return rooms
+                modules[file.relative_to(root / "src").parts[0]][file] = command
+    return modules
 
 
 def flags_of(command):
@@ -53,12 +53,12 @@ def flags_of(command):
             and not word.endswith((".cpp.o", ".cpp.o.d", "clang++-19"))]
 
 
-def together(build, room, files):
+def together(build, module, files):
     """One unit of all files. The static analyzer looks into included sources only if the unit's name
     begins like this."""
     folder = build / "tidy"
     folder.mkdir(exist_ok=True)
-    unit = folder / f"UnifiedSource-{room}.cpp"
+    unit = folder / f"UnifiedSource-{module}.cpp"
     silence = "// NOLINT(bugprone-suspicious-include)"
     unit.write_text("".join(f'#include "{file}" {silence}\n' for file in files))
     return unit
@@ -73,25 +73,25 @@ def run(root, build, file, flags):
     return "" if result.returncode == 0 else result.stdout.strip() or result.stderr.strip()
 
 
-def tidy(root, build, room, commands):
+def tidy(root, build, module, commands):
     files = sorted(commands)
     flags = flags_of(commands[files[0]])
-    report = run(root, build, together(build, room, files), flags)
+    report = run(root, build, together(build, module, files), flags)
     if DOES_NOT_COMPILE in report and len(files) > 1:
         report = "\n".join(filter(None, [run(root, build, file, flags) for file in files]))
-        print(f"# {room}: checked file by file", file=sys.stderr)
+        print(f"# {module}: checked file by file", file=sys.stderr)
     return report
 
 
 def main():
     root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    rooms = rooms_of(root, build)
-    names = sys.argv[3:] or sorted(rooms, key=lambda room: -len(rooms[room]))  # long ones first
+    modules = modules_of(root, build)
+    names = sys.argv[3:] or sorted(modules, key=lambda module: -len(modules[module]))  # long ones first
     tap = Tap()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reports = pool.map(lambda room: tidy(root, build, room, rooms[room]), names)
-        for room, report in zip(names, reports):
-            tap.check(f"{room} is tidy ({len(rooms[room])} files)", [report[:8000]] if report else [])
+        reports = pool.map(lambda module: tidy(root, build, module, modules[module]), names)
+        for module, report in zip(names, reports):
+            tap.check(f"{module} is tidy ({len(modules[module])} files)", [report[:8000]] if report else [])
     tap.done()
 
 

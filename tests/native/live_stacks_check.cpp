@@ -1,4 +1,4 @@
-#include "uprobectl/stacks/live.hpp"
+#include "unwind/live.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "uprobectl/bpf/process_set.hpp"
+#include "bpf/process_set.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

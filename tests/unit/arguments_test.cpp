@@ -1,4 +1,4 @@
-#include "uprobectl/events/arguments.hpp"
+#include "events/arguments.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <catch2/catch.hpp>
 #include <cerrno>

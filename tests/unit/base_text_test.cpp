@@ -1,9 +1,9 @@
 // The helpers that parsers of text and bytes share.
-#include "base/inflate.hpp"
-#include "base/leb128.hpp"
-#include "base/numbers.hpp"
-#include "base/text.hpp"
-#include "base/utf8.hpp"
+#include "util/inflate.hpp"
+#include "util/leb128.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+#include "util/utf8.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

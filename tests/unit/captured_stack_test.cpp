@@ -1,5 +1,5 @@
-#include "uprobectl/bpf/builtin.hpp"
-#include "uprobectl/events/plan.hpp"
+#include "bpf/builtin.hpp"
+#include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
 

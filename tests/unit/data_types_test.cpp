@@ -1,5 +1,5 @@
 #include "output/values.hpp"
-#include "uprobectl/events.hpp"
+#include "events/events.hpp"
 
 #include <bpf/btf.h>
 #include <catch2/catch.hpp>

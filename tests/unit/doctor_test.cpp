@@ -1,4 +1,4 @@
-#include "uprobectl/doctor.hpp"
+#include "doctor/doctor.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

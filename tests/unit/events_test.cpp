@@ -1,4 +1,4 @@
-#include "uprobectl/events/plan.hpp"
+#include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
 

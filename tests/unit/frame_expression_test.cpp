@@ -1,4 +1,4 @@
-#include "stacks/expression.hpp"
+#include "unwind/expression.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 #include "frame_data.hpp"
-#include "stacks/row.hpp"
+#include "unwind/row.hpp"
 
 #include <catch2/catch.hpp>
 

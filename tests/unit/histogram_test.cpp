@@ -1,4 +1,4 @@
-#include "uprobectl/events/histogram.hpp"
+#include "events/histogram.hpp"
 
 #include <catch2/catch.hpp>
 #include <numeric>

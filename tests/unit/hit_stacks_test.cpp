@@ -1,6 +1,6 @@
 #include "mapped_here.hpp"
-#include "session/report.hpp"
-#include "session/stream_stacks.hpp"
+#include "trace/report.hpp"
+#include "trace/stream_stacks.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>

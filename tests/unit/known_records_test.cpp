@@ -1,6 +1,6 @@
 #include "events/known_records.hpp"
 #include "output/values.hpp"
-#include "uprobectl/events.hpp"
+#include "events/events.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

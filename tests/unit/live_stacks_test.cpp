@@ -1,8 +1,8 @@
 #include "mapped_here.hpp"
-#include "stacks/live_files.hpp"
+#include "unwind/live_files.hpp"
 #include "unwind_fixture.hpp"
-#include "uprobectl/stacks/live.hpp"
-#include "uprobectl/stacks/saved.hpp"
+#include "unwind/live.hpp"
+#include "uprobectl/unwind/saved.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 // Files mapped into this process, and folders for them.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>

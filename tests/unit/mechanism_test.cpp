@@ -1,5 +1,5 @@
-#include "attach/placement.hpp"
-#include "uprobectl/attach.hpp"
+#include "probe/placement.hpp"
+#include "probe/probe.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,6 +1,6 @@
 #include "bpf/perf_sample.hpp"
 
-#include "uprobectl/events.hpp"
+#include "events/events.hpp"
 
 #include <catch2/catch.hpp>
 

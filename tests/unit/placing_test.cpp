@@ -1,4 +1,4 @@
-#include "session/placing.hpp"
+#include "trace/placing.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
-#include "session/diagnosis.hpp"
-#include "session/process_filter.hpp"
-#include "session/process_history.hpp"
-#include "session/report.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/process_filter.hpp"
+#include "trace/process_history.hpp"
+#include "trace/report.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "session/read_ahead.hpp"
+#include "trace/read_ahead.hpp"
 
 #include <catch2/catch.hpp>
 #include <poll.h>

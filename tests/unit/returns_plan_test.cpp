@@ -1,4 +1,4 @@
-#include "session/returns.hpp"
+#include "trace/returns.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "base/rooted_path.hpp"
+#include "util/rooted_path.hpp"
 
 #include <catch2/catch.hpp>
 #include <cerrno>

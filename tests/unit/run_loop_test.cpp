@@ -1,4 +1,4 @@
-#include "session/run_loop.hpp"
+#include "trace/run_loop.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,5 +1,5 @@
-#include "session/diagnosis.hpp"
-#include "session/report.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/report.hpp"
 
 #include <catch2/catch.hpp>
 #include <unistd.h>

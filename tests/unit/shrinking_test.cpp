@@ -1,5 +1,5 @@
-#include "stacks/saved_writer.hpp"
-#include "uprobectl/base/shrinking.hpp"
+#include "unwind/saved_writer.hpp"
+#include "util/shrinking.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

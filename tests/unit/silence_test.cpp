@@ -1,4 +1,4 @@
-#include "session/diagnosis.hpp"
+#include "trace/diagnosis.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "uprobectl/spelling.hpp"
+#include "util/spelling.hpp"
 
 #include <catch2/catch.hpp>
 

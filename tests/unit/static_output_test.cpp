@@ -1,5 +1,5 @@
 // How static probes are written: on a terminal, piped, and in JSON.
-#include "uprobectl/output.hpp"
+#include "output/output.hpp"
 
 #include <catch2/catch.hpp>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
-#include "session/probes.hpp"
-#include "uprobectl/events/histogram.hpp"
-#include "uprobectl/events/plan.hpp"
+#include "trace/probes.hpp"
+#include "events/histogram.hpp"
+#include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

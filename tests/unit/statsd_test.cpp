@@ -1,5 +1,5 @@
 #include "events/known_records.hpp"
-#include "uprobectl/uprobestats/statsd.hpp"
+#include "uprobestats/statsd.hpp"
 #include "uprobestats/statsd_event.hpp"
 
 #include <array>

@@ -1,7 +1,7 @@
 #include "debug_fixture.hpp"
 #include "oat_samples.hpp"
-#include "uprobectl/output.hpp"
-#include "uprobectl/stacks/live.hpp"
+#include "output/output.hpp"
+#include "unwind/live.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>

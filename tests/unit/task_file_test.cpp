@@ -1,6 +1,6 @@
 // Task files as a whole: both forms, both numberings, what is wrong with them. Bytes are written by
 // hand after protobuf.dev/programming-guides/encoding.
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "uprobectl/uprobestats/task_file.hpp"
+#include "uprobestats/task_file.hpp"
 #include "uprobestats/task_processes.hpp"
 
 #include <catch2/catch.hpp>

@@ -2,7 +2,7 @@
 #include "mapped_here.hpp"
 #include "oat_samples.hpp"
 #include "unwind_fixture.hpp"
-#include "uprobectl/stacks/live.hpp"
+#include "unwind/live.hpp"
 
 #include <fmt/format.h>
 

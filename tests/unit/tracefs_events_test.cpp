@@ -1,4 +1,4 @@
-#include "uprobectl/inventory.hpp"
+#include "inventory/inventory.hpp"
 
 #include <catch2/catch.hpp>
 

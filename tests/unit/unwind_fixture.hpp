@@ -4,7 +4,7 @@
 
 #include "elf_fixture.hpp"
 #include "frame_data.hpp"
-#include "uprobectl/stacks.hpp"
+#include "uprobectl/unwind.hpp"
 
 namespace uprobectl::test {
 

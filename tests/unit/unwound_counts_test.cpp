@@ -1,4 +1,4 @@
-#include "session/aggregates.hpp"
+#include "trace/aggregates.hpp"
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>

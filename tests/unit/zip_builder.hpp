@@ -2,7 +2,7 @@
 // APPNOTE.TXT: no library would write what the tests need.
 #pragma once
 
-#include "uprobectl/base.hpp"
+#include "uprobectl/util.hpp"
 
 #include <cstdint>
 #include <optional>

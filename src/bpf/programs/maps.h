@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "registers.h"
-#include "uprobectl/bpf/record.h"
+#include "bpf/record.h"
 
 const volatile struct builtin_settings settings = {};
 

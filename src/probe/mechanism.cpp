@@ -1,0 +1,180 @@
+#include "probe/probe.hpp"
+
+#include "bpf/permission.hpp"
+
+#include <array>
+
+namespace uprobectl {
+
+std::string_view to_string(Mechanism mechanism) {
+  switch (mechanism) {
+  case Mechanism::multi:
+    return "multi";
+  case Mechanism::session:
+    return "session";
+  case Mechanism::perf:
+    return "perf";
+  case Mechanism::perf_ioctl:
+    return "perf-ioctl";
+  case Mechanism::tracefs:
+    return "tracefs";
+  }
+  return "";
+}
+
+bool hands_over_cookie(Mechanism mechanism, const KernelFeatures& features) {
+  switch (mechanism) {
+  case Mechanism::multi:
+  case Mechanism::session:
+    return true;
+  case Mechanism::perf:
+  case Mechanism::tracefs:
+    return features.perf_link && features.attach_cookie;
+  case Mechanism::perf_ioctl:
+    break;
+  }
+  return false;
+}
+
+ProgramKind program_kind(Mechanism mechanism) {
+  switch (mechanism) {
+  case Mechanism::multi:
+    return ProgramKind::multi;
+  case Mechanism::session:
+    return ProgramKind::session;
+  case Mechanism::perf:
+  case Mechanism::perf_ioctl:
+  case Mechanism::tracefs:
+    break;
+  }
+  return ProgramKind::plain;
+}
+
+namespace {
+
+// Beyond this many tracefs is better than perf, because probes can share its events: taking away
+// 200 is 140 times faster on Linux 6.1.
+constexpr std::size_t most_perf_probes = 50;
+
+Result<void> usable_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
+  if (!features.uprobe_multi)
+    return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe_multi links"}.hint(
+        "they came with Linux 6.6; --mechanism perf works from Linux 5.15 on"));
+  if (needs.filters_by_pid && !features.multi_pid_filter)
+    return fail(
+        Error{ErrorKind::unsupported,
+              "uprobe_multi links of this kernel filter by thread, not by process"}
+            .hint("that was mended in Linux 6.10; perf probes filter by process on every kernel: "
+                  "--mechanism perf, for a pinned program one that is loaded for it"));
+  return {};
+}
+
+Result<void> usable_session(const KernelFeatures& features) {
+  if (!features.uprobe_session)
+    return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe session links"}.hint(
+        "they came with Linux 6.13; a uprobe and a uretprobe program do the same on others"));
+  return {};
+}
+
+Result<void> usable_events(const KernelFeatures& features) {
+  if (!features.perf_uprobe)
+    return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
+        "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));
+  if (!features.perf_permitted)
+    return fail(with_filter_hint(
+        Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
+            .hint("needs CAP_SYS_ADMIN: kernels since July 2025 ask for it (CVE-2025-38466)")
+            .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi")));
+  return {};
+}
+
+Result<void> usable_perf(const KernelFeatures& features) {
+  if (!features.perf_link)
+    return fail(Error{ErrorKind::unsupported, "this kernel has no BPF links on perf events"}.hint(
+        "they came with Linux 5.15; --mechanism perf-ioctl does without"));
+  return usable_events(features);
+}
+
+// The rule that Attachment::attach keeps, told before anything is loaded.
+Result<void> usable_ioctl(const KernelFeatures& features, const MechanismNeeds& needs) {
+  if (!needs.loaded_by_us && features.perf_link)
+    return fail(Error{ErrorKind::unsupported,
+                      "a program that others have loaded is not attached by perf-ioctl"}
+                    .hint("kernels take wrong ones, too, and crash at the first hit; this one has "
+                          "BPF links: --mechanism perf"));
+  return usable_events(features);
+}
+
+Result<void> usable_tracefs(const KernelFeatures& features) {
+  if (!features.tracefs_uprobe)
+    return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
+        "mount -t tracefs tracefs /sys/kernel/tracing"));
+  if (!features.tracefs_permitted)
+    return fail(with_filter_hint(
+        Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
+            "needs root, or the right to write the file, and a kernel without "
+            "lockdown=confidentiality")));
+  return {};
+}
+
+// A program that is yet to be loaded is never loaded for sessions: it would run twice a call.
+bool serves(Mechanism mechanism, const MechanismNeeds& needs) {
+  const ProgramKind kind = program_kind(mechanism);
+  return needs.kind ? kind == *needs.kind : kind != ProgramKind::session;
+}
+
+Result<void> usable(Mechanism mechanism, const KernelFeatures& features,
+                    const MechanismNeeds& needs) {
+  if (!serves(mechanism, needs))
+    return fail(Error{ErrorKind::unsupported,
+                      "the program was loaded for " + std::string(to_string(*needs.kind)) +
+                          ", not for --mechanism " + std::string(to_string(mechanism))}
+                    .hint("leave out --mechanism"));
+  const bool has_semaphores = // they came before these links
+      program_kind(mechanism) != ProgramKind::plain || features.semaphores;
+  if (needs.semaphores && !has_semaphores)
+    return fail(Error{ErrorKind::unsupported,
+                      "the static probe has a semaphore, which this kernel does not count up"}
+                    .hint("Linux 4.20 and later do; without it the program never comes to the "
+                          "probe"));
+  switch (mechanism) {
+  case Mechanism::multi:
+    return usable_multi(features, needs);
+  case Mechanism::session:
+    return usable_session(features);
+  case Mechanism::perf:
+    return usable_perf(features);
+  case Mechanism::perf_ioctl:
+    return usable_ioctl(features, needs);
+  case Mechanism::tracefs:
+    return usable_tracefs(features);
+  }
+  return {};
+}
+
+} // namespace
+
+Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const KernelFeatures& features,
+                                   const MechanismNeeds& needs) {
+  if (wanted == Mechanism::multi && needs.kind == ProgramKind::session) wanted = Mechanism::session;
+  if (wanted) {
+    if (auto answer = usable(*wanted, features, needs); !answer)
+      return fail(std::move(answer).error());
+    return *wanted;
+  }
+  // The best first. Where none works the reason told is one that a change of user would remove.
+  constexpr std::array ladder = {Mechanism::multi, Mechanism::session, Mechanism::perf,
+                                 Mechanism::perf_ioctl, Mechanism::tracefs};
+  std::optional<Error> reason;
+  for (const Mechanism mechanism : ladder) {
+    if (!serves(mechanism, needs)) continue;
+    if (mechanism == Mechanism::perf && needs.probes > most_perf_probes && usable_tracefs(features))
+      return Mechanism::tracefs;
+    auto answer = usable(mechanism, features, needs);
+    if (answer) return mechanism;
+    if (!reason || reason->kind != ErrorKind::not_permitted) reason = std::move(answer).error();
+  }
+  return fail(std::move(*reason));
+}
+
+} // namespace uprobectl

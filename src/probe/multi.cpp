@@ -1,0 +1,65 @@
+#include "probe/placement.hpp"
+#include "bpf/link_create.hpp"
+
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+// What one link can carry: many offsets of one file, one program, all entries or all returns.
+struct BatchKey {
+  int file = -1;
+  int program = -1;
+  bool on_return = false;
+  auto operator<=>(const BatchKey&) const = default;
+};
+struct Batch {
+  ProgramKind kind = ProgramKind::multi;
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> cookies;
+  std::vector<std::uint64_t> semaphores; // 0: none
+  std::string first_label;
+};
+
+std::map<BatchKey, Batch> batches_of(std::span<const ProbeSite> sites) {
+  std::map<BatchKey, Batch> batches;
+  for (const ProbeSite& site : sites) {
+    // A session program runs at both; the kernel refuses to be told which.
+    const bool on_return = site.on_return && site.program.kind == ProgramKind::multi;
+    Batch& batch = batches[{site.file, site.program.fd, on_return}];
+    if (batch.offsets.empty()) {
+      batch.kind = site.program.kind;
+      batch.first_label = site.label;
+    }
+    batch.offsets.push_back(site.offset.value);
+    batch.cookies.push_back(site.cookie);
+    batch.semaphores.push_back(site.semaphore.value_or(FileOffset{}).value);
+  }
+  return batches;
+}
+
+} // namespace
+
+Result<void> place_multi(const Placement& placement, Descriptors& placed) {
+  for (const auto& [key, batch] : batches_of(placement.sites)) {
+    const std::string path = descriptor_path(key.file);
+    for (const pid_t pid : placement.pids) {
+      if (placement.interrupted()) return fail(interrupted_error());
+      auto link = create_uprobe_multi_link(
+          key.program, {.path = path.c_str(),
+                        .offsets = batch.offsets.data(),
+                        .cookies = batch.cookies.data(),
+                        .semaphores = batch.semaphores.data(),
+                        .count = static_cast<std::uint32_t>(batch.offsets.size()),
+                        .on_return = key.on_return,
+                        .pid = pid,
+                        .attach_type = expected_attach_type(batch.kind)});
+      if (!link) return fail(placement_error(link.error(), batch.first_label, Mechanism::multi));
+      placed.links.push_back(std::move(*link));
+    }
+  }
+  return {};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,219 @@
+#include "probe/tracefs.hpp"
+
+#include "probe/perf.hpp"
+#include "probe/placement.hpp"
+#include "bpf/descriptor_limit.hpp"
+#include "bpf/tracefs.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+std::string hex(std::uint64_t value) {
+  char digits[16];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), value, 16);
+  return "0x" + std::string(digits, error == std::errc() ? end : digits);
+}
+
+} // namespace
+
+TracefsEvents::TracefsEvents(std::string folder, UniqueFd commands)
+    : folder_(std::move(folder)), group_(EventOwner::self().group()),
+      commands_(std::move(commands)) {}
+
+Result<TracefsEvents> TracefsEvents::open() {
+  const auto folder = find_tracefs();
+  if (!folder)
+    return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
+        "mount -t tracefs tracefs /sys/kernel/tracing"));
+  const std::string path = *folder + "/uprobe_events";
+  // Appending: opened with O_TRUNC it takes away the events of everybody.
+  UniqueFd commands{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
+  if (!commands)
+    return fail(system_error(errno, path).hint("needs root, or the right to write it"));
+  TracefsEvents events(*folder, std::move(commands));
+  events.remove_leftovers();
+  return events;
+}
+
+// A command is one write; the kernel's answer is what write(2) returns.
+std::expected<void, int> TracefsEvents::command(const std::string& text) const {
+  const std::string line = text + "\n";
+  for (;;) {
+    if (::write(commands_.get(), line.data(), line.size()) >= 0) return {};
+    if (errno != EINTR) return std::unexpected(errno);
+  }
+}
+
+void TracefsEvents::remove_leftovers() const {
+  std::vector<std::string> left;
+  std::ifstream list(folder_ + "/uprobe_events");
+  for (std::string line; std::getline(list, line);) { // "p:GROUP/NAME PATH:0xOFFSET"
+    const auto colon = line.find(':');
+    const auto slash = line.find('/');
+    const auto space = line.find(' ');
+    if (colon == std::string::npos || slash == std::string::npos || space == std::string::npos ||
+        colon > slash || slash > space)
+      continue;
+    const auto owner =
+        EventOwner::of_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
+    if (owner && owner->has_ended()) left.push_back(line.substr(colon + 1, space - colon - 1));
+  }
+  for (const std::string& event : left) (void)command("-:" + event); // another run may be faster
+}
+
+std::size_t TracefsEvents::places_of(const std::string& name) const {
+  std::size_t count = 0;
+  std::ifstream list(folder_ + "/uprobe_events");
+  for (std::string line; std::getline(list, line);)
+    if (line.find(":" + name + " ") != std::string::npos) ++count;
+  return count;
+}
+
+std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> places, bool on_return,
+                                                     const std::function<bool()>& interrupted) {
+  const std::string name =
+      group_ + "/" + (on_return ? "return_" : "entry_") + std::to_string(next_++);
+  for (const Place& place : places) {
+    if (interrupted()) return std::unexpected(ECANCELED);
+    std::string text = (on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) + ":" +
+                       hex(place.offset.value);
+    if (place.semaphore) text += "(" + hex(place.semaphore->value) + ")";
+    const auto made = command(text);
+    if (!made) return std::unexpected(made.error());
+    if (names_.empty() || names_.back() != name) names_.push_back(name);
+  }
+  // Linux commit 41af3cf587f2 ("tracing/uprobe: Add multi-probe per uprobe event support") in v5.4:
+  // before it an event of the same name took the place of the first.
+  if (places.size() > 1 && places_of(name) != places.size()) return std::unexpected(EOPNOTSUPP);
+  std::ifstream id(folder_ + "/events/" + name + "/id");
+  std::uint64_t number = 0;
+  if (!(id >> number)) return std::unexpected(EIO);
+  return number;
+}
+
+void TracefsEvents::remove() {
+  using namespace std::chrono_literals;
+  // A perf event that has just been closed may still be on its way out.
+  constexpr int most_tries = 100;
+  for (; !names_.empty(); names_.pop_back())
+    for (int tries = 0; tries < most_tries; ++tries) {
+      const auto gone = command("-:" + names_.back());
+      if (gone || gone.error() != EBUSY) break;
+      std::this_thread::sleep_for(20ms);
+    }
+}
+
+namespace {
+
+// Sites that one event serves: one program with one cookie. In the guest with Linux 6.1 taking away
+// 200 probes costs as much by 200 such events as by 200 perf events, 14 s, and 0.1 s where they
+// share one (6.12: 23 s and 0.13 s): a grace period is paid for each event and each link.
+struct SharedEvent {
+  std::vector<std::size_t> sites;
+  std::set<std::pair<int, std::uint64_t>> places; // an event takes a place only once
+};
+
+std::vector<SharedEvent> shared_events(std::span<const ProbeSite> sites) {
+  std::map<std::tuple<int, bool, std::uint64_t>, std::vector<SharedEvent>> groups;
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const ProbeSite& site = sites[i];
+    auto& events = groups[{site.program.fd, site.on_return, site.cookie}];
+    const std::pair place{site.file, site.offset.value};
+    auto fits = std::ranges::find_if(
+        events, [&](const SharedEvent& event) { return !event.places.contains(place); });
+    if (fits == events.end()) fits = events.emplace(events.end());
+    fits->sites.push_back(i);
+    fits->places.insert(place);
+  }
+  std::vector<SharedEvent> all;
+  for (auto& [key, events] : groups) std::ranges::move(events, std::back_inserter(all));
+  return all;
+}
+
+class TracefsPlacer {
+public:
+  TracefsPlacer(const Placement& placement, Descriptors& placed)
+      : placement_(placement), placed_(placed) {}
+
+  Result<void> place() const {
+    for (const ProbeSite& site : placement_.sites)
+      if (auto may = may_bind(site, binding(), has_links_); !may) return may;
+    // An event for each process: a program can be put onto one only once.
+    for (const SharedEvent& event : shared_events(placement_.sites))
+      for (const pid_t pid : placement_.pids)
+        if (auto done = place_together(event.sites, pid); !done) return done;
+    return {};
+  }
+
+private:
+  PerfBinding binding() const { return has_links_ ? PerfBinding::link : PerfBinding::ioctl; }
+
+  Result<void> place_together(std::span<const std::size_t> sites, pid_t pid) const {
+    const ProbeSite& first = placement_.sites[sites.front()];
+    std::vector<TracefsEvents::Place> places;
+    for (const std::size_t i : sites)
+      places.push_back({.file = placement_.sites[i].file,
+                        .offset = placement_.sites[i].offset,
+                        .semaphore = placement_.sites[i].semaphore});
+    const auto id = placed_.events->add(places, first.on_return, placement_.interrupted);
+    if (!id && id.error() == ECANCELED) return fail(interrupted_error());
+    if (!id && id.error() == EOPNOTSUPP && sites.size() > 1) {
+      for (const std::size_t& i : sites)
+        if (auto done = place_together(std::span(&i, 1), pid); !done) return done;
+      return {};
+    }
+    if (!id) return fail(placement_error(id.error(), first.label, placement_.mechanism));
+    perf_event_attr attributes{};
+    attributes.size = sizeof(attributes);
+    attributes.type = PERF_TYPE_TRACEPOINT;
+    attributes.config = *id;
+    const auto done = place_on_event(attributes, first, pid, binding(), placed_);
+    if (!done) return fail(placement_error(done.error(), first.label, placement_.mechanism));
+    return {};
+  }
+
+  const Placement& placement_;
+  Descriptors& placed_;
+  const bool has_links_ = kernel_has_perf_links();
+};
+
+} // namespace
+
+Result<void> place_tracefs(const Placement& placement, Descriptors& placed) {
+  auto events = TracefsEvents::open();
+  if (!events) return fail(std::move(events).error());
+  placed.events = std::make_unique<TracefsEvents>(std::move(*events));
+  raise_descriptor_limit();
+  return TracefsPlacer(placement, placed).place();
+}
+
+std::size_t perf_events_needed(Mechanism mechanism, std::span<const ProbeSite> sites,
+                               std::size_t processes) {
+  switch (mechanism) {
+  case Mechanism::multi:
+  case Mechanism::session:
+    return 0;
+  case Mechanism::perf:
+  case Mechanism::perf_ioctl:
+    return sites.size() * std::max<std::size_t>(processes, 1);
+  case Mechanism::tracefs:
+    break;
+  }
+  return shared_events(sites).size() * std::max<std::size_t>(processes, 1);
+}
+
+} // namespace uprobectl

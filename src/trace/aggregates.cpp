@@ -1,0 +1,294 @@
+#include "trace/aggregates.hpp"
+
+#include "trace/probes.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <tuple>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+std::uint64_t nanoseconds(Sums::Time time) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
+constexpr std::size_t most_stacks = 65536;
+constexpr std::size_t most_frames = 1U << 20; // of all stacks together: some 64 MiB
+
+std::pair<const stacks::Module*, std::uint64_t> module_and_distance(const stacks::Frame& frame) {
+  if (frame.place && frame.place->module != nullptr)
+    return {frame.place->module, frame.place->address.value};
+  return {nullptr, frame.pc};
+}
+
+std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
+}
+
+} // namespace
+
+Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
+           std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
+    : request_(request), program_(program), files_(files), points_(points),
+      groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
+      processes_({.places = request.probes.target_options.debug_places}, request.probes.target_options.dex),
+      name_of_(std::move(name_of)) {}
+
+std::vector<CountRecord> Sums::counts_by_probe() {
+  std::vector<ProbeCounts> now = program_.counts();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (is_first(groups_, i)) continue;
+    now[groups_[i]].entries += std::exchange(now[i].entries, 0);
+    now[groups_[i]].returns += std::exchange(now[i].returns, 0);
+  }
+  counted_.resize(now.size());
+  std::vector<CountRecord> records;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::uint64_t entries = now[i].entries - counted_[i].entries;
+    const std::uint64_t returns = now[i].returns - counted_[i].returns;
+    // Where an entry waits for its return they are one call.
+    if (entries > 0 && !request_.capture.pair_calls)
+      records.push_back({.point = &points_[i], .count = entries, .pid = {}, .comm = {}});
+    if (returns > 0)
+      records.push_back({.point = &points_[i],
+                         .on_return = !request_.capture.pair_calls,
+                         .count = returns,
+                         .pid = {},
+                         .comm = {}});
+  }
+  counted_ = std::move(now);
+  return records;
+}
+
+std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> counted) {
+  std::vector<CountRecord> records;
+  std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> known; // by probe and pid
+  for (const ProcessCount& each : counted) {
+    std::uint64_t& before = by_process_[{each.probe, each.pid}];
+    const std::uint64_t count = each.count - std::exchange(before, each.count);
+    if (count == 0 || each.probe >= points_.size()) continue;
+    const std::size_t first = groups_[each.probe];
+    const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
+    if (is_new)
+      records.push_back({.point = &points_[first],
+                         .on_return = !request_.capture.on_entry,
+                         .count = 0,
+                         .pid = each.pid,
+                         .comm = each.comm});
+    records[at->second].count += count;
+  }
+  return records;
+}
+
+void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
+  measured_.resize(points_.size());
+  std::vector<HistogramRecord> records;
+  std::vector<Histogram> sums(points_.size());
+  for (std::uint32_t i = 0; i < points_.size(); ++i) add(sums[groups_[i]], program_.histogram(i));
+  for (std::uint32_t i = 0; i < points_.size(); ++i) {
+    if (!is_first(groups_, i)) continue;
+    Histogram& now = sums[i];
+    records.push_back({.point = &points_[i],
+                       .in_nanoseconds = request_.capture.measure_latency,
+                       .histogram = since(now, measured_[i]),
+                       .since_ns = since_ns_,
+                       .time_ns = now_ns,
+                       .of_interval = request_.limits.interval.has_value()});
+    measured_[i] = std::move(now);
+  }
+  if (request_.aggregates.top) {
+    const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
+      return a.histogram.count > b.histogram.count;
+    };
+    std::ranges::sort(records, more);
+    if (records.size() > *request_.aggregates.top) records.resize(*request_.aggregates.top);
+  }
+  for (const HistogramRecord& record : records) sink.histogram(record);
+}
+
+void Sums::tell(Time now, Sink& sink) {
+  const std::uint64_t now_ns = nanoseconds(now);
+  if (request_.aggregates.counts && request_.capture.count_stacks) {
+    tell_stacks(now_ns, sink);
+  } else if (request_.aggregates.counts && request_.capture.stack == StackWalk::none) {
+    std::vector<ProcessCount> counted =
+        request_.capture.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
+    for (ProcessCount& each : counted)
+      if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
+    std::vector<CountRecord> records =
+        request_.capture.count_by_process ? counts_by_process(counted) : counts_by_probe();
+    // The most first; of equals what stands first in the request.
+    const auto before = [](const CountRecord& a, const CountRecord& b) {
+      return std::tuple(b.count, a.point, a.on_return, a.pid) <
+             std::tuple(a.count, b.point, b.on_return, b.pid);
+    };
+    std::ranges::sort(records, before);
+    if (request_.aggregates.top && records.size() > *request_.aggregates.top)
+      records.resize(*request_.aggregates.top);
+    for (CountRecord& record : records) {
+      record.since_ns = since_ns_;
+      record.time_ns = now_ns;
+      record.of_interval = request_.limits.interval.has_value();
+      sink.count(record);
+    }
+  }
+  if (request_.aggregates.histograms) tell_histograms(now_ns, sink);
+  sink.settle();
+  since_ns_ = now_ns;
+}
+
+// The first address is that of the point, where the thread was.
+stacks::Stack Sums::stack_of(const StackCount& counted) {
+  const auto pid = static_cast<pid_t>(counted.pid);
+  const ProbePoint& point = points_[counted.probe];
+  if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
+  const stacks::KnownPlace hit{.pc = counted.frames.front(),
+                               .file = point.binary->file,
+                               .path = point.binary->real_path,
+                               .offset = *point.offset};
+  return processes_.frames(pid, 0, counted.frames, &hit);
+}
+
+std::vector<Sums::Way> Sums::new_ways() {
+  std::vector<StackCount> counted = program_.stack_counts();
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, Way> ways;
+  for (StackCount& each : counted) {
+    if (each.probe >= points_.size()) continue;
+    std::uint64_t& before = by_stack_[{each.probe, each.pid, each.frames}];
+    const std::uint64_t count = each.count - before;
+    before = each.count;
+    if (count == 0) continue;
+    if (each.frames.empty()) without_stack_ += count;
+    stacks::Stack stack = stack_of(each);
+    const auto wholeness = // the kernel does not say whether one of just so many is whole
+        each.frames.size() >= MOST_FRAMES ? Wholeness::cut_off : Wholeness::whole;
+    std::string text;
+    for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
+    text += rest_of(wholeness);
+    const bool alone = request_.capture.count_by_process;
+    const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
+    Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
+    if (way.count == 0)
+      way = {.probe = probe,
+             .stack = std::move(stack),
+             .wholeness = wholeness,
+             .pid = alone ? std::optional(each.pid) : std::nullopt,
+             .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
+                           : std::move(each.comm),
+             .count = 0};
+    way.count += count;
+  }
+  std::vector<Way> result;
+  for (auto& [key, way] : ways) {
+    files_.add(way.stack, way.wholeness, way.count);
+    result.push_back(std::move(way));
+  }
+  return result;
+}
+
+void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
+  std::vector<Way> ways = new_ways();
+  const auto before = [](const Way& a, const Way& b) {
+    return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
+  };
+  std::ranges::sort(ways, before);
+  if (request_.aggregates.top && ways.size() > *request_.aggregates.top)
+    ways.resize(*request_.aggregates.top);
+  for (const Way& way : ways)
+    sink.count({.point = &points_[way.probe],
+                .on_return = !request_.capture.on_entry,
+                .count = way.count,
+                .pid = way.pid,
+                .comm = way.comm,
+                .stack = &way.stack,
+                .rest = rest_of(way.wholeness),
+                .since_ns = since_ns_,
+                .time_ns = now_ns,
+                .of_interval = request_.limits.interval.has_value()});
+}
+
+UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
+                             const Reporter& reporter, ProcessNames name_of)
+    : request_(request), points_(points), groups_(probe_groups(points)), reporter_(reporter),
+      name_of_(std::move(name_of)), since_ns_(in_nanoseconds(Time::clock::now())) {}
+
+bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
+  const auto alone = [](const Key& key) {
+    return std::tuple(key.probe, key.on_return, key.pid, key.wholeness);
+  };
+  if (alone(left) != alone(right)) return alone(left) < alone(right);
+  return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {}, module_and_distance,
+                                              module_and_distance);
+}
+
+bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {
+  if (stacks_.size() < most_stacks && frames_ + stack.frames.size() <= most_frames) return true;
+  reporter_.warning_once(
+      "more different stacks than can be kept: further ones are counted together, "
+      "without frames");
+  return false;
+}
+
+const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
+  stacks::Stack& kept = stacks_.emplace_back(stack);
+  kept.frames.shrink_to_fit();
+  frames_ += kept.frames.size();
+  return &kept;
+}
+
+void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
+  Key key{.probe = groups_[static_cast<std::size_t>(event.point - points_.data())],
+          .on_return = event.kind == EventKind::on_return && !request_.capture.pair_calls,
+          .pid = request_.capture.count_by_process ? event.pid : 0,
+          .wholeness = wholeness,
+          .stack = &stack};
+  auto way = ways_.find(key);
+  const stacks::Stack without_frames;
+  if (way == ways_.end() && !has_room_for(stack)) {
+    key.wholeness = Wholeness::whole;
+    key.stack = &without_frames;
+    way = ways_.find(key);
+  }
+  if (way == ways_.end()) {
+    key.stack = keep(*key.stack);
+    way = ways_.emplace(key, Way{.comm = event.comm}).first;
+  }
+  ++way->second.count;
+}
+
+void UnwoundCounts::tell(Time now, Sink& sink) {
+  std::vector<std::pair<std::uint64_t, std::pair<const Key, Way>*>> fresh;
+  for (auto& way : ways_)
+    if (way.second.count > way.second.told)
+      fresh.emplace_back(way.second.count - std::exchange(way.second.told, way.second.count), &way);
+  std::ranges::sort(fresh, [](const auto& a, const auto& b) {
+    const Key& left = a.second->first;
+    const Key& right = b.second->first;
+    return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
+  });
+  if (request_.aggregates.top && fresh.size() > *request_.aggregates.top)
+    fresh.resize(*request_.aggregates.top);
+  const std::uint64_t now_ns = in_nanoseconds(now);
+  for (const auto& [count, way] : fresh) {
+    const auto& [key, met] = *way;
+    std::optional<std::string> name;
+    if (request_.capture.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
+    sink.count({.point = &points_[key.probe],
+                .on_return = key.on_return,
+                .count = count,
+                .pid = request_.capture.count_by_process ? std::optional(key.pid) : std::nullopt,
+                .comm = name.value_or(met.comm),
+                .stack = key.stack,
+                .rest = rest_of(key.wholeness),
+                .since_ns = since_ns_,
+                .time_ns = now_ns,
+                .of_interval = request_.limits.interval.has_value()});
+  }
+  sink.settle();
+  since_ns_ = now_ns;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,112 @@
+// Counts and histograms that the built-in program keeps in the kernel, on their way to the sink: at
+// the end of a run, or one after each interval of it.
+#pragma once
+
+#include "trace/hit_stacks.hpp"
+#include "trace/probes.hpp"
+#include "trace/stack_files.hpp"
+#include "trace/trace.hpp"
+
+#include <chrono>
+#include <deque>
+#include <map>
+
+namespace uprobectl {
+
+class Sums {
+public:
+  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+
+  // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
+  Sums(const AttachRequest& request, const BuiltinProgram& program,
+       std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of);
+
+  // A process has come to a probe by a new way: what it maps will be asked for.
+  void see_process(pid_t pid) { processes_.look_at(pid); }
+
+  // What has come since the last time. Probes that were not hit have no count, but a histogram.
+  void tell(Time now, Sink& sink);
+  // Hits told so far whose stacks the kernel could not keep.
+  std::uint64_t without_stack() const { return without_stack_; }
+
+private:
+  std::vector<CountRecord> counts_by_probe();
+  std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
+  void tell_stacks(std::uint64_t now_ns, Sink& sink);
+  // What of these counts is new, by way: those that several processes have in common are one.
+  struct Way {
+    std::uint32_t probe = 0;
+    stacks::Stack stack;
+    Wholeness wholeness = Wholeness::whole;
+    std::optional<std::uint32_t> pid; // where processes are counted for themselves
+    std::string comm;
+    std::uint64_t count = 0;
+  };
+  stacks::Stack stack_of(const StackCount& counted);
+  std::vector<Way> new_ways();
+  void tell_histograms(std::uint64_t now_ns, Sink& sink);
+
+  const AttachRequest& request_;
+  const BuiltinProgram& program_;
+  StackFiles& files_; // of what the kernel has counted
+  std::span<const ProbePoint> points_;
+  std::vector<std::size_t> groups_; // probe_groups() of them
+  std::uint64_t since_ns_;
+  std::vector<ProbeCounts> counted_; // when it was told last
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
+  std::vector<Histogram> measured_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
+      by_stack_; // by probe, pid and addresses
+  std::uint64_t without_stack_ = 0;
+  stacks::LiveProcesses processes_;
+  ProcessNames name_of_;
+};
+
+// How often each unwound stack was met: `--count --stack`.
+
+class UnwoundCounts {
+public:
+  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+
+  // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
+  UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
+                const Reporter& reporter, ProcessNames name_of = HitProcesses().name_of);
+
+  // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
+  // frames.
+  void add(const Event& event, const stacks::Stack& stack, Wholeness wholeness);
+  // What has come since the last time, the most first.
+  void tell(Time now, Sink& sink);
+
+private:
+  struct Key {
+    std::size_t probe = 0; // the first place of it
+    bool on_return = false;
+    std::uint32_t pid = 0; // where processes are counted for themselves
+    Wholeness wholeness = Wholeness::whole;
+    const stacks::Stack* stack = nullptr; // never null; once it is kept one of stacks_
+  };
+  // Frames by the places that they lie at, which processes have in common.
+  struct Order {
+    bool operator()(const Key& left, const Key& right) const;
+  };
+  struct Way {
+    std::string comm;
+    std::uint64_t count = 0;
+    std::uint64_t told = 0; // of it
+  };
+  const stacks::Stack* keep(const stacks::Stack& stack);
+  bool has_room_for(const stacks::Stack& stack);
+
+  const AttachRequest& request_;
+  std::span<const ProbePoint> points_;
+  std::vector<std::size_t> groups_;
+  const Reporter& reporter_;
+  ProcessNames name_of_;
+  std::map<Key, Way, Order> ways_;
+  std::deque<stacks::Stack> stacks_;
+  std::size_t frames_ = 0; // of all of them
+  std::uint64_t since_ns_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,330 @@
+#include "util/clock.hpp"
+#include "trace/counted.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/held_command.hpp"
+#include "trace/placing.hpp"
+#include "trace/process_history.hpp"
+#include "trace/report.hpp"
+#include "trace/resolving.hpp"
+#include "trace/returns.hpp"
+#include "trace/run_loop.hpp"
+#include "util/shrinking.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string program) {
+  return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
+          .probes = probes,
+          .program = std::move(program),
+          .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+          .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+          .realtime_ns = clock_ns(CLOCK_REALTIME)};
+}
+
+Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
+                                                   CodeReaders& readers, StackFiles& files,
+                                                   const Reporter& reporter) {
+  if (request.program) return make_user_source(request, files, reporter);
+  return make_builtin_source(request, readers, files, reporter);
+}
+
+MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& program,
+                        const Resolved& resolved) {
+  // Only at entry the built-in program knows which of several probes of one event it runs for.
+  const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
+    return request.program.has_value() || !site.on_return;
+  });
+  const std::size_t processes = std::max<std::size_t>(request.processes.pids.size(), 1);
+  return {.filters_by_pid = !request.processes.pids.empty(),
+          .probes = static_cast<std::size_t>(sharing) * processes,
+          .loaded_by_us = !request.program || !request.program->pinned,
+          .semaphores = std::ranges::any_of(
+              resolved.points, [](const ProbePoint& point) { return point.semaphore.has_value(); }),
+          .kind = program.kind()};
+}
+
+// The flow but for the life of a command, which is probed as the only one of
+// request.processes.pids.
+class AttachRun {
+public:
+  AttachRun(const AttachRequest& request, ProbeProgram& program, CodeReaders& readers,
+            StackFiles& files, HeldCommand* command, const CommandStdout& command_stdout,
+            OutputBuffer& out, Sink& sink, const Reporter& reporter)
+      : request_(request), program_(program), readers_(readers), files_(files), command_(command),
+        command_stdout_(command_stdout), out_(out), sink_(sink), reporter_(reporter) {}
+
+  Result<AttachOutcome> run() {
+    for (const ArgumentList& list : request_.capture.arguments)
+      for (const std::string& warning : list.warnings) reporter_.warning(warning);
+    auto signals = SignalWatch::start();
+    if (!signals) return fail(std::move(signals).error());
+    auto running = ProcessWatch::start(request_.processes.pids);
+    if (!running) return fail(std::move(running).error());
+    if (auto found = resolve(); !found) return fail(std::move(found).error());
+    if (request_.dry_run) {
+      for (const ProbePoint& point : resolved_.points) show_point(point);
+      return AttachOutcome{.some_failed = !resolved_.failures.empty()};
+    }
+    if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
+    auto processes = FilteredProcesses::start(request_, std::move(*running), reporter_);
+    if (!processes) return fail(std::move(processes).error());
+    auto placed = place_probes(*processes, *signals);
+    if (!placed) return fail(std::move(placed).error());
+    return watch(*processes, *placed, *signals);
+  }
+
+private:
+  Result<void> resolve() {
+    const EndsOnSignal ends_on_signal; // a large file takes seconds
+    TargetOptions options = request_.probes.target_options;
+    if (command_ == nullptr) { // which maps nothing of its own yet
+      auto pids = processes_to_look_in(request_, reporter_);
+      if (!pids) return fail(std::move(pids).error());
+      options.pids = std::move(*pids);
+    }
+    const std::vector<ProbeRequest> questions = program_.questions();
+    auto found = resolve_questions(questions, request_, options, reporter_);
+    if (!found) return fail(std::move(found).error());
+    resolved_ = std::move(*found);
+    plan_returns(request_, program_.judges_exits(), readers_, resolved_, reporter_);
+    leave_out_unprobeable(resolved_, reporter_);
+    std::size_t asked = 0;
+    for (const ProbeRequest& question : questions) asked += question.functions.size();
+    return judge_failures(asked, request_, resolved_, sink_, reporter_);
+  }
+
+  void show_point(const ProbePoint& point) const {
+    if (point.static_probe)
+      sink_.static_probe({.point = &point, .target = {}});
+    else
+      sink_.match(point);
+  }
+
+  // Until they are armed.
+  Result<Placed> place_probes(const FilteredProcesses& processes, SignalWatch& signals) {
+    const auto features = probe_kernel_features();
+    if (!features) return fail(features.error());
+    if (auto prepared = program_.prepare(*features); !prepared)
+      return fail(std::move(prepared).error());
+    program_.set_filter(processes.filter());
+    AttachRequest placing = request_;
+    placing.processes.pids = processes.link_pids();
+    const auto mechanism =
+        choose_mechanism(request_.mechanism, *features, needs_of(placing, program_, resolved_));
+    if (!mechanism) return fail(mechanism.error());
+    if (auto checked = check_unwritten(resolved_.points); !checked)
+      return fail(std::move(checked).error());
+    if (*mechanism == Mechanism::session)
+      if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
+    const CaptureSpec& asked = request_.capture;
+    const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
+    if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
+      reporter_.notice(*notice);
+    auto placed = place(placing, *mechanism, program_, resolved_, signals, sink_, reporter_);
+    if (!placed) return fail(std::move(placed).error());
+    const std::vector<ProbePoint>& points = resolved_.points;
+    history_.emplace(request_, points);
+    // Of processes that may end before the run does.
+    if (const auto known = processes.known(); !known.empty())
+      earlier_ = survey_points(points, known);
+    if (processes.is_everybody()) warn_if_everybody(points, survey_points(points, {}), reporter_);
+    if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
+    warn_of_replaced(points, reporter_);
+    tolerate_all_shrinking();
+    program_.tell_cautions(reporter_);
+    reporter_.tell_repeated();
+    if (signals.arrived())
+      return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+    if (auto started = program_.start(who_can_be_hit(processes)); !started)
+      return fail(std::move(started).error());
+    start_ = Clock::now();
+    sink_.attached(describe(*mechanism, placed->probes, program_.name()));
+    reporter_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
+                                 to_string(*mechanism),
+                                 placed->attachment ? placed->attachment->parts() : 0));
+    return placed;
+  }
+
+  // What a session program does at returns it does by the kernel's return probes.
+  Result<void> check_session() {
+    for (const ProbePoint& point : resolved_.points) {
+      const auto reader = readers_.reader_of(point);
+      if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
+        return fail(ErrorKind::unsupported,
+                    display_name(point) + ": ART would end the app over a session program, which "
+                                          "replaces return addresses");
+    }
+    return {};
+  }
+
+  // Programs that run elsewhere do so for every process.
+  HitProcesses who_can_be_hit(const FilteredProcesses& processes) const {
+    return {.others = request_.processes.pids.empty() || !request_.processes.names.empty() ||
+                      request_.processes.all || program_.others() > 0,
+            .running = [&processes] { return processes.known(); },
+            .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
+  }
+
+  // The end of a command is expected.
+  void tell_ended(FilteredProcesses& processes, Clock::time_point now) const {
+    for (const std::string& process : processes.take_ended())
+      if (command_ == nullptr)
+        reporter_.status(fmt::format(
+            "{} has ended after {}", process,
+            format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
+  }
+
+  Result<AttachOutcome> watch(FilteredProcesses& processes, Placed& placed, SignalWatch& signals) {
+    const std::vector<ProbePoint>& points = resolved_.points;
+    show_instructions(points, reporter_);
+    reporter_.status(start_line(request_, probe_totals(points), program_.others()) +
+                     (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
+    if (request_.stacks.hides_events && request_.capture.send_events)
+      reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
+                       "them, too");
+    if (command_ != nullptr)
+      if (auto released = command_->release(); !released) return fail(std::move(released).error());
+
+    AttachOutcome outcome{.some_failed = !resolved_.failures.empty()};
+    out_.write_only_when_asked();
+    RunLoop loop(program_, processes, signals, out_, sink_, request_.limits,
+                 !request_.stacks.hides_events);
+    SilenceTeller teller(points, resolved_.sites, program_, processes, reporter_, start_);
+    outcome.ending = loop.run(start_, [&](Clock::time_point now) {
+      history_->look();
+      tell_ended(processes, now);
+      teller.tell(now);
+      if (command_ != nullptr && signals.continued()) command_->resume();
+    });
+    if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
+        command_ == nullptr)
+      reporter_.status("no probed process is left: the run ends early");
+    const auto end = Clock::now();
+
+    // First nothing counts any more, then the probes go: they go one after the other, and nobody
+    // should take the longer life of some for more calls.
+    const bool stopped = program_.stop().has_value();
+    take_away(placed, reporter_);
+    loop.finish(reporter_);
+    std::optional<HeldCommand::End> command_end;
+    if (command_ != nullptr) command_end = command_->end();
+    if (command_end) outcome.command_status = command_end->shell_status();
+    if (command_end) warn_of_signal(*command_end);
+    history_->look();
+    program_.report_aggregates(end, sink_);
+    program_.show_maps(sink_, reporter_);
+    const auto hits = program_.hits(resolved_.sites, points.size());
+    report(processes, hits, loop.totals(), {end - start_, stopped, command_end});
+    if (const StackTotals* const stacks = program_.stacks())
+      report_stacks(*stacks, request_, reporter_);
+    report_without_stack(program_.without_stack(), reporter_);
+    write_stacks(end - start_, outcome);
+    if (request_.limits.expected_hits)
+      outcome.too_few_hits =
+          !check_expected_hits(*request_.limits.expected_hits, points, hits, sink_, reporter_);
+    return outcome;
+  }
+
+  struct Stop {
+    std::chrono::nanoseconds duration;
+    bool cleanly = false;
+    std::optional<ChildEnd> command_end;
+  };
+  void report(const FilteredProcesses& processes,
+              const std::vector<std::optional<std::uint64_t>>& hits, const RunTotals& totals,
+              const Stop& stop) {
+    const std::vector<pid_t> known = processes.known();
+    // Of --follow all that come from them are probed.
+    std::vector<MappingSurvey> descendants = history_->surveys(known, true);
+    if (earlier_.empty()) earlier_.resize(resolved_.points.size());
+    add_earlier(earlier_, history_->surveys(known, false));
+    if (request_.processes.follow) add_earlier(earlier_, std::exchange(descendants, {}));
+    const bool nobody = known.empty() && !processes.is_everybody();
+    report_end({.points = resolved_.points,
+                .pids = known,
+                .hits = hits,
+                .earlier = earlier_,
+                .descendants = descendants,
+                .nobody = nobody ? processes.nobody() : std::string(),
+                .left_out = program_.explain_left_out(resolved_.points.size()),
+                .only_counted = !request_.program && !request_.capture.send_events,
+                .totals = totals,
+                .corrupt = program_.corrupt(),
+                .duration = stop.duration,
+                .detached_cleanly = stop.cleanly,
+                .command_end = stop.command_end,
+                .follows_children = !processes.leaves_children_out(),
+                .debug_places = request_.probes.target_options.debug_places,
+                .open_calls = program_.open_calls(),
+                .stacks = program_.stacks(),
+                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers},
+               sink_, reporter_);
+  }
+
+  void warn_of_signal(const HeldCommand::End& end) const {
+    if (end.signal == 0 || (end.was_asked && end.signal == SIGTERM)) return;
+    const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
+    reporter_.warning(fmt::format("the command ended by signal {}{}", end.signal,
+                                  name != nullptr ? fmt::format(" (SIG{})", name) : ""));
+  }
+
+  void write_stacks(std::chrono::nanoseconds duration, AttachOutcome& outcome) const {
+    auto written = files_.write(picture_subtitle(duration, program_.stacks()));
+    if (written) return;
+    reporter_.error(written.error());
+    outcome.some_failed = true;
+  }
+
+  const AttachRequest& request_;
+  ProbeProgram& program_;
+  CodeReaders& readers_;
+  StackFiles& files_;
+  HeldCommand* command_;
+  const CommandStdout& command_stdout_;
+  OutputBuffer& out_;
+  Sink& sink_;
+  const Reporter& reporter_;
+  Resolved resolved_;
+  std::vector<MappingSurvey> earlier_;
+  std::optional<ProcessHistory> history_; // since the probes are in place
+  Clock::time_point start_;
+};
+
+} // namespace
+
+Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
+                                 const Reporter& reporter) {
+  CodeReaders readers(request.probes.target_options.debug_places);
+  auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
+  if (!files) return fail(std::move(files).error());
+  auto program = make_program(request, readers, *files, reporter);
+  if (!program) return fail(std::move(program).error());
+  if (request.processes.command.empty() || request.dry_run)
+    return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), out, sink,
+                     reporter)
+        .run();
+  const auto command_stdout = CommandStdout::open(request.processes.command_output, out.fd());
+  if (!command_stdout) return fail(command_stdout.error());
+  auto command = HeldCommand::start(request.processes.command, command_stdout->fd());
+  if (!command) return fail(std::move(command).error());
+  AttachRequest probed = request;
+  probed.processes.pids = {command->pid()};
+  auto outcome =
+      AttachRun(probed, **program, readers, *files, &*command, *command_stdout, out, sink, reporter)
+          .run();
+  if (outcome && !outcome->command_status)
+    reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
+                                 command->pid()));
+  return outcome;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,336 @@
+#include "trace/aggregates.hpp"
+#include "trace/counted.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/probe_program.hpp"
+#include "trace/process_history.hpp"
+#include "trace/read_ahead.hpp"
+#include "symbols/clone_name.hpp"
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+// Of the buffer: a record with a stack is a hundred times as large as one without.
+constexpr std::uint32_t bytes_for_stacks = 32U << 20;
+
+// The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
+// /proc: in a pid namespace of its own another process has the number, or none.
+Result<void> check_pids_for_stacks(const CaptureSpec& capture) {
+  const bool any = capture.stack != StackWalk::none || capture.count_stacks;
+  if (!any || in_initial_pid_namespace()) return {};
+  return fail(
+      Error{ErrorKind::unsupported, "stacks can be had only from outside of containers"}
+          .hint("this one has pids of its own (a pid namespace): run uprobectl on the host, or "
+                "start the container with the host's pids (docker run --pid=host)")
+          .hint("or leave out --stack"));
+}
+
+class BuiltinSource final : public ProbeProgram {
+public:
+  BuiltinSource(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
+                const Reporter& reporter)
+      : request_(request), readers_(readers), files_(files), reporter_(reporter) {}
+
+  std::string name() const override { return "builtin"; }
+  std::vector<ProbeRequest> questions() const override {
+    return {{.target = request_.probes.target,
+             .functions = request_.probes.functions,
+             .static_probes = request_.probes.static_probes,
+             .on_entry = request_.capture.on_entry || request_.capture.pair_calls,
+             .on_return = request_.capture.on_return || request_.capture.pair_calls}};
+  }
+
+  std::size_t others() const override { return 0; }
+
+  Result<void> prepare(const KernelFeatures& features) override {
+    if (auto checked = check_pids_for_stacks(request_.capture); !checked) return checked;
+    const auto buffer = choose_buffer(request_.buffer, features);
+    if (!buffer) return fail(buffer.error());
+    buffer_ = *buffer;
+    features_ = features;
+    if (request_.capture.stack == StackWalk::frame_data)
+      return_instances_ = find_return_instances();
+    if (by_trampoline()) nesting_ = find_nesting();
+    return {};
+  }
+  std::optional<ProgramKind> kind() const override { return std::nullopt; }
+  void set_filter(const ProgramFilter& filter) override { filter_ = filter; }
+
+  bool judges_exits() const override { return true; }
+
+  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
+    const std::span<const ProbePoint> points = resolved.points;
+    cookies_ = hands_over_cookie(mechanism, features_);
+    points_ = points;
+    const bool strings = asks_for(request_.capture, ArgumentType::cxx_string);
+    std::vector<CodeFacts> facts;
+    facts.reserve(points.size());
+    for (const ProbePoint& point : points) facts.push_back(readers_.facts_of(point, strings));
+    CaptureSpec capture = request_.capture;
+    capture.filters = filter_.filters;
+    capture.user = filter_.user;
+    capture.return_instances = return_instances_.value_or(return_instance_layout{});
+    capture.by_trampoline = by_trampoline();
+    capture.nesting = nesting_.value_or(nesting_layout{});
+    auto plan = CapturePlan::make(capture, points, facts);
+    if (!plan) return fail(std::move(plan).error());
+    plan_ = std::move(*plan);
+    auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
+                                         .buffer = buffer_,
+                                         .cookie = cookies_,
+                                         .shared_places = shared_places(mechanism, points),
+                                         .probes = static_cast<std::uint32_t>(points.size()),
+                                         .exit_rules = resolved.exit_rules,
+                                         .exits = exits_of(resolved.sites),
+                                         .variants = plan_.variants(),
+                                         .variant_of = plan_.variant_of(),
+                                         .processes = filter_.processes,
+                                         .cgroup = filter_.cgroup,
+                                         .buffer_bytes = buffer_bytes()});
+    if (!program) return fail(std::move(program).error());
+    program_ = std::move(*program);
+    return {};
+  }
+
+  LoadedProgram program(const PlannedSite& site) const override {
+    return program_->program(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
+  }
+  std::uint64_t cookie(const PlannedSite& site) const override {
+    if (!cookies_) return 0;
+    return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
+  }
+
+  void tell_cautions(const Reporter& reporter) const override {
+    std::set<std::string> told; // a point may have several places
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      for (const std::string& problem : plan_.problems_of(i)) {
+        const std::string text = display_name(points_[i]) + ": " + problem;
+        if (told.insert(text).second) reporter.gathered_warning(problem, text);
+      }
+    if (const std::string caution = caution_of_clones(); !caution.empty())
+      reporter.warning(caution);
+  }
+
+  Result<void> start(const HitProcesses& who) override {
+    if (request_.capture.stack != StackWalk::none) {
+      stacks_.emplace(request_, who, files_, reporter_);
+      if (request_.aggregates.counts) unwound_.emplace(request_, points_, reporter_, who.name_of);
+      auto reading = ReadAhead::start({.drain =
+                                           [this](const ReadAhead::Visit& visit) {
+                                             return program_->drain(
+                                                 [&](Bytes record) { return visit(0, record); });
+                                           },
+                                       .poll_fds = {program_->poll_fd()}});
+      if (!reading) return fail(std::move(reading).error());
+      read_ahead_ = std::move(*reading);
+    }
+    if (request_.aggregates.counts || request_.aggregates.histograms)
+      sums_.emplace(request_, *program_, points_, files_, who.name_of);
+    return program_->arm(true);
+  }
+  Result<void> stop() override {
+    auto stopped = program_->arm(false);
+    if (read_ahead_) read_ahead_->finish();
+    return stopped;
+  }
+
+  void add_to(std::vector<pollfd>& polled) const override {
+    const int fd = read_ahead_ ? read_ahead_->poll_fd() : program_->poll_fd();
+    polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (stacks_) stacks_->add_to(polled);
+  }
+  bool drain(const Visit& visit) override {
+    if (stacks_) stacks_->look();
+    if (request_.capture.pair_calls) make_room_for_calls();
+    if (read_ahead_)
+      return read_ahead_->take(
+          [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
+    return program_->drain([&](Bytes record) { return take(record, visit); });
+  }
+  std::uint64_t corrupt() const override { return 0; }
+  std::vector<Loss> losses() const override {
+    std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
+                                {loss_reasons::corrupt, corrupt_}};
+    if (request_.capture.count_by_process || request_.capture.count_stacks)
+      losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
+    if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
+    if (!request_.capture.pair_calls && buffer_ == RecordBuffer::ring) return losses;
+    // Of calls that were passed over at their entry nobody misses the return. Not all of them have
+    // returned: some returns of others may stay untold.
+    const std::uint64_t entry_unseen = program_->lost(LOST_ENTRY);
+    const std::uint64_t passed_over = program_->lost(PASSED_OVER_CALLS);
+    losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
+    losses.push_back({loss_reasons::left, program_->lost(LOST_LEFT)});
+    losses.push_back(
+        {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
+    return losses;
+  }
+  std::uint64_t discard() override {
+    std::uint64_t events = 0;
+    const auto count = [&](Bytes record) {
+      if (!process_with_new_stack(record)) ++events;
+      return true;
+    };
+    while (read_ahead_
+               ? read_ahead_->take([&](std::size_t /*tag*/, Bytes record) { return count(record); })
+               : program_->drain(count)) {
+    }
+    return events;
+  }
+
+  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> /*sites*/,
+                                                 std::size_t /*points*/) const override {
+    std::vector<std::optional<std::uint64_t>> result;
+    for (const ProbeCounts& counts : program_->counts())
+      result.emplace_back(request_.capture.pair_calls ? counts.entries
+                                                      : counts.entries + counts.returns);
+    return result;
+  }
+  std::vector<std::string> explain_left_out(std::size_t /*points*/) const override {
+    std::vector<std::string> result;
+    for (const ProbeCounts& counts : program_->counts())
+      result.push_back(uprobectl::explain_left_out(counts, request_.capture));
+    return result;
+  }
+  void report_aggregates(Sums::Time now, Sink& sink) override {
+    if (sums_) sums_->tell(now, sink);
+    if (unwound_) unwound_->tell(now, sink);
+  }
+  const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
+  std::optional<std::uint64_t> open_calls() const override {
+    if (!request_.capture.pair_calls) return std::nullopt;
+    return program_->open_calls() + forgotten_calls_;
+  }
+  std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
+  void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
+
+private:
+  bool by_trampoline() const {
+    const CaptureSpec& capture = request_.capture;
+    return request_.probes.return_at == ReturnAt::trampoline &&
+           (capture.on_return || capture.pair_calls);
+  }
+
+  // A process that ended leaves its open calls behind. Looking takes a system call for each open
+  // call of all, so it is done for at most a hundredth of the time.
+  void make_room_for_calls() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look_for_ended_ || !in_initial_pid_namespace()) return;
+    forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
+      return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    });
+    const auto end = std::chrono::steady_clock::now();
+    next_look_for_ended_ =
+        end + std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 100 * (end - now));
+  }
+
+  bool take(Bytes record, const Visit& visit) {
+    if (const auto pid = process_with_new_stack(record)) {
+      if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
+      return true;
+    }
+    auto event = plan_.decode(record, points_);
+    if (!event) {
+      ++corrupt_;
+      return true;
+    }
+    event->ns_pid = own_pids_.of(event->pid, event->time_ns);
+    if (stacks_)
+      if (const auto captured = plan_.stack_of(record))
+        event->stack = stacks_->find(*event, *captured);
+    if (unwound_ && event->stack != nullptr)
+      unwound_->add(*event, *event->stack, stacks_->wholeness());
+    else if (unwound_)
+      unwound_->add(*event, stacks::Stack(), Wholeness::whole);
+    return !request_.capture.send_events || visit(*event);
+  }
+
+  // Said once, however many there are.
+  std::string caution_of_clones() const {
+    std::vector<const ProbePoint*> clones;
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      if (!points_[i].static_probe && points_[i].symbol &&
+          has_other_arguments(*points_[i].symbol) && plan_.numbers_arguments(i))
+        clones.push_back(&points_[i]);
+    if (clones.empty()) return {};
+    const std::string others =
+        clones.size() == 1 ? "" : " and " + counted(clones.size() - 1, "other", "others");
+    return "the compiler may have left out or moved arguments of the " +
+           std::string(clones.size() == 1 ? "clone " : "clones ") + display_name(*clones.front()) +
+           others + ": what is read as arg0, arg1, … need not be the source's";
+  }
+
+  std::uint32_t buffer_bytes() const {
+    return request_.capture.stack == StackWalk::none ? BuiltinProgram::Settings().buffer_bytes
+                                                     : bytes_for_stacks;
+  }
+
+  static bool asks_for(const CaptureSpec& capture, ArgumentType type) {
+    return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+      return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
+    });
+  }
+
+  static ProbeRole role_of(const PlannedSite& site) {
+    if (!site.on_return) return site.exit ? ProbeRole::entry_and_exit : ProbeRole::entry;
+    return site.exit ? ProbeRole::exit : ProbeRole::on_return;
+  }
+  static std::uint32_t rule_of(const PlannedSite& site) { return site.exit ? site.exit->rule : 0; }
+
+  static std::vector<ProbeExit> exits_of(std::span<const PlannedSite> sites) {
+    std::set<ProbeExit> exits;
+    for (const PlannedSite& site : sites)
+      if (site.exit)
+        exits.insert({.probe = static_cast<std::uint32_t>(site.point),
+                      .rule = site.exit->rule,
+                      .at_entry = !site.on_return});
+    return {exits.begin(), exits.end()};
+  }
+
+  static std::vector<FileOffset> shared_places(Mechanism mechanism,
+                                               std::span<const ProbePoint> points) {
+    std::vector<FileOffset> places;
+    if (mechanism == Mechanism::tracefs)
+      for (const ProbePoint& point : points) places.push_back(*point.offset);
+    return places;
+  }
+
+  const AttachRequest& request_;
+  CodeReaders& readers_;
+  StackFiles& files_;
+  const Reporter& reporter_;
+  KernelFeatures features_;
+  RecordBuffer buffer_ = RecordBuffer::ring;
+  bool cookies_ = true; // else each point has a program of its own
+  CapturePlan plan_;
+  std::optional<BuiltinProgram> program_;
+  std::optional<Sums> sums_; // where they are asked for
+  std::span<const ProbePoint> points_;
+  ProgramFilter filter_;
+  std::optional<return_instance_layout> return_instances_; // where stacks are unwound
+  OwnPids own_pids_;
+  std::optional<nesting_layout>
+      nesting_;                       // of the kernel's return probes, where these are asked for
+  std::uint64_t forgotten_calls_ = 0; // open calls of processes that have ended
+  std::chrono::steady_clock::time_point next_look_for_ended_;
+  std::uint64_t corrupt_ = 0;
+  std::optional<HitStacks> stacks_;       // where they are asked for
+  std::optional<UnwoundCounts> unwound_;  // of them
+  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
+};
+
+} // namespace
+
+std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
+                                                  CodeReaders& readers, StackFiles& files,
+                                                  const Reporter& reporter) {
+  return std::make_unique<BuiltinSource>(request, readers, files, reporter);
+}
+
+} // namespace uprobectl

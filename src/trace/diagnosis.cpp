@@ -1,0 +1,286 @@
+#include "trace/diagnosis.hpp"
+
+#include "trace/counted.hpp"
+#include "trace/probes.hpp"
+#include "trace/process_history.hpp"
+#include "symbols/clone_name.hpp"
+#include "elf/inlined.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+std::string name_process(pid_t pid) {
+  const auto name = command_name(pid);
+  return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
+}
+
+template <typename Seen>
+void unite(std::vector<Seen>& into, const std::vector<Seen>& from) {
+  into.insert(into.end(), from.begin(), from.end());
+  std::ranges::sort(into);
+  into.erase(std::ranges::unique(into).begin(), into.end());
+}
+
+bool contains(std::span<const pid_t> pids, pid_t pid) {
+  return std::ranges::find(pids, pid) != pids.end();
+}
+
+std::string explain_other_inode(const MappingSurvey& survey, const SilenceFacts& facts) {
+  // One that sees another file there because its mounts are others says less of the rest.
+  const auto here = std::ranges::find_if(
+      survey.other_inode, [&](pid_t pid) { return !contains(survey.elsewhere, pid); });
+  if (here == survey.other_inode.end()) {
+    const pid_t pid = survey.other_inode.front();
+    const auto way = facts.takes_pids ? fmt::format("-p {} probes that one", pid)
+                                      : fmt::format("nsenter -m -t {} runs it there", pid);
+    return fmt::format("{} maps another file at this path, that of its own mount namespace: {}",
+                       name_process(pid), way);
+  }
+  if (facts.change == FileChange::replaced)
+    return fmt::format("{} maps the file that has this path by now: the one probed was replaced "
+                       "meanwhile, run it again",
+                       name_process(*here));
+  return fmt::format("{} maps another file that had this path: it was replaced, restart the "
+                     "process to probe it",
+                     name_process(*here));
+}
+
+std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
+  // What has ended maps nothing any more: it can only be said what was seen while it lived.
+  if (!pids.empty() &&
+      std::ranges::none_of(pids, [](pid_t pid) { return command_name(pid).has_value(); }))
+    return pids.size() == 1
+               ? fmt::format("process {} has ended and was not seen to map this file executable",
+                             pids.front())
+               : std::string("the processes have ended, and none was seen to map this file "
+                             "executable");
+  std::string text =
+      pids.size() == 1
+          ? fmt::format("{} does not map this file executable", name_process(pids.front()))
+          : std::string(pids.empty() ? "no process maps this file executable"
+                                     : "none of the processes maps this file "
+                                       "executable");
+  if (survey.unreadable > 0)
+    text += fmt::format(" ({} could not be looked at)",
+                        counted(survey.unreadable, "process", "processes"));
+  return text;
+}
+
+// "; process 4711 (app) maps another copy of it: /opt/lib/libfoo.so". Where all processes were
+// looked at and some map the file itself, copies are nothing to wonder at.
+std::string mention_copy(const MappingSurvey& survey, bool filtered) {
+  if (survey.other_copies.empty() || (!filtered && !survey.executable.empty())) return {};
+  const OtherCopy& copy = survey.other_copies.front();
+  const std::string_view too = contains(survey.executable, copy.pid) ? ", too" : "";
+  return fmt::format("; {} maps another copy of it{}: {}", name_process(copy.pid), too, copy.path);
+}
+
+std::string mention_inlined(const SilenceFacts& facts) {
+  if (facts.inlined.value_or(0) == 0) return {};
+  return fmt::format("; it is inlined at {}, which no probe sees",
+                     counted(*facts.inlined, "place", "places"));
+}
+
+std::string mention_children(std::span<const pid_t> children) {
+  if (children.empty()) return {};
+  if (children.size() == 1)
+    return fmt::format("; {}, a descendant, {} it: --follow probes it, too",
+                       name_process(children.front()),
+                       command_name(children.front()) ? "maps" : "mapped");
+  const bool any_runs =
+      std::ranges::any_of(children, [](pid_t pid) { return command_name(pid).has_value(); });
+  return fmt::format("; {} {} it: --follow probes them, too",
+                     counted(children.size(), "descendant", "descendants"),
+                     any_runs ? "map" : "mapped");
+}
+
+// The name of the function that begins at the point, as its source has it: debug data know no
+// "f.constprop.0".
+std::optional<std::string_view> source_name(const ProbePoint& point) {
+  if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt)
+    return std::nullopt;
+  const auto clone = clone_name(*point.symbol);
+  return clone ? clone->base : std::string_view(*point.symbol);
+}
+
+std::string times(std::uint64_t count) {
+  return count == 1 ? std::string("once") : fmt::format("{} times", count);
+}
+
+// Those that have it as a library, and do not run it: all processes of a program are its own
+// business.
+std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      pids, [&](pid_t pid) { return executable_of(pid) != binary.file->identity(); }));
+}
+
+constexpr std::chrono::seconds before_first{2};
+constexpr std::chrono::seconds between_tellings{10};
+
+// The mappings of all processes are read for it: at most this share of the time.
+constexpr int most_share = 100; // a hundredth
+
+// Of more probes only the first are looked at.
+constexpr std::size_t most_told = 20;
+
+} // namespace
+
+std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
+                                         std::span<const pid_t> pids) {
+  return survey_mappings(probed_files(points), pids);
+}
+
+void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
+  for (std::size_t i = 0; i < now.size() && i < earlier.size(); ++i) {
+    unite(now[i].executable, earlier[i].executable);
+    unite(now[i].other_inode, earlier[i].other_inode);
+    unite(now[i].elsewhere, earlier[i].elsewhere);
+    unite(now[i].other_copies, earlier[i].other_copies);
+  }
+}
+
+std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
+                            const SilenceFacts& facts) {
+  std::string text;
+  if (!survey.executable.empty())
+    text = fmt::format("mapped by {}, but not called while it was probed",
+                       survey.executable.size() == 1
+                           ? name_process(survey.executable.front())
+                           : counted(survey.executable.size(), "process", "processes")) +
+           mention_inlined(facts);
+  else if (facts.file_was_hit)
+    text = "other functions of this file were hit, this one was not called while it was probed" +
+           mention_inlined(facts);
+  else if (!survey.other_inode.empty())
+    text = explain_other_inode(survey, facts);
+  else
+    text = explain_unmapped(survey, pids);
+  return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);
+}
+
+std::vector<std::vector<pid_t>> children_mapping(std::span<const ProbePoint> points,
+                                                 std::span<const pid_t> pids) {
+  std::vector<pid_t> children;
+  for (const pid_t pid : pids) unite(children, descendants_of(pid));
+  std::erase_if(children, [&](pid_t pid) { return contains(pids, pid); });
+  std::vector<std::vector<pid_t>> result(points.size());
+  if (children.empty()) return result;
+  const std::vector<MappingSurvey> surveys = survey_points(points, children);
+  for (std::size_t i = 0; i < surveys.size(); ++i) result[i] = surveys[i].executable;
+  return result;
+}
+
+std::vector<std::optional<std::uint64_t>>
+inlined_places(std::span<const ProbePoint> points, const std::vector<bool>& silent,
+               std::span<const std::string> debug_places) {
+  std::map<std::shared_ptr<const ProbedBinary>, std::vector<std::size_t>> by_binary;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (silent[i] && source_name(points[i])) by_binary[points[i].binary].push_back(i);
+
+  std::vector<std::optional<std::uint64_t>> result(points.size());
+  const elf::DebugSearch where{.places = {debug_places.begin(), debug_places.end()}};
+  for (const auto& [binary, indices] : by_binary) {
+    const auto image = elf::Image::open(binary->file, binary->path);
+    if (!image) continue;
+    std::vector<std::string_view> names;
+    for (const std::size_t i : indices) names.push_back(*source_name(points[i]));
+    const auto counts = elf::count_inlined(*image, where, names);
+    if (!counts) continue; // that nothing is known is no news
+    for (std::size_t at = 0; at < indices.size(); ++at) result[indices[at]] = (*counts)[at];
+  }
+  return result;
+}
+
+std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture) {
+  const std::uint64_t shown = capture.pair_calls ? counts.returns : counts.entries + counts.returns;
+  if (shown > 0) return {};
+  if (counts.left_out > 0) {
+    const bool slow_only = capture.min_latency.count() > 0;
+    if (!slow_only)
+      return fmt::format("called {}, but --if held for none of them", times(counts.left_out));
+    return fmt::format("called {}, but {} for none of them", times(counts.left_out),
+                       capture.conditions.empty() ? "--min-latency was reached"
+                                                  : "--if and --min-latency held");
+  }
+  if (capture.pair_calls && counts.entries > 0)
+    return fmt::format("called {}, but has not returned yet", times(counts.entries));
+  if (counts.unpaired > 0)
+    return fmt::format("returned {}, from calls that began before it was probed",
+                       times(counts.unpaired));
+  if (counts.of_others > 0)
+    return fmt::format("called {}, but by none of the processes that are probed",
+                       times(counts.of_others));
+  return {};
+}
+
+void warn_if_everybody(std::span<const ProbePoint> points, std::span<const MappingSurvey> surveys,
+                       const Reporter& reporter) {
+  // By the path of the file: the probe that most processes may hit.
+  std::map<std::string_view, std::size_t> most;
+  for (std::size_t i = 0; i < points.size() && i < surveys.size(); ++i) {
+    const auto [at, is_new] = most.try_emplace(points[i].binary->real_path, i);
+    if (!is_new && surveys[i].executable.size() > surveys[at->second].executable.size())
+      at->second = i;
+  }
+  for (const auto& [path, i] : most) {
+    if (surveys[i].executable.size() < many_processes) continue;
+    const ProbedBinary& binary = *points[i].binary;
+    const std::size_t users = count_users(binary, surveys[i].executable);
+    if (users >= many_processes)
+      reporter.gathered_warning(
+          "mapped by many",
+          fmt::format("{} is mapped by {} processes: every call in any of them stops at the "
+                      "probes; restrict with -p, --app, --uid or --cgroup",
+                      file_name_of(binary.path.entry.value_or(binary.real_path)), users));
+  }
+}
+
+SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
+                             const ProbeProgram& program, const FilteredProcesses& processes,
+                             const Reporter& reporter, Time start)
+    : points_(points), sites_(sites), program_(program), processes_(processes), reporter_(reporter),
+      next_(start + before_first) {}
+
+std::map<std::size_t, std::string> SilenceTeller::reasons() const {
+  const std::vector<std::size_t> groups = probe_groups(points_);
+  const auto hits = hits_by_probe(groups, program_.hits(sites_, points_.size()));
+  const auto left_out = program_.explain_left_out(points_.size());
+  std::map<std::size_t, std::string> result;
+  std::vector<std::size_t> unexplained;
+  for (std::size_t i = 0; i < points_.size() && result.size() < most_told; ++i) {
+    if (hits[i] != 0 || !is_first(groups, i)) continue;
+    result[i] = left_out[i];
+    if (left_out[i].empty()) unexplained.push_back(i);
+  }
+  if (unexplained.empty()) return result;
+  const std::vector<pid_t> pids = processes_.known();
+  if (pids.empty() && !processes_.is_everybody()) {
+    for (const std::size_t i : unexplained) result[i] = processes_.nobody();
+    return result;
+  }
+  std::vector<ProbePoint> points;
+  for (const std::size_t i : unexplained) points.push_back(points_[i]);
+  const auto surveys = survey_points(points, pids);
+  for (std::size_t i = 0; i < points.size(); ++i)
+    result[unexplained[i]] = explain_silence(
+        surveys[i], pids, {.change = points[i].binary->file->change(), .children = {}});
+  return result;
+}
+
+void SilenceTeller::tell(Time now) {
+  if (!reporter_.is_verbose() || now < next_) return;
+  std::map<std::size_t, std::string> found = reasons();
+  for (const auto& [point, reason] : found)
+    if (const auto before = told_.find(point); before == told_.end() || before->second != reason)
+      reporter_.detail(fmt::format("{}: not hit so far: {}", display_name(points_[point]), reason));
+  told_ = std::move(found);
+  const auto end = std::chrono::steady_clock::now();
+  next_ = end + std::max<Time::duration>(between_tellings, (end - now) * most_share);
+}
+
+} // namespace uprobectl

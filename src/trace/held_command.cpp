@@ -1,0 +1,110 @@
+#include "trace/held_command.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// In the child, where only async-signal-safe calls are allowed until exec.
+[[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
+                                char* const* words) {
+  constexpr int cannot_execute = 127;
+  // Signals that we ignore would stay ignored across exec.
+  std::signal(SIGPIPE, SIG_DFL);
+  std::signal(SIGXFSZ, SIG_DFL);
+  if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
+  char byte = 0;
+  ssize_t got = 0;
+  do got = ::read(go, &byte, 1);
+  while (got < 0 && errno == EINTR);
+  if (got != 1) ::_exit(cannot_execute);
+  ::execvp(words[0], words);
+  const int errnum = errno;
+  static_cast<void>(!::write(failure, &errnum, sizeof(errnum)));
+  ::_exit(cannot_execute);
+}
+
+} // namespace
+
+Result<CommandStdout> CommandStdout::open(const CommandOutput& wanted, int records) {
+  CommandStdout output;
+  if (wanted.to == CommandOutput::To::file) {
+    output.file = UniqueFd(
+        ::open(wanted.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!output.file) return fail(system_error(errno, "cannot write " + wanted.path));
+  }
+  output.is_stderr = wanted.to == CommandOutput::To::automatic && records == STDOUT_FILENO &&
+                     ::isatty(STDOUT_FILENO) == 0;
+  return output;
+}
+
+Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words,
+                                       std::optional<int> output) {
+  auto go = make_pipe();
+  auto failure = make_pipe();
+  if (!go || !failure) return fail(go ? failure.error() : go.error());
+  std::vector<char*> arguments; // execvp does not write to them; its type is older than const
+  arguments.reserve(words.size() + 1);
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+
+  const pid_t pid = ::fork();
+  if (pid < 0) return fail(system_error(errno, "cannot start " + words.front()));
+  if (pid == 0) {
+    go->write_end.reset(); // or its end would never come
+    wait_and_exec(go->read_end.get(), failure->write_end.get(), output, arguments.data());
+  }
+  return HeldCommand(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
+}
+
+HeldCommand::HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure)
+    : name_(std::move(name)), pid_(pid), go_(std::move(go)), failure_(std::move(failure)) {}
+
+HeldCommand::HeldCommand(HeldCommand&& other) noexcept
+    : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), go_(std::move(other.go_)),
+      failure_(std::move(other.failure_)) {}
+
+HeldCommand::~HeldCommand() {
+  if (pid_ < 0 || !go_) return; // it runs: end() was asked, or it outlives us
+  go_.reset();
+  reap();
+}
+
+Result<void> HeldCommand::release() {
+  const char byte = 1;
+  if (::write(go_.get(), &byte, 1) != 1)
+    return fail(system_error(errno, "cannot let " + name_ + " run"));
+  go_.reset();
+  int errnum = 0;
+  const ssize_t got = ::read(failure_.get(), &errnum, sizeof(errnum));
+  failure_.reset();
+  if (got != sizeof(errnum)) return {};
+  reap();
+  return fail(system_error(errnum, "cannot run " + name_));
+}
+
+std::optional<ChildEnd> HeldCommand::reap(std::optional<std::chrono::milliseconds> patience) {
+  const auto status = patience ? wait_for(pid_, *patience) : wait_for(pid_);
+  if (status) pid_ = -1;
+  return status;
+}
+
+std::optional<HeldCommand::End> HeldCommand::end() {
+  using namespace std::chrono_literals;
+  if (pid_ < 0) return std::nullopt;
+  if (const auto end = reap(0ms)) return End{*end};
+  ::kill(pid_, SIGTERM);
+  resume(); // a stopped process takes no signal but SIGKILL until it goes on
+  if (const auto end = reap(2s)) return End{*end, true};
+  return std::nullopt;
+}
+
+void HeldCommand::resume() const {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,221 @@
+#include "trace/hit_stacks.hpp"
+
+#include "util/clock.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t most_saved = 16;
+constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+// At least, of all processes' maps; an app has thousands.
+constexpr std::uint64_t between_readings = 250'000'000; // ns
+
+bool begins_program(const MappingEvent& event) {
+  return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
+}
+
+// The innermost frame is at the first byte of what is called by a name.
+bool is_at_entry(const stacks::Stack& stack) {
+  if (stack.frames.empty()) return false;
+  const auto frame = stack.frames.front().symbolized();
+  return frame != nullptr && frame->function && frame->function->offset == 0;
+}
+
+} // namespace
+
+HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
+                     const Reporter& reporter)
+    : request_(request), files_(files), reporter_(reporter),
+      processes_({.places = request.probes.target_options.debug_places},
+                 request.probes.target_options.dex,
+                 [this](pid_t pid) { return is_succeeded(pid); }) {
+  const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
+  auto watch = MappingWatch::start(first);
+  if (watch)
+    watch_ = std::move(*watch);
+  else
+    reporter_.warning("what processes of a short life map stays unknown: " + watch.error().message);
+  for (const pid_t pid : who.running()) {
+    if (watch_) watch_->follow(pid);
+    processes_.look_at(pid);
+  }
+}
+
+void HitStacks::add_to(std::vector<pollfd>& polled) const {
+  if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
+}
+
+void HitStacks::gather() {
+  looked_ns_ = clock_ns(CLOCK_MONOTONIC);
+  if (!watch_) return;
+  watch_->drain([this](const MappingEvent& event) {
+    if (event.kind == MappingEvent::Kind::renamed) return;
+    if (begins_program(event)) ++begins_[event.pid];
+    const auto after =
+        std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);
+    waiting_.insert(after, event);
+  });
+}
+
+void HitStacks::look() {
+  gather();
+  // Where hits are long in coming.
+  while (waiting_.size() > most_waiting) take_first();
+  make_up_for_lost();
+}
+
+// An address that is mapped again by another file would keep the name of the one before.
+void HitStacks::make_up_for_lost() {
+  if (!watch_ || watch_->lost() == made_up_for_ || looked_ns_ < next_making_up_ns_) return;
+  made_up_for_ = watch_->lost();
+  const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+  processes_.look_again();
+  const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
+  next_making_up_ns_ = end + std::max(between_readings, 10 * (end - begin));
+}
+
+// It waits no more when the processes are told: they may ask is_succeeded(), and so gather others.
+void HitStacks::take_first() {
+  const MappingEvent event = std::move(waiting_.front());
+  waiting_.pop_front();
+  if (begins_program(event))
+    if (const auto begins = begins_.find(event.pid); begins != begins_.end())
+      if (--begins->second == 0) begins_.erase(begins);
+  processes_.add(event);
+}
+
+void HitStacks::take_until(std::uint64_t time_ns) {
+  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) take_first();
+}
+
+// Hits are many milliseconds old when they are looked at: by now the process may run another
+// program, and its record be in the kernel's ring yet.
+bool HitStacks::is_succeeded(pid_t pid) {
+  gather();
+  return begins_.contains(pid);
+}
+
+stacks::Registers HitStacks::registers_of(const CapturedStack& captured) const {
+  stacks::Registers registers(host_arch);
+  const auto known = host_arch_info().registers;
+  for (std::size_t i = 0; i < known.size() && i < captured.registers.size(); ++i)
+    if (known[i].dwarf != no_register) registers.set(known[i].dwarf, captured.registers[i]);
+  return registers;
+}
+
+const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
+  const auto pid = static_cast<pid_t>(event.pid);
+  if (event.time_ns >= looked_ns_) look();
+  take_until(event.time_ns);
+  ++totals_.all;
+  if (captured.registers.empty()) {
+    stack_ = walked(pid, event.time_ns, captured);
+    // One of just so many may be whole, too: the kernel does not say.
+    const bool is_full = captured.frames.size() >= MOST_FRAMES;
+    wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
+    if (is_full) ++totals_.truncated;
+  } else {
+    known_returns_.clear();
+    for (const replaced_return& each : captured.replaced_returns)
+      known_returns_.push_back({.stack_pointer = each.stack_pointer, .address = each.address});
+    const stacks::Sample sample{.pid = pid,
+                                .time_ns = event.time_ns,
+                                .registers = registers_of(captured),
+                                .stack_address = captured.address,
+                                .stack = captured.bytes,
+                                .at_function_entry = captured.at_function_entry,
+                                .known_returns = known_returns_};
+    stack_ = processes_.unwind(sample);
+    wholeness_ = judge(captured, sample);
+  }
+  files_.add(stack_, wholeness_, event.latency_ns.value_or(1));
+  return &stack_;
+}
+
+stacks::Stack HitStacks::walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured) {
+  const std::span<const std::uint64_t> frames = captured.frames;
+  const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
+                            is_at_entry(processes_.frames(pid, time_ns, frames.first(1)));
+  if (!lacks_caller) return processes_.frames(pid, time_ns, frames);
+  return processes_.frames(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
+}
+
+const StackTotals& HitStacks::totals() {
+  if (watch_) totals_.lost_mappings = watch_->lost();
+  return totals_;
+}
+
+Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
+  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told)
+    return Wholeness::whole;
+  const bool cut_off = is_cut_off(captured);
+  if (cut_off)
+    ++totals_.truncated;
+  else if (++totals_.failed == 1)
+    totals_.failure = explain_failure(captured);
+  if (request_.stacks.kept) save(sample);
+  return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
+}
+
+// Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
+// handler of a signal on a stack of its own, of a coroutine.
+bool HitStacks::is_cut_off(const CapturedStack& captured) const {
+  if (stack_.end != stacks::End::stack_too_short) return false;
+  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
+  constexpr std::size_t tolerance = 512;
+  constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
+  const std::size_t most = std::min<std::size_t>(request_.capture.stack_bytes, most_copied);
+  if (captured.bytes.size() + tolerance < most) return false;
+  // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
+  const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
+  return stack_.address - captured.address < reach; // modulo 2^64
+}
+
+// Copying ends at the first page that is not there, and the stack may go on behind it.
+std::string HitStacks::explain_failure(const CapturedStack& captured) const {
+  const std::uint64_t copied_to = captured.address + captured.bytes.size();
+  const bool not_there = stack_.end == stacks::End::stack_too_short &&
+                         stack_.address >= copied_to &&
+                         stack_.address - captured.address < request_.capture.stack_bytes;
+  if (!not_there) return stacks::explain_end(stack_);
+  return fmt::format(
+      "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
+      "or the stack ends there",
+      request_.capture.stack_bytes, captured.bytes.size(), copied_to);
+}
+
+// One of those that end in the same place for the same reason. What lay on the stack is nobody
+// else's business.
+void HitStacks::save(const stacks::Sample& sample) {
+  if (saved_.size() >= most_saved) return;
+  std::uint64_t where = 0;
+  if (!stack_.frames.empty()) {
+    const stacks::Frame& last = stack_.frames.back();
+    where = last.place ? last.place->address.value : last.pc;
+  }
+  if (!saved_.emplace(stack_.end, where).second) return;
+  if (::mkdir(request_.stacks.kept->c_str(), 0700) != 0 && errno != EEXIST) {
+    tell_not_saved(system_error(errno, *request_.stacks.kept));
+    return;
+  }
+  std::string folder;
+  do folder = fmt::format("{}/stack-{}", *request_.stacks.kept, next_folder_++);
+  while (::access(folder.c_str(), F_OK) == 0);
+  if (auto saved = processes_.save(sample, folder); !saved)
+    tell_not_saved(saved.error());
+  else
+    ++totals_.saved;
+}
+
+void HitStacks::tell_not_saved(const Error& why) const {
+  reporter_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
+}
+
+} // namespace uprobectl

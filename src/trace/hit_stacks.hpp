@@ -1,0 +1,89 @@
+// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
+// end, drawn, saved.
+#pragma once
+
+#include "trace/stack_files.hpp"
+#include "unwind/live.hpp"
+
+#include <deque>
+#include <functional>
+#include <poll.h>
+#include <set>
+#include <unordered_map>
+
+namespace uprobectl {
+
+// What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
+// unless it has as many frames as it can.
+struct StackTotals {
+  std::uint64_t all = 0;
+  std::uint64_t truncated = 0; // more of the stack would have to be copied, or walked
+  std::uint64_t failed = 0;    // ended otherwise than where the thread began
+  std::string failure;         // why the first of them has
+  std::uint64_t saved = 0;
+  std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
+};
+
+// What a process is called, whichever of its threads was hit, also when it has ended; nothing if it
+// is not known.
+using ProcessNames = std::function<std::optional<std::string>(pid_t)>;
+
+// Who can be hit.
+struct HitProcesses {
+  bool others = false; // also such as are not, or do not come from, those that run
+  // Those that run, all of them as far as they are known. Asked when what processes map is watched
+  // already, so that none is missed that begins meanwhile.
+  std::function<std::vector<pid_t>()> running;
+  ProcessNames name_of = [](pid_t) { return std::nullopt; };
+};
+
+class HitStacks {
+public:
+  // Borrows all of it but who can be hit. What they map is watched from now on.
+  HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
+            const Reporter& reporter);
+
+  void add_to(std::vector<pollfd>& polled) const;
+  // What processes have mapped since the last time: their records wait in buffers that have bounds.
+  void look();
+
+  // Valid until the next question. Hits are asked for by time, so that each is seen with what was
+  // mapped then.
+  const stacks::Stack* find(const Event& event, const CapturedStack& captured);
+  Wholeness wholeness() const { return wholeness_; } // of that
+
+  const StackTotals& totals();
+
+private:
+  void gather();
+  void make_up_for_lost();
+  void take_first();
+  void take_until(std::uint64_t time_ns);
+  bool is_succeeded(pid_t pid);
+  stacks::Registers registers_of(const CapturedStack& captured) const;
+  stacks::Stack walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
+  Wholeness judge(const CapturedStack& captured, const stacks::Sample& sample);
+  bool is_cut_off(const CapturedStack& captured) const;
+  std::string explain_failure(const CapturedStack& captured) const;
+  void save(const stacks::Sample& sample);
+  void tell_not_saved(const Error& why) const;
+
+  const AttachRequest& request_;
+  StackFiles& files_;
+  const Reporter& reporter_;
+  std::optional<MappingWatch> watch_;
+  std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
+  std::uint64_t made_up_for_ = 0;                 // records that were lost by then
+  std::uint64_t next_making_up_ns_ = 0;           // likewise not before
+  std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
+  std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
+  stacks::LiveProcesses processes_;
+  std::vector<stacks::KnownReturn> known_returns_; // of the last hit
+  stacks::Stack stack_;                            // likewise
+  Wholeness wholeness_ = Wholeness::whole;         // likewise
+  StackTotals totals_;
+  std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
+  std::size_t next_folder_ = 1;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,233 @@
+#include "trace/placing.hpp"
+
+#include "trace/probes.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+// Detaching perf events takes a grace period each, one after the other and unkillable: 0.04 s on
+// Linux 6.8, up to 0.5 s on 6.12.
+constexpr std::size_t many_perf_events = 50;
+
+std::vector<ProbeSite> sites_of(const Resolved& resolved, const ProbeProgram& program) {
+  std::vector<ProbeSite> sites;
+  sites.reserve(resolved.sites.size());
+  for (const PlannedSite& site : resolved.sites) {
+    const ProbePoint& point = resolved.points[site.point];
+    sites.push_back({.file = point.binary->file->fd(),
+                     // resolve_questions() takes no points without an offset
+                     .offset = site.exit ? site.exit->offset : *point.offset,
+                     .semaphore = point.semaphore,
+                     .on_return = site.on_return && !site.exit,
+                     .program = program.program(site),
+                     .cookie = program.cookie(site),
+                     .label = to_string(point.binary->path) + ": " + display_name(point)});
+  }
+  return sites;
+}
+
+// A place that the kernel refuses.
+struct Refusal {
+  std::size_t site = 0;
+  Error error;
+};
+
+// One place's own fault, as against what would keep every probe from being placed.
+bool is_about_one_place(const Error& error) {
+  return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
+}
+
+// "placing probes: 250 of 1000" on a terminal, where there is time to read it.
+class Progress {
+public:
+  Progress(std::string_view what, std::size_t all, const Reporter& reporter)
+      : what_(what), all_(all), reporter_(reporter) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    if (all_ > fewest_) reporter_.progress({});
+  }
+
+  void tell(std::size_t done) const {
+    if (all_ > fewest_ && done % step_ == 0)
+      reporter_.progress(fmt::format("{}: {} of {}", what_, done, all_));
+  }
+
+private:
+  static constexpr std::size_t fewest_ = 500;
+  static constexpr std::size_t step_ = 10;
+  std::string_view what_;
+  std::size_t all_;
+  const Reporter& reporter_;
+};
+
+class Placer {
+public:
+  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals,
+         const Reporter& reporter)
+      : request_(request), mechanism_(mechanism), signals_(signals), reporter_(reporter) {}
+
+  // Says how long it takes, if that is long.
+  Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
+    ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
+    // A link places many at once.
+    const bool one_by_one =
+        perf_events_needed(mechanism_, sites, request_.processes.pids.size()) > 0;
+    return attach(sites, [&](std::size_t placed) {
+      const auto expected =
+          one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
+      if (expected)
+        reporter_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
+                                     std::chrono::ceil<std::chrono::seconds>(*expected).count()));
+    });
+  }
+
+  // The sites that the kernel refuses, among some that it refused together; attaches for moments.
+  // `first` is the number of the first one.
+  void find_refused(std::span<const ProbeSite> sites, std::size_t first,
+                    std::vector<Refusal>& refused) const {
+    const auto tried = attach(sites, [](std::size_t) {});
+    if (tried) return;
+    if (sites.size() == 1 || !is_about_one_place(tried.error())) {
+      refused.push_back({.site = first, .error = tried.error()});
+      return;
+    }
+    const std::size_t half = sites.size() / 2;
+    find_refused(sites.first(half), first, refused);
+    find_refused(sites.subspan(half), first + half, refused);
+  }
+
+private:
+  std::size_t probes(std::span<const ProbeSite> sites) const {
+    return sites.size() * std::max<std::size_t>(request_.processes.pids.size(), 1);
+  }
+
+  Result<Attachment> attach(std::span<const ProbeSite> sites,
+                            const std::function<void(std::size_t)>& tell) const {
+    const Progress progress("placing probes", probes(sites), reporter_);
+    std::size_t placed = 0;
+    return Attachment::attach(mechanism_, sites, request_.processes.pids, [&] {
+      tell(placed);
+      progress.tell(placed++);
+      return signals_.arrived();
+    });
+  }
+
+  const AttachRequest& request_;
+  Mechanism mechanism_;
+  SignalWatch& signals_;
+  const Reporter& reporter_;
+};
+
+// A refused site takes its point along, with its other sites; and a static probe's point all of its
+// places.
+void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
+                  const Reporter& reporter) {
+  const std::vector<std::size_t> groups = probe_groups(resolved.points);
+  std::set<std::size_t> told;
+  for (const Refusal& refusal : refused) {
+    const std::size_t index = resolved.sites[refusal.site].point;
+    if (!told.insert(groups[index]).second) continue;
+    const ProbePoint& point = resolved.points[index];
+    const std::string& target = point.binary->target;
+    reporter.error(refusal.error);
+    sink.error({.target = target, .request = point.request, .error = refusal.error});
+    resolved.failures.push_back(
+        {.target = target, .function = point.request, .error = refusal.error});
+  }
+  std::set<std::size_t> dropped;
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (told.contains(groups[i])) dropped.insert(i);
+  drop_points(dropped, resolved);
+}
+
+void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
+  if (events <= many_perf_events) return;
+  reporter.warning(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
+                               "interrupted",
+                               events, events / 25, events / 2));
+}
+
+// Each file once.
+std::vector<const MappedFile*> files_of(std::span<const ProbePoint> points) {
+  std::map<FileIdentity, const MappedFile*> files;
+  for (const ProbePoint& point : points)
+    files.emplace(point.binary->file->identity(), point.binary->file.get());
+  std::vector<const MappedFile*> result;
+  result.reserve(files.size());
+  for (const auto& [identity, file] : files) result.push_back(file);
+  return result;
+}
+
+} // namespace
+
+std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t done,
+                                                                 Clock::time_point now) {
+  constexpr std::chrono::milliseconds sample{100};
+  constexpr std::chrono::seconds longer_than{2};
+  const auto elapsed = now - start_;
+  if (told_ || done == 0 || elapsed < sample) return std::nullopt;
+  const auto expected = elapsed / done * all_;
+  if (expected <= longer_than) return std::nullopt;
+  told_ = true;
+  return expected;
+}
+
+void take_away(Placed& placed, const Reporter& reporter) {
+  if (!placed.attachment) return;
+  const Progress progress("taking probes away", placed.attachment->parts(), reporter);
+  placed.attachment->detach([&](std::size_t done) { progress.tell(done); });
+  placed.attachment.reset();
+}
+
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
+                     Resolved& resolved, SignalWatch& signals, Sink& sink,
+                     const Reporter& reporter) {
+  for (;;) {
+    if (auto loaded = program.load(mechanism, resolved); !loaded)
+      return fail(std::move(loaded).error());
+    const std::vector<ProbeSite> sites = sites_of(resolved, program);
+    if (sites.empty()) return Placed{};
+    const std::size_t probes =
+        sites.size() * std::max<std::size_t>(request.processes.pids.size(), 1);
+    warn_of_slow_detach(perf_events_needed(mechanism, sites, request.processes.pids.size()),
+                        reporter);
+    const Placer placer(request, mechanism, signals, reporter);
+    auto attachment = placer.attach_all(sites);
+    if (attachment) return Placed{std::move(*attachment), probes};
+    if (sites.size() == 1 || !is_about_one_place(attachment.error()))
+      return fail(std::move(attachment).error());
+
+    std::vector<Refusal> refused;
+    placer.find_refused(sites, 0, refused);
+    if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
+    if (!request.probes.keep_going) return fail(std::move(refused.front().error));
+    drop_refused(refused, resolved, sink, reporter);
+    if (resolved.points.empty())
+      return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
+  }
+}
+
+Result<void> check_unwritten(std::span<const ProbePoint> points) {
+  for (const MappedFile* file : files_of(points))
+    if (file->change() == FileChange::written)
+      return fail(Error{ErrorKind::io, file->path() + ": written to while it was being read"}.hint(
+          "run it again when what writes the file is done"));
+  return {};
+}
+
+void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter) {
+  for (const MappedFile* file : files_of(points))
+    if (file->change() == FileChange::replaced)
+      reporter.gathered_warning(
+          "replaced", file->path() + ": replaced while it was being read; the probes are in the "
+                                     "file it was, which only running processes still map");
+}
+
+} // namespace uprobectl

@@ -1,0 +1,52 @@
+// Gets the probes of a run into place: all of them, or with keep_going those the kernel takes.
+#pragma once
+
+#include "trace/resolving.hpp"
+#include "trace/run_loop.hpp"
+#include "output/output.hpp"
+
+#include <chrono>
+
+namespace uprobectl {
+
+// How long it takes to do many things one by one, as soon as the first ones tell.
+class ExpectedTime {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  ExpectedTime(std::size_t all, Clock::time_point start) : all_(all), start_(start) {}
+
+  // The time for all of them if it is more than 2 s, once; nothing in the first 100 ms.
+  std::optional<Clock::duration> after(std::size_t done, Clock::time_point now);
+
+private:
+  std::size_t all_;
+  Clock::time_point start_;
+  bool told_ = false;
+};
+
+struct Placed {
+  std::optional<Attachment> attachment; // nothing where there was no site
+  std::size_t probes = 0;               // sites, by process where processes are named
+};
+
+// The program is loaded for the mechanism, attached and not started. Where the kernel refuses
+// single places, which leave_out_unprobeable() did not know of, they are found by halving. Those of
+// patterns are left out with a warning. With keep_going the others move from the points to the
+// failures, reported, and the rest is attached, else the first refusal is the error.
+Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
+                     Resolved& resolved, SignalWatch& signals, Sink& sink,
+                     const Reporter& reporter);
+
+// Detaches, which takes its time where there are many perf events; on a terminal it says how far it
+// is.
+void take_away(Placed& placed, const Reporter& reporter);
+
+// Whether the files are still what was resolved in them: io where one was written to since it was
+// opened, and its offsets may be those of other code.
+Result<void> check_unwritten(std::span<const ProbePoint> points);
+
+// One that was replaced is no failure: its probes are in the file that was opened.
+void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter);
+
+} // namespace uprobectl

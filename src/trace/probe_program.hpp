@@ -1,0 +1,117 @@
+// The programs that run at the probes: the built-in one, or those of a user. The rest of the module
+// does not know which.
+#pragma once
+
+#include "trace/code_facts.hpp"
+#include "trace/event_source.hpp"
+#include "trace/hit_stacks.hpp"
+#include "bpf/object.hpp"
+#include "trace/trace.hpp"
+
+namespace uprobectl {
+
+// FUNCTIONs of one TARGET, and which of the program's programs is to run there.
+struct ProbeRequest {
+  std::string target;
+  std::vector<std::string> functions;
+  bool static_probes = false; // which the functions then name
+  std::size_t program = 0;
+  bool on_entry = true;
+  bool on_return = false;
+  bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
+};
+
+// A place where a function can be left.
+struct PlannedExit {
+  FileOffset offset;
+  std::uint32_t rule = 0; // of Resolved::exit_rules
+};
+
+// One probe.
+struct PlannedSite {
+  std::size_t point = 0;
+  std::size_t program = 0;
+  bool on_return = false;
+  bool by_trampoline = false;
+  std::optional<PlannedExit> exit = {}; // of on_return; nothing: by the kernel's return probe
+};
+
+// Whose hits the program is to look at; those of others it passes over.
+struct ProgramFilter {
+  unsigned filters = 0; // FILTER_… of bpf/record.h
+  std::uint32_t user = 0;
+  int processes = -1; // as BuiltinProgram::Settings has them
+  int cgroup = -1;
+};
+
+struct Failure {
+  std::string target;   // as typed
+  std::string function; // as typed
+  Error error;
+};
+
+struct Resolved {
+  std::vector<ProbePoint> points;    // each place once
+  std::vector<PlannedSite> sites;    // each probe once, by point
+  std::vector<exit_rule> exit_rules; // the first is that of return instructions
+  std::vector<Failure> failures;
+};
+
+// The programs that run at the probes of a run and send its events.
+class ProbeProgram : public EventSource {
+public:
+  virtual std::string name() const = 0; // as `attached` tells it
+  virtual std::vector<ProbeRequest> questions() const = 0;
+  virtual std::size_t others() const = 0; // programs that run elsewhere than at probes
+
+  // Before anything else of the kernel's: afterwards kind() is known.
+  virtual Result<void> prepare(const KernelFeatures& features) = 0;
+  virtual std::optional<ProgramKind> kind() const = 0; // as MechanismNeeds has it
+  // Before load(); what it names is borrowed. Users' programs filter themselves.
+  virtual void set_filter(const ProgramFilter& /*filter*/) {}
+
+  // Whether its programs can be told when a conditional exit is one.
+  virtual bool judges_exits() const = 0;
+
+  // Loads the programs for the mechanism. May be asked again with fewer points; these are borrowed.
+  virtual Result<void> load(Mechanism mechanism, const Resolved& resolved) = 0;
+  virtual LoadedProgram program(const PlannedSite& site) const = 0;
+  virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
+
+  // After load(): what a person should know of what the probes will show.
+  virtual void tell_cautions(const Reporter& /*reporter*/) const {}
+
+  // The last probe is in place.
+  virtual Result<void> start(const HitProcesses& who) = 0;
+  virtual Result<void> stop() = 0; // before the first one is taken away
+
+  virtual std::uint64_t corrupt() const = 0; // records of an odd size, which are shown raw
+  // By point, exact; nothing where it is not known.
+  virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
+                                                         std::size_t points) const = 0;
+  // By point, why hits were seen and yet nothing was shown; empty where there is nothing to say.
+  virtual std::vector<std::string> explain_left_out(std::size_t points) const {
+    return std::vector<std::string>(points);
+  }
+  // What became of the stacks that were asked for; null where there are none.
+  virtual const StackTotals* stacks() { return nullptr; }
+  // Calls that were entered and had not returned at the end of the run, or of their process;
+  // nothing where calls are not paired.
+  virtual std::optional<std::uint64_t> open_calls() const { return std::nullopt; }
+  // Hits that report_aggregates() has told as counted by stack, without one: the kernel could not
+  // keep it.
+  virtual std::uint64_t without_stack() const { return 0; }
+  // The maps that were asked for, at the end.
+  virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
+};
+
+// Borrows all of it. `files`: where stacks go besides.
+std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
+                                                  CodeReaders& readers, StackFiles& files,
+                                                  const Reporter& reporter);
+
+// Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
+Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
+                                                       StackFiles& files, const Reporter& reporter);
+
+} // namespace uprobectl

@@ -1,0 +1,339 @@
+#include "trace/process_filter.hpp"
+
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+#include "process/proc.hpp"
+#include "resolve/android.hpp"
+#include "uprobectl/process.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Takes the first word away; fields are separated by one space.
+std::string_view take_field(std::string_view& line) {
+  const auto end = std::min(line.find(' '), line.size());
+  const std::string_view field = line.substr(0, end);
+  line.remove_prefix(std::min(end + 1, line.size()));
+  return field;
+}
+
+// Blanks and backslashes are written in octal: "\040".
+std::string unescaped(std::string_view field) {
+  constexpr std::size_t digits = 3;
+  std::string text;
+  while (!field.empty()) {
+    unsigned value = 0;
+    if (field.front() == '\\' && field.size() > digits &&
+        std::from_chars(field.data() + 1, field.data() + 1 + digits, value, 8).ptr ==
+            field.data() + 1 + digits) {
+      text.push_back(static_cast<char>(value));
+      field.remove_prefix(1 + digits);
+    } else {
+      text.push_back(field.front());
+      field.remove_prefix(1);
+    }
+  }
+  return text;
+}
+
+void add_pids(const std::string& file, std::vector<pid_t>& pids) {
+  const auto text = read_pseudo_file(file);
+  if (!text) return; // the group has gone meanwhile
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    // 0 stands for processes of other pid namespaces.
+    if (const auto pid = parse_number<pid_t>(take_line(rest)); pid && *pid > 0)
+      pids.push_back(*pid);
+  }
+}
+
+Result<std::string> full_path(std::string_view path) {
+  if (path.starts_with('/')) return std::string(path);
+  const auto mounts = read_pseudo_file("/proc/self/mountinfo");
+  if (!mounts) return fail(mounts.error());
+  const auto mount = cgroup2_mount(*mounts);
+  if (!mount)
+    return fail(Error{ErrorKind::unsupported, "cgroup2 is not mounted"}.hint(
+        "mount it with: mount -t cgroup2 none /sys/fs/cgroup"));
+  return *mount + "/" + std::string(path);
+}
+
+// How often it is asked whether a family has ended.
+constexpr std::chrono::milliseconds between_counts{20};
+
+// A longer name is no comm, by which the kernel itself sees a process begin.
+constexpr std::size_t longest_comm = 15;
+
+// A process that has ended meanwhile needs no place in the set, and beyond its capacity there is
+// none.
+void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
+  static_cast<void>(set.add(pid, stay).has_value());
+}
+
+// Adds the descendants of a member, those that are made meanwhile included.
+void add_family(ProcessSet& set, pid_t pid) {
+  // A child of one that is not yet a member may be missed, and is seen the next time.
+  for (bool found = true; found;) {
+    found = false;
+    for (const pid_t child : descendants_of(pid)) {
+      if (set.contains(child)) continue;
+      if (set.add(child)) found = true;
+    }
+  }
+}
+
+std::string quoted(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == names.size() ? " or " : ", ", names[i]);
+  return text;
+}
+
+void keep_common(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> others) {
+  std::ranges::sort(others);
+  if (!pids) {
+    pids = std::move(others);
+    return;
+  }
+  std::erase_if(*pids, [&](pid_t pid) { return !std::ranges::binary_search(others, pid); });
+}
+
+} // namespace
+
+// "36 35 0:31 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw": the mount point is the
+// fifth field, the type follows the lone dash.
+std::optional<std::string> cgroup2_mount(std::string_view mountinfo) {
+  while (!mountinfo.empty()) {
+    std::string_view line = take_line(mountinfo);
+    for (int i = 0; i < 4; ++i) take_field(line);
+    const std::string_view point = take_field(line);
+    while (!line.empty() && take_field(line) != "-") {
+    }
+    if (take_field(line) == "cgroup2") return unescaped(point);
+  }
+  return std::nullopt;
+}
+
+Result<ControlGroup> ControlGroup::open(std::string_view path) {
+  auto full = full_path(path);
+  if (!full) return fail(std::move(full).error());
+  UniqueFd fd{::open(full->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!fd && errno == ENOTDIR)
+    return fail(ErrorKind::usage, *full + " is no folder, and so no control group");
+  if (!fd) return fail(system_error(errno, "cannot open the control group " + *full));
+  struct statfs status{};
+  if (::fstatfs(fd.get(), &status) != 0)
+    return fail(system_error(errno, "cannot look at " + *full));
+  if (status.f_type != CGROUP2_SUPER_MAGIC)
+    return fail(Error{ErrorKind::usage, *full + " is no control group of cgroup2"}
+                    .hint("--cgroup takes a folder of a cgroup2 mount, or its path from there on")
+                    .hint("which one a process is in stands in /proc/PID/cgroup, behind 0::/"));
+  return ControlGroup(std::move(fd), std::move(*full));
+}
+
+std::vector<pid_t> ControlGroup::processes() const {
+  std::vector<pid_t> pids;
+  add_pids(path_ + "/cgroup.procs", pids);
+  std::error_code error;
+  for (auto at = std::filesystem::recursive_directory_iterator(path_, error);
+       !error && at != std::filesystem::recursive_directory_iterator(); at.increment(error))
+    if (at->is_directory(error)) add_pids(at->path().string() + "/cgroup.procs", pids);
+  std::ranges::sort(pids);
+  pids.erase(std::ranges::unique(pids).begin(), pids.end());
+  return pids;
+}
+
+Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
+                                                const Reporter& reporter) {
+  std::vector<pid_t> pids = request.processes.pids;
+  for (const std::string& name : request.processes.names)
+    for (const pid_t pid : processes_named(name))
+      if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
+  if (!pids.empty() || request.processes.names.empty()) return pids;
+  if (request.probes.target == "*")
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("no process named {} runs", quoted(request.processes.names))}
+                    .hint("the TARGET '*' means the files of processes that run already"));
+  if (!request.probes.target.empty())
+    reporter.warning(fmt::format("no process named {} runs yet: {} is looked up without it",
+                                 quoted(request.processes.names), request.probes.target));
+  return pids;
+}
+
+Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
+                                                   ProcessWatch running, const Reporter& reporter) {
+  FilteredProcesses chosen(request);
+  if (request.processes.cgroup) {
+    auto group = ControlGroup::open(*request.processes.cgroup);
+    if (!group) return fail(std::move(group).error());
+    chosen.group_ = std::move(*group);
+  }
+  if (auto found = chosen.find_user(reporter); !found) return fail(std::move(found).error());
+  if (!request.processes.all) {
+    const bool ends = !request.processes.pids.empty() && request.processes.names.empty();
+    if (!request.processes.names.empty() || request.processes.follow) {
+      chosen.family_ends_ = ends;
+      if (auto watched = chosen.watch(reporter); !watched) return fail(std::move(watched).error());
+    } else {
+      chosen.link_pids_ = request.processes.pids;
+      if (ends) chosen.running_ = std::move(running);
+    }
+  }
+  chosen.first_known_ = chosen.known();
+  if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
+    reporter.status("the program picks the processes: others that call these functions stop at the "
+                    "probes, too, and are passed over");
+  return chosen;
+}
+
+Result<void> FilteredProcesses::find_user(const Reporter& reporter) {
+  user_ = request_->processes.user;
+  if (!request_->probes.target_options.app || request_->processes.all) return {};
+  const std::string& package = *request_->probes.target_options.app;
+  const auto user = user_of_package(package);
+  if (!user) return fail(user.error());
+  if (request_->processes.user && *request_->processes.user != user->id) {
+    const bool of_other =
+        std::ranges::find(user->others, *request_->processes.user) != user->others.end();
+    if (of_other) return {}; // --uid says which of the device's users is meant
+    return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
+                                                    user->id, *request_->processes.user)}
+                    .hint("leave out --uid"));
+  }
+  user_ = user->id;
+  reporter.detail(fmt::format("{} runs as user {}", package, user->id));
+  if (!user->others.empty() && !request_->processes.user)
+    reporter.warning(fmt::format("{} also belongs to other users of the device: as {} it is not "
+                                 "probed; choose with --uid",
+                                 package, fmt::join(user->others, ", ")));
+  return {};
+}
+
+Result<void> FilteredProcesses::watch(const Reporter& reporter) {
+  if (!in_initial_pid_namespace())
+    return fail(
+        Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
+            .hint("this one has pids of its own (a pid namespace): run uprobectl on the "
+                  "host, or give pids with -p and without --follow"));
+  auto set =
+      ProcessSet::start({.names = request_->processes.names, .follow = request_->processes.follow});
+  if (!set) return fail(std::move(set).error());
+  set_ = std::move(*set);
+  for (const pid_t pid : request_->processes.pids) {
+    if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
+    if (request_->processes.follow) add_family(*set_, pid);
+  }
+  if (request_->processes.names.empty()) return {};
+  named_.emplace(request_->processes.names, is_named);
+  add_named();
+  for (const std::string& name : request_->processes.names) {
+    if (processes_named(name).empty())
+      reporter.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
+    if (name.size() > longest_comm)
+      reporter.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
+                                  "name: of a process that begins the first calls may be missed",
+                                  name, longest_comm));
+  }
+  return {};
+}
+
+ProgramFilter FilteredProcesses::filter() const {
+  ProgramFilter filter;
+  if (set_) {
+    filter.filters |= FILTER_BY_PROCESS;
+    filter.processes = set_->map_fd();
+  }
+  if (user_) {
+    filter.filters |= FILTER_BY_USER;
+    filter.user = *user_;
+  }
+  if (group_) {
+    filter.filters |= FILTER_BY_CGROUP;
+    filter.cgroup = group_->fd();
+  }
+  return filter;
+}
+
+void FilteredProcesses::add_named() {
+  named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
+    add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+    if (request_->processes.follow) add_family(*set_, pid);
+  });
+}
+
+bool FilteredProcesses::look(Time now) {
+  if (!named_) return true;
+  const bool seen_all =
+      named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
+        if (!names.empty())
+          add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+        else if (!request_->processes.follow)
+          set_->withdraw(pid);
+      });
+  if (!seen_all) add_named();
+  return true;
+}
+
+std::optional<FilteredProcesses::Time> FilteredProcesses::next_look() const {
+  return named_ ? named_->next_look() : std::nullopt;
+}
+
+bool FilteredProcesses::all_gone() {
+  if (running_) return running_->all_gone();
+  if (!family_ends_) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_count_) return false;
+  next_count_ = now + between_counts;
+  return set_->members().empty();
+}
+
+std::vector<std::string> FilteredProcesses::take_ended() {
+  return running_ ? running_->take_ended() : std::vector<std::string>();
+}
+
+void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
+  if (running_) running_->add_to(polled);
+  if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
+}
+
+bool FilteredProcesses::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
+
+std::vector<pid_t> FilteredProcesses::known() const {
+  std::optional<std::vector<pid_t>> now;
+  if (!link_pids_.empty()) keep_common(now, link_pids_);
+  if (set_) keep_common(now, set_->members());
+  if (user_) keep_common(now, processes_of_user(*user_));
+  if (group_) keep_common(now, group_->processes());
+  std::vector<pid_t> all = now.value_or(std::vector<pid_t>());
+  for (const pid_t pid : first_known_)
+    if (std::ranges::find(all, pid) == all.end()) all.push_back(pid);
+  return all;
+}
+
+bool FilteredProcesses::leaves_children_out() const {
+  return !request_->processes.follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+}
+
+std::string FilteredProcesses::nobody() const {
+  if (set_ && !request_->processes.names.empty())
+    return fmt::format("no process named {} runs", quoted(request_->processes.names));
+  if (request_->probes.target_options.app && !request_->processes.all)
+    return fmt::format("no process of {} runs", *request_->probes.target_options.app);
+  if (group_) return fmt::format("no such process runs in {}", group_->path());
+  if (user_) return fmt::format("no such process of user {} runs", *user_);
+  return "none of the processes runs";
+}
+
+} // namespace uprobectl

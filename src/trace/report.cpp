@@ -1,0 +1,362 @@
+#include "trace/report.hpp"
+
+#include "trace/counted.hpp"
+#include "trace/diagnosis.hpp"
+#include "trace/probes.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+// "2 processes and all named 'nginx'"
+std::string named_processes(const AttachRequest& request) {
+  std::string names;
+  for (std::size_t i = 0; i < request.processes.names.size(); ++i)
+    names += fmt::format("{}'{}'",
+                         i == 0                                    ? ""
+                         : i + 1 == request.processes.names.size() ? " or "
+                                                                   : ", ",
+                         request.processes.names[i]);
+  if (request.processes.pids.empty()) return "all processes named " + names;
+  return fmt::format("{} and all named {}",
+                     counted(request.processes.pids.size(), "process", "processes"), names);
+}
+
+// "all processes", "2 processes and their children", "all processes of user 1000"
+std::string processes_of(const AttachRequest& request) {
+  if (request.processes.all) return "all processes";
+  const bool any = !request.processes.pids.empty() || !request.processes.names.empty();
+  std::string text = !any ? "all processes"
+                     : request.processes.names.empty()
+                         ? counted(request.processes.pids.size(), "process", "processes")
+                         : named_processes(request);
+  if (!request.processes.command.empty())
+    text = fmt::format("'{}'", request.processes.command.front());
+  if (request.processes.follow) {
+    const bool one = request.processes.names.empty() && request.processes.pids.size() == 1;
+    text += one ? " and its children" : " and their children";
+  }
+  if (request.probes.target_options.app) text += " of " + *request.probes.target_options.app;
+  if (request.processes.user) text += fmt::format(" of user {}", *request.processes.user);
+  if (request.processes.cgroup) text += " in " + *request.processes.cgroup;
+  return text;
+}
+
+// "3 functions", "1 static probe at 4 places"
+std::string probes_of(const ProbeTotals& totals) {
+  if (totals.static_places == 0) return counted(totals.probes, "function", "functions");
+  return counted(totals.probes, "static probe", "static probes") + " at " +
+         counted(totals.static_places, "place", "places");
+}
+
+// Whole milliseconds, or microseconds where it was less than one.
+std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  if (duration < 1ms) return duration_cast<microseconds>(duration);
+  return duration_cast<milliseconds>(duration);
+}
+
+// By point; of those that were hit nothing is looked for.
+std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSurvey> surveys) {
+  std::vector<SilenceFacts> facts(end.points.size());
+  std::vector<bool> silent(facts.size());
+  std::vector<bool> uncalled(facts.size());
+  std::set<FileIdentity> hit_files;
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    if (end.hits[i] > 0) hit_files.insert(end.points[i].binary->file->identity());
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    silent[i] = end.hits[i] == 0;
+    facts[i].file_was_hit = hit_files.contains(end.points[i].binary->file->identity());
+    uncalled[i] = silent[i] && (!surveys[i].executable.empty() || facts[i].file_was_hit);
+  }
+  if (std::ranges::find(silent, true) == silent.end()) return facts;
+  const auto inlined = inlined_places(end.points, uncalled, end.debug_places);
+  auto children = end.follows_children ? std::vector<std::vector<pid_t>>(facts.size())
+                                       : children_mapping(end.points, end.pids);
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (!silent[i]) continue;
+    if (!end.follows_children && i < end.descendants.size())
+      for (const pid_t pid : end.descendants[i].executable)
+        if (std::ranges::find(children[i], pid) == children[i].end()) children[i].push_back(pid);
+    facts[i].change = end.points[i].binary->file->change();
+    facts[i].children = children[i];
+    facts[i].inlined = inlined[i];
+  }
+  return facts;
+}
+
+// Over nobody there is nothing to survey; over no pids it would be over all processes.
+std::vector<MappingSurvey> surveys_of(const RunEnd& end) {
+  if (!end.nobody.empty()) return std::vector<MappingSurvey>(end.points.size());
+  return survey_points(end.points, end.pids);
+}
+
+// Which a person has asked not to see.
+std::uint64_t beyond_max_events(const RunTotals& totals) {
+  const auto beyond =
+      std::ranges::find(totals.losses, loss_reasons::beyond_max_events, &Loss::reason);
+  return beyond == totals.losses.end() ? 0 : beyond->count;
+}
+
+bool is_unpaired(std::string_view reason) {
+  return std::ranges::find(loss_reasons::unpaired, reason) != std::end(loss_reasons::unpaired);
+}
+
+std::uint64_t unpaired_calls(const RunTotals& totals) {
+  std::uint64_t sum = 0;
+  for (const auto& [reason, count] : totals.losses)
+    if (is_unpaired(reason)) sum += count;
+  return sum;
+}
+
+std::string explain_unpaired(std::string_view reason) {
+  if (reason == loss_reasons::nested) return fmt::format("{} (--return-at ret sees them)", reason);
+  if (reason == loss_reasons::left)
+    return fmt::format("{} (by an exception, longjmp or the end of the thread)", reason);
+  if (reason == loss_reasons::entry_unseen)
+    return fmt::format("{} (it began before the run, or in the process that forked)", reason);
+  return std::string(reason);
+}
+
+void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
+  for (const auto& [reason, count] : end.totals.losses) {
+    if (reason == loss_reasons::beyond_max_events) { // asked for
+      reporter.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
+      continue;
+    }
+    if (is_unpaired(reason)) {
+      reporter.warning(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
+                                   explain_unpaired(reason)));
+      continue;
+    }
+    std::string text = fmt::format("{} lost: ", counted(count, "event", "events"));
+    if (reason != loss_reasons::buffer_full)
+      text += reason;
+    else if (end.stacks != nullptr && end.copies_stacks)
+      text += "the ring buffer was full, a smaller --stack-size leaves room for more";
+    else
+      text += "the ring buffer was full";
+    reporter.warning(text);
+  }
+}
+
+// ", 2 calls not returned"
+std::string calls_under_way(const RunEnd& end) {
+  if (end.open_calls.value_or(0) == 0) return {};
+  return fmt::format(", {} not returned", counted(*end.open_calls, "call", "calls"));
+}
+
+// "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s"
+std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
+  const std::string time = format_duration(rounded(end.duration));
+  if (!end.only_counted)
+    return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
+                       summary.lost - beyond_max_events(end.totals));
+  std::uint64_t hits = 0;
+  for (const auto& each : end.hits) hits += each.value_or(0);
+  return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
+}
+
+std::string share_of(std::uint64_t part, std::uint64_t all) {
+  return fmt::format("{} of {} stacks", part, all);
+}
+
+std::string explain_cut(const AttachRequest& request) {
+  const std::uint32_t size = request.capture.stack_bytes;
+  if (request.capture.stack == StackWalk::frame_pointers)
+    return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
+                       MOST_FRAMES);
+  return fmt::format(
+      "more than the {} bytes that are copied of each{}", size,
+      size < MOST_STACK_BYTES
+          ? fmt::format(", --stack-size {} copies more",
+                        std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
+          : ", which is the most that can be");
+}
+
+} // namespace
+
+std::string format_duration(std::chrono::nanoseconds duration) {
+  using namespace std::chrono;
+  const auto ns = duration.count();
+  const auto with_unit = [&](std::int64_t unit, std::string_view name) {
+    std::string text = fmt::format("{:.3f}", static_cast<double>(ns) / static_cast<double>(unit));
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return text + std::string(name);
+  };
+  constexpr std::int64_t second = 1'000'000'000;
+  if (ns >= 60 * second && ns % (60 * second) == 0) return with_unit(60 * second, "m");
+  if (ns >= second) return with_unit(second, "s");
+  if (ns >= 1'000'000) return with_unit(1'000'000, "ms");
+  if (ns >= 1000) return with_unit(1000, "us");
+  return with_unit(1, "ns");
+}
+
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
+                       std::size_t others) {
+  std::string what = probes_of(totals);
+  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
+  const std::string where = processes_of(request);
+  if (request.limits.duration)
+    return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
+                       format_duration(*request.limits.duration));
+  if (!request.processes.command.empty())
+    return fmt::format("probing {} in {} until {}", what, where,
+                       request.processes.follow ? "the last has ended" : "it ends");
+  return fmt::format("probing {} in {} until ctrl-c", what, where);
+}
+
+void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
+  for (const ProbePoint& point : points)
+    if (point.instruction)
+      reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
+                                  *point.instruction));
+}
+
+void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
+  std::vector<MappingSurvey> surveys = surveys_of(end);
+  add_earlier(surveys, end.earlier);
+  const std::vector<SilenceFacts> facts = facts_of(end, surveys);
+
+  // A probe is silent where none of its places was reached, and is told of once.
+  const std::vector<std::size_t> groups = probe_groups(end.points);
+  const std::vector<std::optional<std::uint64_t>> hits = hits_by_probe(groups, end.hits);
+  SummaryRecord summary{.events = end.totals.events,
+                        .lost = end.totals.lost(),
+                        .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
+                        .probes_hit = 0,
+                        .probes_silent = 0,
+                        .detached_cleanly = end.detached_cleanly};
+  if (end.stacks != nullptr) {
+    summary.stacks = end.stacks->all;
+    summary.stacks_truncated = end.stacks->truncated;
+    summary.stacks_failed = end.stacks->failed;
+  }
+  if (end.command_end && end.command_end->signal != 0)
+    summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
+  else if (end.command_end)
+    summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
+  // The kernel's return probes may miss returns that nobody pairs, too.
+  if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
+    summary.unpaired = unpaired;
+  summary.open = end.open_calls;
+  if (end.open_calls) summary.single_stepped = 0;
+  std::size_t probes = 0;
+  for (std::size_t i = 0; i < end.points.size(); ++i) {
+    ProbeRecord record{.point = &end.points[i],
+                       .hits = end.hits[i],
+                       .processes_mapping = surveys[i].executable.size(),
+                       .reason = std::nullopt};
+    const std::string left_out = i < end.left_out.size() ? end.left_out[i] : std::string();
+    const bool first = is_first(groups, i);
+    if (first) ++probes;
+    if (hits[groups[i]] > 0) {
+      if (first) ++summary.probes_hit;
+      if (first && summary.single_stepped && !end.points[i].effect.emulated)
+        ++*summary.single_stepped;
+      if (end.hits[i] == 0) record.reason = "other places of this probe were reached, this was not";
+      if (end.hits[i] > 0 && !left_out.empty()) {
+        record.reason = left_out;
+        reporter.gathered_warning(
+            "nothing to show: " + left_out,
+            fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
+      }
+    } else if (hits[groups[i]] == 0) {
+      record.reason = !left_out.empty()     ? left_out
+                      : !end.nobody.empty() ? end.nobody
+                                            : explain_silence(surveys[i], end.pids, facts[i]);
+      if (first) {
+        ++summary.probes_silent;
+        SilenceFacts shared = facts[i];
+        shared.inlined.reset();
+        const bool is_explained = left_out.empty() && end.nobody.empty();
+        const std::string reason =
+            is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason;
+        // At how many places each is inlined does not make it another kind, only that it is.
+        reporter.gathered_warning(
+            (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
+            fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
+      }
+    }
+    sink.probe(record);
+  }
+  reporter.tell_repeated();
+  if (end.corrupt > 0)
+    reporter.warning(
+        fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
+  warn_of_losses(end, reporter);
+  sink.summary(summary);
+  const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
+  reporter.status(fmt::format(
+      "{}, {} of {} probes hit{}{}", what_came(end, summary), summary.probes_hit, probes,
+      unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "", calls_under_way(end)));
+  if (summary.single_stepped > 0)
+    reporter.status(fmt::format("latencies of {} of {} include the time to single-step the first "
+                                "instruction (docs/instructions.md)",
+                                *summary.single_stepped,
+                                counted(summary.probes_hit, "function", "functions")));
+}
+
+void report_stacks(const StackTotals& totals, const AttachRequest& request,
+                   const Reporter& reporter) {
+  if (totals.truncated > 0)
+    reporter.warning(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
+                                 explain_cut(request)));
+  if (totals.failed > 0)
+    reporter.warning(fmt::format(
+        "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
+        request.stacks.kept ? "" : "; --keep-stacks DIR saves some of them"));
+  if (totals.lost_mappings > 0)
+    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
+                                 "those of what was mapped there before",
+                                 counted(totals.lost_mappings, "record", "records")));
+  if (totals.saved > 0)
+    reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
+                                counted(totals.saved, "stack", "stacks"), *request.stacks.kept));
+}
+
+// Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
+// out of it.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter) {
+  if (hits == 0) return;
+  reporter.warning(fmt::format("{} counted without a stack, which the kernel could not keep: "
+                               "--count --stack unwinds stacks and keeps them itself",
+                               counted(hits, "hit", "hits")));
+}
+
+std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
+  std::string text =
+      format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
+  if (totals == nullptr) return text;
+  text += ", " + counted(totals->all, "stack", "stacks");
+  if (totals->truncated > 0) text += fmt::format(", {} of them cut off", totals->truncated);
+  if (totals->failed > 0) text += fmt::format(", {} not unwound to the end", totals->failed);
+  return text;
+}
+
+bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
+                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+                         const Reporter& reporter) {
+  bool met = true;
+  const std::vector<std::size_t> groups = probe_groups(points);
+  const auto hits = hits_by_probe(groups, by_point);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!is_first(groups, i) || (hits[i] && *hits[i] >= expected)) continue;
+    met = false;
+    const Error error{ErrorKind::not_found,
+                      fmt::format("{}: {} where {} {} expected", display_name(points[i]),
+                                  hits[i] ? counted(*hits[i], "hit", "hits")
+                                          : "it is not known how often it was hit",
+                                  expected, expected == 1 ? "is" : "are")};
+    reporter.error(error);
+    sink.error({.target = points[i].binary->target, .request = points[i].request, .error = error});
+  }
+  return met;
+}
+
+} // namespace uprobectl

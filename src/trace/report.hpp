@@ -1,0 +1,65 @@
+// What is said at the start and at the end of a run.
+#pragma once
+
+#include "process/child.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/probes.hpp"
+#include "trace/run_loop.hpp"
+#include "output/output.hpp"
+#include "uprobectl/process.hpp"
+
+namespace uprobectl {
+
+// "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
+// `others`: programs that run elsewhere than at probes.
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals, std::size_t others);
+
+// "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
+std::string format_duration(std::chrono::nanoseconds duration);
+
+// The instruction at each place, where the request asked for them.
+void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter);
+
+struct RunEnd {
+  std::span<const ProbePoint> points;
+  std::span<const pid_t> pids;
+  std::vector<std::optional<std::uint64_t>> hits;  // by point; nothing: not known
+  std::span<const MappingSurvey> earlier;          // by point, or empty
+  std::span<const MappingSurvey> descendants = {}; // likewise: others that were seen to map it
+  std::string nobody = {};                // why there are no pids, though not everybody is probed
+  std::vector<std::string> left_out = {}; // by point, or empty: ProbeProgram::explain_left_out()
+  bool only_counted = false;              // no events were asked for
+  RunTotals totals;
+  std::uint64_t corrupt = 0; // records of an odd size
+  std::chrono::nanoseconds duration{};
+  bool detached_cleanly = false;
+  std::optional<ChildEnd> command_end = {};
+  bool follows_children = false;                  // no descendant of the pids is left out
+  std::span<const std::string> debug_places = {}; // --debug-dir
+  std::optional<std::uint64_t> open_calls = {};   // where calls are paired
+  const StackTotals* stacks = nullptr;            // where they were asked for
+  bool copies_stacks = false;                     // to unwind them, as against addresses alone
+};
+
+// The `probe` records, one line for each probe that never fired, and the summary.
+void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter);
+
+// Whether probes were hit as often as expected. Reports each probe that was not; one whose hits are
+// not known is one of them. by_point: the hits.
+bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
+                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+                         const Reporter& reporter);
+
+// Reports the stacks that are not whole, with the option that would help.
+void report_stacks(const StackTotals& totals, const AttachRequest& request,
+                   const Reporter& reporter);
+
+// Hits that the kernel has counted by stack but whose stack it could not keep; nothing where there
+// are none.
+void report_without_stack(std::uint64_t hits, const Reporter& reporter);
+
+// "10s, 4711 stacks, 2 of them cut off": what stands below a flame graph's title. Without totals
+// the stacks were counted by the kernel.
+std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
+
+} // namespace uprobectl

@@ -1,0 +1,349 @@
+#include "trace/returns.hpp"
+
+#include "trace/counted.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+// A register as instructions number it. 31 of arm64, which reads as zero, is none.
+std::uint32_t register_encoded(std::uint8_t code, const elf::Machine& machine) {
+  // 32-bit code runs on a kernel that saves the registers of its own architecture.
+  const ArchInfo& arch = machine.info().registers.empty() ? host_arch_info() : machine.info();
+  return arch.register_encoded(code).value_or(NO_REGISTER);
+}
+
+std::uint32_t pointer_size(const elf::Machine& machine) { return machine.is_64bit ? 8 : 4; }
+
+record_u32 test_of(JumpCondition::Test test) {
+  switch (test) {
+  case JumpCondition::Test::flags:
+    return EXIT_IF_FLAGS;
+  case JumpCondition::Test::zero:
+    return EXIT_IF_ZERO;
+  case JumpCondition::Test::not_zero:
+    return EXIT_IF_NOT_ZERO;
+  case JumpCondition::Test::bit_clear:
+    return EXIT_IF_BIT_CLEAR;
+  case JumpCondition::Test::bit_set:
+    return EXIT_IF_BIT_SET;
+  case JumpCondition::Test::always:
+  case JumpCondition::Test::unknown: // FunctionReader returns none
+    break;
+  }
+  return EXIT_ALWAYS;
+}
+
+reading reading_of(const JumpSource& source, const elf::Machine& machine) {
+  reading made{.form = READ_INTEGER, .base = NO_REGISTER, .size = pointer_size(machine)};
+  if (source.base) made.base = register_encoded(*source.base, machine);
+  if (source.index) {
+    made.index = register_encoded(*source.index, machine);
+    made.scale = source.scale;
+    made.index_size = pointer_size(machine);
+  }
+  if (source.in_memory) made.offsets[made.steps++] = source.displacement;
+  return made;
+}
+
+Error java_without_exits(Error why) {
+  return std::move(why)
+      .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
+            "on the stack")
+      .hint("probe where the method begins, without --return");
+}
+
+Error without_exits(Error why) {
+  return std::move(why)
+      .hint("probe where the function begins, without --return and --latency")
+      .hint("--return-at trampoline takes the kernel's return probe, which can end the program: "
+            "see docs/mechanisms.md");
+}
+
+bool is_always_taken(const FunctionReturns::TailCall& call) {
+  return call.condition.test == JumpCondition::Test::always && !call.source;
+}
+
+// A program of the user's runs at the jump whether or not it leaves, and cannot tell.
+Error unjudged(const ProbePoint& point, const FunctionReturns::TailCall& call) {
+  return Error{ErrorKind::unsupported,
+               fmt::format("'{}': your program cannot be attached where it returns: the {} jump at "
+                           "vaddr:{:#x} leaves the function only sometimes, and your program would "
+                           "run each time",
+                           display_name(point), call.source ? "indirect" : "conditional",
+                           call.address.value)}
+      .hint("the built-in program can tell: leave out --object and --program");
+}
+
+Error without_exits_for_program(Error why) {
+  return std::move(why).hint(
+      "give it the section uretprobe, or --return-at trampoline: the kernel's return probe can end "
+      "the probed program, see docs/mechanisms.md");
+}
+
+// Of a file that cannot be read: by what ART calls its files.
+bool may_be_java(const ProbePoint& point) {
+  const std::string_view name = point.binary->path.file;
+  return name.ends_with(".odex") || name.ends_with(".oat");
+}
+
+class ReturnPlanner {
+public:
+  ReturnPlanner(const AttachRequest& request, bool judges_exits, CodeReaders& readers)
+      : request_(request), judges_exits_(judges_exits), readers_(readers) {}
+
+  // Nothing: by the kernel's return probe. Empty: it never returns.
+  Result<std::optional<std::vector<PlannedExit>>> exits_of(const PlannedSite& site,
+                                                           const ProbePoint& point) {
+    const auto reader = readers_.reader_of(point);
+    const bool is_java = point.java != nullptr ||
+                         (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
+                         (!reader && may_be_java(point));
+    const bool trampoline =
+        request_.probes.return_at == ReturnAt::trampoline ||
+        (site.by_trampoline && request_.probes.return_at == ReturnAt::automatic);
+    if (trampoline && is_java)
+      return fail(Error{ErrorKind::unsupported,
+                        display_name(point) + ": ART reads the return addresses on the stack, and "
+                                              "would end the app over one that a probe replaced"}
+                      .hint("probe its return instructions: --return-at ret"));
+    if (trampoline) return std::nullopt;
+    auto exits = reader ? plan(**reader, point) : fail(reader.error());
+    if (exits) return std::move(*exits);
+    if (point.kind == SymbolKind::plt)
+      return fail(std::move(exits).error().hint(
+          "or count the calls that leave from here, without --return and --latency"));
+    Error why = std::move(exits).error();
+    if (is_java) return fail(java_without_exits(std::move(why)));
+    return fail(judges_exits_ ? without_exits(std::move(why))
+                              : without_exits_for_program(std::move(why)));
+  }
+
+  std::vector<exit_rule> take_rules() { return std::move(rules_).take(); }
+
+  // Functions where a program of the user's also runs at tail calls.
+  std::size_t with_tail_calls() const { return with_tail_calls_; }
+
+private:
+  Result<std::vector<PlannedExit>> plan(const FunctionReader& reader, const ProbePoint& point) {
+    const auto found = reader.returns(point);
+    if (!found) return fail(found.error());
+    std::vector<PlannedExit> exits;
+    for (const FileOffset offset : found->returns)
+      exits.push_back({.offset = offset, .rule = ExitRules::of_returns});
+    for (const FunctionReturns::TailCall& call : found->tail_calls) {
+      if (!judges_exits_ && !is_always_taken(call)) return fail(unjudged(point, call));
+      const auto rule = rules_.of(call, *found, point.binary->machine);
+      if (!rule)
+        return fail(ErrorKind::unsupported,
+                    fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
+                                display_name(point), found->code.size()));
+      exits.push_back({.offset = call.offset, .rule = *rule});
+    }
+    if (!judges_exits_ && !found->tail_calls.empty()) ++with_tail_calls_;
+    return exits;
+  }
+
+  const AttachRequest& request_;
+  bool judges_exits_;
+  CodeReaders& readers_;
+  ExitRules rules_;
+  std::size_t with_tail_calls_ = 0;
+};
+
+// Points that are left out, or have no return, and why.
+class LeftOut {
+public:
+  LeftOut(Resolved& resolved, const Reporter& reporter)
+      : resolved_(resolved), reporter_(reporter) {}
+
+  void skip(std::size_t index, Error why) {
+    if (!dropped_.insert(index).second) return;
+    const ProbePoint& point = resolved_.points[index];
+    if (!is_pattern(point.request)) {
+      resolved_.failures.push_back(
+          {.target = point.binary->target, .function = point.request, .error = std::move(why)});
+      return;
+    }
+    reporter_.detail(why.message);
+    skipped_.push_back({point.request, point.binary->target, std::move(why)});
+  }
+
+  void never_returns(std::size_t index, bool has_entry) {
+    const ProbePoint& point = resolved_.points[index];
+    const std::string name = display_name(point);
+    if (!has_entry) {
+      const auto before = dropped_.size();
+      skip(index, Error{ErrorKind::unsupported,
+                        fmt::format("'{}' never returns: none of its instructions leaves it", name)}
+                      .hint("probe where it begins, without --return and --latency"));
+      if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
+    } else if (is_pattern(point.request)) {
+      reporter_.detail(name + " never returns, it is probed at its entry only");
+      ++only_entries_;
+    } else {
+      reporter_.warning(name + " never returns, it is probed at its entry only");
+    }
+  }
+
+  void finish() {
+    fail_whole_patterns();
+    tell(skipped_.size() - never_left_, "is left out: not all of its exits can be probed",
+         "are left out: not all of their exits can be probed");
+    tell(never_left_, "is left out: it never returns", "are left out: they never return");
+    tell(only_entries_, "never returns: it is probed at its entry only",
+         "never return: they are probed at their entries only");
+    drop_points(dropped_, resolved_);
+  }
+
+private:
+  struct Skipped {
+    std::string request; // a pattern
+    std::string target;
+    Error why;
+  };
+
+  // Patterns of whose functions none is left.
+  void fail_whole_patterns() {
+    std::set<std::string> with_points;
+    for (std::size_t i = 0; i < resolved_.points.size(); ++i)
+      if (!dropped_.contains(i)) with_points.insert(resolved_.points[i].request);
+    std::set<std::string> failed;
+    for (const Skipped& each : skipped_) {
+      if (with_points.contains(each.request) || !failed.insert(each.request).second) continue;
+      const auto count = std::ranges::count(skipped_, each.request, &Skipped::request);
+      Error none = each.why;
+      none.message = fmt::format(
+          "'{}': the returns of none of its {} can be probed: {}", each.request,
+          counted(static_cast<std::uint64_t>(count), "function", "functions"), each.why.message);
+      resolved_.failures.push_back(
+          {.target = each.target, .function = each.request, .error = std::move(none)});
+    }
+  }
+
+  void tell(std::size_t count, std::string_view of_one, std::string_view of_many) const {
+    if (count == 0) return;
+    reporter_.warning(fmt::format("{} {} (-v lists {})", counted(count, "function", "functions"),
+                                  count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
+  }
+
+  Resolved& resolved_;
+  const Reporter& reporter_;
+  std::set<std::size_t> dropped_;
+  std::vector<Skipped> skipped_;
+  std::size_t never_left_ = 0; // of these
+  std::size_t only_entries_ = 0;
+};
+
+// One program for both sees the entry before the exit, which two at one place need not.
+bool join_entry(std::vector<PlannedSite>& sites, const PlannedSite& exit, FileOffset entry) {
+  if (exit.exit->offset != entry) return false;
+  for (PlannedSite& site : sites)
+    if (site.point == exit.point && site.program == exit.program && !site.on_return) {
+      site.exit = exit.exit;
+      return true;
+    }
+  return false;
+}
+
+} // namespace
+
+std::uint32_t ExitRules::number(const exit_rule& rule) {
+  const auto [known, is_new] = numbers_.emplace(rule, rules_.size());
+  if (is_new) rules_.push_back(rule);
+  return known->second;
+}
+
+std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call,
+                                           const FunctionReturns& function,
+                                           const elf::Machine& machine) {
+  exit_rule rule{.test = test_of(call.condition.test),
+                 .left_by = LEFT_BY_TAIL_CALL,
+                 .code = call.condition.code};
+  if (call.source) {
+    if (function.code.size() > MOST_CODE_RANGES) return std::nullopt;
+    rule.test = EXIT_IF_OUTSIDE;
+    rule.tested = reading_of(*call.source, machine);
+    for (const elf::AddressRange& piece : function.code) {
+      auto& [begin, size] = rule.code_ranges[rule.range_count++];
+      begin = piece.address.value - call.address.value;
+      size = piece.size;
+    }
+  } else if (rule.test != EXIT_ALWAYS && rule.test != EXIT_IF_FLAGS) {
+    rule.tested = {.form = READ_INTEGER,
+                   .base = register_encoded(call.condition.tested, machine),
+                   .size = call.condition.size};
+  }
+  return number(rule);
+}
+
+void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
+                  Resolved& resolved, const Reporter& reporter) {
+  if (std::ranges::none_of(resolved.sites, &PlannedSite::on_return)) return;
+  ReturnPlanner planner(request, judges_exits, readers);
+  LeftOut left_out(resolved, reporter);
+  std::vector<PlannedSite> sites;
+  std::size_t replaced = 0;
+  for (const PlannedSite& site : resolved.sites) {
+    if (!site.on_return) {
+      sites.push_back(site);
+      continue;
+    }
+    const ProbePoint& point = resolved.points[site.point];
+    const std::size_t before = sites.size();
+    auto exits = planner.exits_of(site, point);
+    if (!exits) {
+      left_out.skip(site.point, std::move(exits).error());
+    } else if (!*exits) {
+      sites.push_back(site);
+    } else if ((*exits)->empty()) {
+      left_out.never_returns(site.point, request.capture.on_entry && !request.capture.pair_calls);
+    } else {
+      ++replaced;
+      for (const PlannedExit& exit : **exits) {
+        PlannedSite planned = site;
+        planned.exit = exit;
+        const auto own = std::span(sites).first(before);
+        if (judges_exits && !own.empty() && own.back().point == site.point &&
+            join_entry(sites, planned, *point.offset))
+          continue;
+        sites.push_back(planned);
+      }
+    }
+  }
+  resolved.sites = std::move(sites);
+  resolved.exit_rules = planner.take_rules();
+  left_out.finish();
+  if (const auto count = planner.with_tail_calls(); count > 0)
+    reporter.warning(fmt::format("your program also runs where {} {} left by a tail call, before "
+                                 "there is a return value",
+                                 counted(count, "function", "functions"),
+                                 count == 1 ? "is" : "are"));
+  if (replaced > 0)
+    reporter.detail(fmt::format("the returns of {} are probed at their exits",
+                                counted(replaced, "function", "functions")));
+}
+
+std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+                                             bool sees_entries) {
+  const bool used = mechanism == Mechanism::session ||
+                    std::ranges::any_of(resolved.sites, [](const PlannedSite& site) {
+                      return site.on_return && !site.exit;
+                    });
+  if (!used) return std::nullopt;
+  std::string notice =
+      "return probes of the kernel replace return addresses: a program that leaves a probed call by "
+      "an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
+      "while a probed call lasts no uprobe of this machine can be taken away";
+  if (!sees_entries)
+    notice += "; returns of calls nested deeper than 64 are missed and not counted (the built-in "
+              "program counts them with --entry --return and with --latency)";
+  return notice;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,60 @@
+// How the returns of functions are probed: at the functions' exits, which are return instructions
+// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
+// place of the return address while the function runs, are used only where somebody asks for them:
+// they end programs whose stacks are unwound, switched or moved meanwhile.
+#pragma once
+
+#include "trace/code_facts.hpp"
+#include "trace/resolving.hpp"
+#include "bpf/record.h"
+#include "uprobectl/resolve/function.hpp"
+
+#include <cstring>
+#include <map>
+
+namespace uprobectl {
+
+// Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
+// exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
+// are warned of together. One that never returns keeps the probe at its entry, if it has one that
+// means something alone. judges_exits: as ProbeProgram has it.
+void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
+                  Resolved& resolved, const Reporter& reporter);
+
+// What the kernel's return probes can do to the program and do not tell, to be said before they are
+// attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls
+// whose returns the kernel omits.
+std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+                                             bool sees_entries);
+
+// Tells the built-in program when a function is left at an exit. The rules of a run, each once:
+// functions that are left alike share one.
+class ExitRules {
+public:
+  ExitRules() {
+    exit_rule returns{};
+    returns.test = EXIT_ALWAYS;
+    returns.left_by = LEFT_BY_RETURN;
+    number(returns);
+  }
+
+  static constexpr std::uint32_t of_returns = 0;
+  // Nothing if the rule does not fit: the function's code is in too many pieces.
+  std::optional<std::uint32_t> of(const FunctionReturns::TailCall& call,
+                                  const FunctionReturns& function, const elf::Machine& machine);
+
+  std::vector<exit_rule> take() && { return std::move(rules_); }
+
+private:
+  std::uint32_t number(const exit_rule& rule);
+
+  struct Less {
+    bool operator()(const exit_rule& one, const exit_rule& other) const {
+      return std::memcmp(&one, &other, sizeof(one)) < 0; // there is no padding
+    }
+  };
+  std::vector<exit_rule> rules_;
+  std::map<exit_rule, std::uint32_t, Less> numbers_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,237 @@
+#include "trace/run_loop.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A reader that has stopped reading must not make us grow: beyond this the buffers are left to
+// fill, and what they cannot take is counted as lost.
+constexpr std::size_t max_pending_output = 4U << 20;
+// When the end takes longer than this, a person is told what is waited for.
+constexpr std::chrono::seconds slow_flush_timeout{2};
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGCONT); // it continues a stopped process even if it is blocked (signal(7))
+  // Under nohup it is ignored already, and stays so.
+  struct sigaction hangup{};
+  if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);
+  return set;
+}
+
+// Only async-signal-safe calls.
+void end_at_once(int /*signal*/) {
+  constexpr std::string_view message =
+      "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
+  static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
+  constexpr int interrupted = 130;
+  ::_exit(interrupted);
+}
+
+} // namespace
+
+Result<SignalWatch> SignalWatch::start() {
+  const sigset_t set = watched_signals();
+  sigset_t previous;
+  ::sigprocmask(SIG_BLOCK, &set, &previous);
+  UniqueFd fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!fd) {
+    const int error = errno;
+    ::sigprocmask(SIG_SETMASK, &previous, nullptr);
+    return fail(system_error(error, "cannot watch for signals"));
+  }
+  return SignalWatch(std::move(fd), previous);
+}
+
+SignalWatch::SignalWatch(SignalWatch&& other) noexcept = default;
+
+SignalWatch::~SignalWatch() {
+  if (!fd_) return; // moved from
+  arrived();
+  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
+}
+
+void SignalWatch::read_all() {
+  signalfd_siginfo info;
+  while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
+    if (info.ssi_signo == SIGCONT)
+      continued_ = true;
+    else
+      ++count_;
+}
+
+bool SignalWatch::arrived() { return count() > 0; }
+
+std::uint64_t SignalWatch::count() {
+  read_all();
+  return count_;
+}
+
+bool SignalWatch::continued() {
+  read_all();
+  return std::exchange(continued_, false);
+}
+
+EndsOnSignal::EndsOnSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const sigset_t watched = watched_signals();
+    if (sigismember(&watched, signal) != 1) continue;
+    struct sigaction action{};
+    action.sa_handler = end_at_once;
+    struct sigaction before{};
+    if (::sigaction(signal, &action, &before) != 0) continue;
+    actions_before_.emplace_back(signal, before);
+    sigaddset(&set, signal);
+  }
+  ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_before_);
+}
+
+EndsOnSignal::~EndsOnSignal() {
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
+}
+
+std::uint64_t RunTotals::lost() const {
+  std::uint64_t sum = 0;
+  for (const Loss& loss : losses) sum += loss.count;
+  return sum;
+}
+
+bool RunLoop::takes_more() const {
+  return !is_full() && !out_.closed() && !out_.error() && out_.pending() <= max_pending_output;
+}
+
+void RunLoop::show(const Event& event) {
+  if (shows_events_) sink_.event(event);
+  ++totals_.events;
+}
+
+bool RunLoop::drain() {
+  if (!takes_more()) return false;
+  return source_.drain([this](const Event& event) {
+    show(event);
+    return takes_more();
+  });
+}
+
+bool RunLoop::take_waiting() {
+  return source_.drain([this](const Event& event) {
+    show(event);
+    return true;
+  });
+}
+
+void RunLoop::report_losses() {
+  for (const Loss& loss : source_.losses()) report_loss(loss);
+}
+
+// The count is since the start.
+void RunLoop::report_loss(const Loss& loss) {
+  auto known = std::ranges::find(totals_.losses, loss.reason, &Loss::reason);
+  const std::uint64_t before = known == totals_.losses.end() ? 0 : known->count;
+  if (loss.count <= before) return;
+  if (known == totals_.losses.end())
+    known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
+  sink_.lost({.count = loss.count - before, .reason = loss.reason});
+  known->count = loss.count;
+}
+
+void RunLoop::wait(std::chrono::milliseconds timeout) {
+  // Asked for nothing, a descriptor still tells that its reader is gone.
+  const short writable = out_.pending() > 0 ? POLLOUT : 0;
+  std::vector<pollfd> polled = {{.fd = out_.fd(), .events = writable, .revents = 0},
+                                {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+  if (takes_more()) source_.add_to(polled);
+  processes_.add_to(polled);
+  if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
+  if ((polled[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) out_.abandon();
+}
+
+RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwhile) {
+  std::optional<Time> deadline;
+  if (limits_.duration) deadline = start + *limits_.duration;
+  const auto interval = limits_.interval;
+  auto next_report = Clock::now() + interval.value_or(std::chrono::nanoseconds());
+  for (;;) {
+    // Asked before draining: what a process did before it ended must still be shown.
+    const bool gone = processes_.all_gone();
+    const bool more = drain();
+    report_losses();
+    out_.flush_some();
+
+    if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
+    if (is_full()) return Ending::max_events;
+    if (signals_.arrived()) return Ending::signal;
+    const auto now = Clock::now();
+    if (!processes_.look(now)) return Ending::processes_gone;
+    if (meanwhile) meanwhile(now);
+    if (deadline && now >= *deadline) return Ending::duration;
+    if (interval && now >= next_report) {
+      source_.report_aggregates(now, sink_);
+      out_.flush_some();
+      next_report = std::max(next_report + *interval, now);
+    }
+    if (gone && !more) return Ending::processes_gone;
+    if (more) continue;
+
+    auto until = now + poll_timeout;
+    if (deadline) until = std::min(until, *deadline);
+    if (interval) until = std::min(until, next_report);
+    if (const auto look = processes_.next_look()) until = std::clamp(*look, now, until);
+    wait(std::chrono::ceil<std::chrono::milliseconds>(until - now));
+  }
+}
+
+// Returns why the rest cannot be written; empty if all is.
+std::string_view RunLoop::write_rest(const Reporter& reporter, std::chrono::milliseconds timeout) {
+  const std::uint64_t signals_before = signals_.count();
+  const auto begin = Clock::now();
+  bool told = false;
+  const auto is_cancelled = [&] {
+    if (!told && Clock::now() - begin > slow_flush_timeout) {
+      told = true;
+      reporter.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
+    }
+    return signals_.count() > signals_before;
+  };
+  for (;;) {
+    // A drain that did not take place says nothing about what waits.
+    const bool was_blocked = out_.pending() > max_pending_output;
+    const bool more = drain();
+    if (!out_.flush_within(timeout, is_cancelled))
+      return signals_.count() > signals_before ? loss_reasons::interrupted
+                                               : loss_reasons::output_blocked;
+    if (out_.closed()) return loss_reasons::output_closed;
+    if (out_.error()) return loss_reasons::output_failed;
+    if (is_full()) return loss_reasons::beyond_max_events;
+    if (!more && !was_blocked) return {};
+  }
+}
+
+void RunLoop::finish(const Reporter& reporter, std::chrono::milliseconds timeout) {
+  const std::string_view reason = write_rest(reporter, timeout);
+  const std::uint64_t unread = reason.empty() ? 0 : source_.discard();
+  const std::uint64_t unwritten = out_.unwritten_events();
+  if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();
+  totals_.events -= std::min(totals_.events, unwritten);
+  report_losses();
+  report_loss({.reason = reason, .count = unread + unwritten});
+  // A `lost` record is small, the reader has taken all before it.
+  out_.flush_within(timeout);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,301 @@
+#include "trace/user_programs.hpp"
+
+#include "events/readings.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+std::string names_of(std::span<const ObjectProgram> programs) {
+  std::string names;
+  for (const ObjectProgram& program : programs)
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", program.name, program.section);
+  return names;
+}
+
+const ObjectProgram* find_program(const BpfObject& object, std::string_view name) {
+  const auto found = std::ranges::find(object.programs(), name, &ObjectProgram::name);
+  return found == object.programs().end() ? nullptr : &*found;
+}
+
+bool is_static(const ObjectProgram& program) { return program.section.starts_with("usdt"); }
+
+bool is_session(const ObjectProgram& program) {
+  return program.kind == SectionKind::uprobe_session;
+}
+
+} // namespace
+
+Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
+  UserPrograms programs(request);
+  if (!request.program->pinned) {
+    if (auto opened = programs.open_object(request); !opened)
+      return fail(std::move(opened).error());
+    return programs;
+  }
+  programs.chosen_ = {request.program->path};
+  programs.questions_ = {{.target = request.probes.target,
+                          .functions = request.probes.functions,
+                          .static_probes = request.probes.static_probes,
+                          .on_entry = request.capture.on_entry,
+                          .on_return = request.capture.on_return}};
+  return programs;
+}
+
+Result<void> UserPrograms::open_object(const AttachRequest& request) {
+  auto object = BpfObject::open(request_->path);
+  if (!object) return fail(std::move(object).error());
+  object_ = std::move(*object);
+  for (const auto& [name, value] : request_->settings)
+    if (auto set = object_->set_global(name, value); !set) return fail(std::move(set).error());
+  if (auto chosen = choose(request); !chosen) return fail(std::move(chosen).error());
+  return check_kinds();
+}
+
+Result<void> UserPrograms::choose(const AttachRequest& request) {
+  std::vector<const ObjectProgram*> candidates;
+  for (const ObjectProgram& program : object_->programs())
+    if (!request_->name || program.name == *request_->name) candidates.push_back(&program);
+  if (candidates.empty())
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
+                    .hint("there are: " + names_of(object_->programs())));
+  if (request.probes.target.empty()) {
+    for (const ObjectProgram* program : candidates)
+      if (auto added = add_by_section(*program); !added) return fail(std::move(added).error());
+    return {};
+  }
+  std::erase_if(candidates,
+                [](const ObjectProgram* program) { return program->kind == SectionKind::other; });
+  if (candidates.empty())
+    return fail(Error{ErrorKind::not_found, path() + ": no program of it is for uprobes"}.hint(
+        "leave out the TARGET to attach them where their sections say: " +
+        names_of(object_->programs())));
+  if (candidates.size() > 1)
+    return fail(
+        Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
+            "name one with --program-name: " + names_of(object_->programs())));
+  const ObjectProgram& program = *candidates.front();
+  if (is_static(program) && !request.probes.static_probes)
+    return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
+                                                    path(), program.name, program.section)}
+                    .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
+                          "PROVIDER:NAME"));
+  if (request.probes.static_probes)
+    if (auto may = may_serve_static(program); !may) return may;
+  ProbeRequest question{.target = request.probes.target,
+                        .functions = request.probes.functions,
+                        .static_probes = request.probes.static_probes,
+                        .on_entry = request.capture.on_entry,
+                        .on_return = request.capture.on_return};
+  if (request_->direction_by_section || is_session(program)) {
+    question.on_entry = !program.on_return;
+    question.on_return = program.on_return;
+  }
+  question.by_trampoline = program.on_return;
+  chosen_ = {program.name};
+  questions_ = {std::move(question)};
+  return {};
+}
+
+// A return probe of the kernel's takes what lies on top of the stack for a return address, which it
+// is only where a function begins.
+Result<void> UserPrograms::may_serve_static(const ObjectProgram& program) const {
+  if (!program.on_return && !is_session(program)) return {};
+  return fail(Error{ErrorKind::usage,
+                    fmt::format("{}: program '{}' is for returns ({}), and a static probe has none",
+                                path(), program.name, program.section)}
+                  .hint("give it the section \"usdt\" or \"uprobe\""));
+}
+
+Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
+  if (program.kind == SectionKind::other) {
+    others_.push_back(program.name);
+    return {};
+  }
+  auto place = place_of_section(program);
+  if (!place)
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
+                                  program.name, program.section)}
+                    .hint(is_static(program)
+                              ? "say where it is to run: usdt attach --object FILE TARGET "
+                                "PROVIDER:NAME"
+                              : "say where it is to run: attach --object FILE TARGET FUNCTION…")
+                    .hint(is_static(program)
+                              ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
+                              : "or name the places in sections: "
+                                "SEC(\"uprobe/libc.so.6:malloc\")"));
+  questions_.push_back({.target = std::move(place->target),
+                        .functions = {std::move(place->function)},
+                        .static_probes = is_static(program),
+                        .program = chosen_.size(),
+                        .on_entry = !program.on_return,
+                        .on_return = program.on_return,
+                        .by_trampoline = program.on_return});
+  chosen_.push_back(program.name);
+  return {};
+}
+
+// One mechanism serves a run, and no other than session links serves session programs.
+Result<void> UserPrograms::check_kinds() const {
+  const auto sessions = std::ranges::count_if(
+      chosen_, [&](const std::string& name) { return is_session(*find_program(*object_, name)); });
+  if (sessions == 0 || static_cast<std::size_t>(sessions) == chosen_.size()) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    path() + ": programs for sessions and others cannot be attached in one run"}
+                  .hint("choose one of them with --program-name"));
+}
+
+Result<void> UserPrograms::prepare(const KernelFeatures& features) {
+  if (object_) {
+    if (!chosen_.empty() && is_session(*find_program(*object_, chosen_.front())))
+      kind_ = ProgramKind::session;
+    return {};
+  }
+  auto pinned = PinnedProgram::open(request_->path, features);
+  if (!pinned) return fail(std::move(pinned).error());
+  pinned_ = std::move(*pinned);
+  kind_ = pinned_->program().kind;
+  if (kind_ == ProgramKind::session &&
+      std::ranges::any_of(questions_, &ProbeRequest::static_probes))
+    return fail(ErrorKind::unsupported,
+                path() + ": a session program runs at returns, too, and a static probe has none");
+  return {};
+}
+
+Result<void> UserPrograms::load(Mechanism mechanism, const Reporter& reporter) {
+  if (!object_ || std::exchange(loaded_, true)) return {};
+  ObjectLoading loading{.kind = program_kind(mechanism), .only = chosen_};
+  loading.only.insert(loading.only.end(), others_.begin(), others_.end());
+  auto loaded = object_->load(loading);
+  if (!object_->verifier_log().empty()) reporter.detail(object_->verifier_log());
+  return loaded;
+}
+
+LoadedProgram UserPrograms::program(std::size_t index) const {
+  if (pinned_) return pinned_->program();
+  return find_program(*object_, chosen_[index])->loaded;
+}
+
+Result<std::vector<ObjectLink>> UserPrograms::attach_others() const {
+  std::vector<ObjectLink> links;
+  for (const std::string& name : others_) {
+    auto link = object_->attach_by_section(name);
+    if (!link) return fail(std::move(link).error());
+    links.push_back(std::move(*link));
+  }
+  return links;
+}
+
+Result<std::vector<UserMap>> UserPrograms::maps() const {
+  if (pinned_) return maps_of_program(pinned_->program().fd);
+  std::vector<UserMap> maps;
+  for (const ObjectMap& map : object_->maps()) {
+    auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
+    if (!described) return fail(std::move(described).error());
+    described->name = map.name; // the kernel keeps only 15 bytes of it
+    maps.push_back(std::move(*described));
+  }
+  return maps;
+}
+
+std::optional<DataTypes> UserPrograms::types() const {
+  if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
+  auto types = pinned_ ? DataTypes::of_kernel(pinned_->btf_id()) : object_->types();
+  if (!types) return std::nullopt;
+  return std::move(*types);
+}
+
+Result<void> UserStaticProbes::load(std::span<const UserMap> maps,
+                                    std::span<const ProbePoint> points, std::uint64_t cookie,
+                                    bool hands_over_cookie) {
+  specs_.reset(); // before it is filled again
+  cookies_.assign(points.size(), std::nullopt);
+  cautions_.clear();
+  const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
+  if (table == maps.end()) return {};
+  if (std::ranges::none_of(points,
+                           [](const ProbePoint& point) { return point.static_probe != nullptr; }))
+    return {};
+  if (!hands_over_cookie)
+    return fail(Error{ErrorKind::unsupported,
+                      "without cookies the program cannot tell where its arguments are"}
+                    .hint("they came with Linux 5.15; use --mechanism multi or perf"));
+  auto specs = UsdtSpecs::open(*table);
+  if (!specs) return fail(std::move(specs).error());
+  specs_ = std::move(*specs);
+  return add(points, cookie);
+}
+
+Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint64_t cookie) {
+  std::map<std::string, std::uint32_t> known; // places with the same arguments share an entry
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const ProbePoint& point = points[i];
+    if (!point.static_probe) continue;
+    const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
+    const bool is_64bit = point.binary->machine.is_64bit;
+    const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
+    if (is_new) {
+      UsdtSpecs::Spec spec{.arguments = readings_of(place), .cookie = cookie};
+      for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
+        std::optional<reading>& argument = spec.arguments[n];
+        if (!argument) {
+          add_caution(point, n, unreadable(place.probe->arguments[n]));
+        } else if (!specs_->can_tell(*argument, is_64bit)) {
+          add_caution(point, n, "the usdt.bpf.h of this program cannot say where it is");
+          argument.reset();
+        }
+      }
+      const auto added = specs_->add(spec);
+      if (!added) return fail(Error(added.error()).within(display_name(point)));
+      entry->second = *added;
+    }
+    cookies_[i] = entry->second;
+  }
+  return {};
+}
+
+void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument,
+                                   std::string_view problem) {
+  cautions_.push_back(
+      {.problem = std::string(problem),
+       .text = fmt::format("{}: arg{} cannot be read ({}: {}), bpf_usdt_arg() fails for it",
+                           display_name(point), argument,
+                           point.static_probe->arguments[argument].raw, problem)});
+}
+
+void UserStaticProbes::tell_cautions(const Reporter& reporter) const {
+  for (const Caution& caution : cautions_) reporter.gathered_warning(caution.problem, caution.text);
+}
+
+std::optional<std::uint64_t> UserStaticProbes::cookie(std::size_t point) const {
+  return cookies_[point];
+}
+
+std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps) {
+  const auto found = std::ranges::find(maps, "lost", &UserMap::name);
+  if (found == maps.end() || found->key_size != 4 || found->value_size != 8) return std::nullopt;
+  if (found->use != MapUse::table && found->use != MapUse::per_cpu) return std::nullopt;
+  auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
+  return copy ? std::optional(std::move(*copy)) : std::nullopt;
+}
+
+std::uint64_t lost_in(const UserMap& map) {
+  const auto table = read_table(map, 1);
+  std::uint64_t sum = 0;
+  if (!table || table->entries.empty()) return 0;
+  for (const auto& value : table->entries.front().values) {
+    std::uint64_t count = 0;
+    std::memcpy(&count, value.data(), sizeof(count));
+    sum += count;
+  }
+  return sum;
+}
+
+} // namespace uprobectl

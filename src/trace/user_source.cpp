@@ -1,0 +1,398 @@
+// The programs of a user as an event source.
+#include "util/text.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/read_ahead.hpp"
+#include "trace/stream_stacks.hpp"
+#include "trace/user_programs.hpp"
+#include "uprobectl/util.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ranges>
+#include <set>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Reads what BPF programs print through bpf_printk: lines of tracefs' trace_pipe. There is one for
+// the whole machine, and a line that was read is gone (Linux Documentation/trace/ftrace.rst).
+class PrintkReader {
+public:
+  // What has been said before is taken and dropped. not_permitted, not_found name the way out.
+  static Result<PrintkReader> open();
+
+  int fd() const { return fd_.get(); }
+  // The lines that wait, those of other tracers left out: "cat-4711 [000] …: bpf_trace_printk: hi".
+  std::vector<std::string> take_lines();
+
+private:
+  UniqueFd fd_;
+  std::string unfinished_;
+};
+
+// A flood must not keep events waiting.
+constexpr int most_reads = 64;
+constexpr std::size_t longest_line = 8192;
+
+Result<PrintkReader> PrintkReader::open() {
+  PrintkReader reader;
+  int reason = ENOENT;
+  for (const char* const path :
+       {"/sys/kernel/tracing/trace_pipe", "/sys/kernel/debug/tracing/trace_pipe"}) {
+    reader.fd_ = UniqueFd{::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+    if (!reader.fd_ && errno != ENOENT) reason = errno;
+    if (reader.fd_) break;
+  }
+  if (!reader.fd_ && reason == ENOENT)
+    return fail(Error{ErrorKind::not_found, "no trace_pipe, which --printk reads"}.hint(
+        "mount -t tracefs tracefs /sys/kernel/tracing"));
+  if (!reader.fd_) return fail(system_error(reason, "cannot read trace_pipe, as --printk does"));
+  while (!reader.take_lines().empty()) {
+  }
+  return reader;
+}
+
+std::vector<std::string> PrintkReader::take_lines() {
+  std::array<char, 4096> buffer{};
+  for (int i = 0; i < most_reads; ++i) {
+    const ssize_t size = ::read(fd_.get(), buffer.data(), buffer.size());
+    if (size <= 0) break;
+    unfinished_.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (auto end = unfinished_.find('\n'); end != std::string::npos;
+       begin = end + 1, end = unfinished_.find('\n', begin)) {
+    const std::string_view line = std::string_view(unfinished_).substr(begin, end - begin);
+    const auto text = line.find_first_not_of(' ');
+    if (line.find("bpf_trace_printk: ") != std::string_view::npos)
+      lines.emplace_back(line.substr(text));
+  }
+  unfinished_.erase(0, begin);
+  if (unfinished_.size() > longest_line) unfinished_.clear();
+  return lines;
+}
+
+constexpr std::size_t most_discarding_drains = 1024; // of 65,536 records
+constexpr std::size_t most_entries_shown = 1U << 16; // of one map
+
+DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
+
+class UserSource final : public ProbeProgram {
+public:
+  UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files,
+             const Reporter& reporter)
+      : programs_(std::move(programs)), run_(request), request_(*request.program), files_(files),
+        reporter_(reporter) {}
+
+  std::string name() const override { return programs_.path(); }
+  std::vector<ProbeRequest> questions() const override { return programs_.questions(); }
+  std::size_t others() const override { return programs_.others(); }
+  Result<void> prepare(const KernelFeatures& features) override {
+    features_ = features;
+    return programs_.prepare(features);
+  }
+  std::optional<ProgramKind> kind() const override { return programs_.kind(); }
+
+  bool judges_exits() const override { return false; }
+
+  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
+    if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
+      return fail(std::move(loaded).error());
+    if (!streams_)
+      if (auto opened = open_maps(); !opened) return opened;
+    return static_probes_.load(spec_table_, resolved.points, request_.cookie,
+                               hands_over_cookie(mechanism, features_));
+  }
+  void tell_cautions(const Reporter& reporter) const override {
+    static_probes_.tell_cautions(reporter);
+  }
+
+  LoadedProgram program(const PlannedSite& site) const override {
+    return programs_.program(site.program);
+  }
+  std::uint64_t cookie(const PlannedSite& site) const override {
+    return static_probes_.cookie(site.point).value_or(request_.cookie);
+  }
+
+  Result<void> start(const HitProcesses& who) override {
+    if (has_stacks_) stacks_.emplace(run_, who, files_, reporter_);
+    counting_ = RunCounting::start();
+    for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
+    auto others = programs_.attach_others();
+    if (!others) return fail(std::move(others).error());
+    others_ = std::move(*others);
+    return read_ahead();
+  }
+  Result<void> stop() override {
+    others_.clear();
+    if (read_ahead_) read_ahead_->finish();
+    return {};
+  }
+
+  void add_to(std::vector<pollfd>& polled) const override {
+    if (read_ahead_)
+      polled.push_back({.fd = read_ahead_->poll_fd(), .events = POLLIN, .revents = 0});
+    else
+      for (const int fd : streams_->poll_fds())
+        polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    if (stacks_) stacks_->add_to(polled);
+    if (printk_) polled.push_back({.fd = printk_->fd(), .events = POLLIN, .revents = 0});
+  }
+  bool drain(const Visit& visit) override {
+    if (printk_)
+      for (const std::string& line : printk_->take_lines()) reporter_.status(line);
+    if (stacks_) stacks_->look();
+    const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
+    return drain_buffers(one);
+  }
+  // What cannot be decoded is shown raw, but for what the kernel has added.
+  std::uint64_t corrupt() const override { return decoder_ ? decoder_->wrong_sized() : 0; }
+  std::vector<Loss> losses() const override {
+    return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
+  }
+  std::uint64_t discard() override {
+    std::uint64_t events = 0;
+    const auto count = [&](std::size_t /*map*/, Bytes /*sent*/) {
+      ++events;
+      return true;
+    };
+    // A pinned program may be attached by others, too, and never stop sending.
+    for (std::size_t rounds = 0; rounds < most_discarding_drains; ++rounds)
+      if (!drain_buffers(count)) break;
+    return events;
+  }
+
+  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
+                                                 std::size_t points) const override;
+  const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
+  void show_maps(Sink& sink, const Reporter& reporter) const override;
+
+private:
+  std::optional<std::uint64_t> runs(std::size_t program) const {
+    return counting_.runs(programs_.program(program).fd);
+  }
+  // Also when the probes are gone: what ran until then has sent records.
+  std::optional<std::uint64_t> runs_since_start(std::size_t program) const {
+    const auto now = runs(program);
+    const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
+    return now && before ? std::optional(*now - *before) : std::nullopt;
+  }
+  // Programs send until their probes are gone, which is after the thread has ended.
+  bool drain_buffers(const ReadAhead::Visit& visit) {
+    if (!read_ahead_) return streams_->drain(visit);
+    if (read_ahead_->take(visit)) return true;
+    return read_ahead_->is_done() && streams_->drain(visit);
+  }
+  bool take(std::size_t map, Bytes sent, const Visit& visit);
+  Result<void> read_ahead();
+  Result<void> open_streams();
+  std::uint64_t told_lost() const { return lost_ ? lost_in(*lost_) : 0; }
+  // The kernel counts what perf buffers lose, the program what it could not send: without a ring
+  // buffer that is the same.
+  std::uint64_t lost_in_buffers() const {
+    const std::uint64_t told = told_lost() - told_lost_before_;
+    const bool has_ring =
+        std::ranges::find(maps_, MapUse::ring_buffer, &UserMap::use) != maps_.end();
+    return has_ring ? streams_->lost() + told : std::max(streams_->lost(), told);
+  }
+  Result<void> open_maps();
+  Result<void> select_maps(std::vector<UserMap> known);
+  void show_table(const UserMap& map, const Table& table, Sink& sink) const;
+
+  UserPrograms programs_;
+  const AttachRequest& run_;
+  const UserProgramRequest& request_;
+  StackFiles& files_;
+  const Reporter& reporter_;
+  KernelFeatures features_;
+  std::vector<UserMap> spec_table_;    // that of usdt.bpf.h, if the program has one
+  UserStaticProbes static_probes_;     // goes before the table
+  std::vector<UserMap> maps_;          // that are read or shown
+  std::optional<UserMap> lost_;        // where the program counts what it could not send
+  std::uint64_t told_lost_before_ = 0; // a pinned one may have run before
+  std::optional<UserRecordDecoder> decoder_;
+  std::optional<RecordStreams> streams_;
+  std::optional<PrintkReader> printk_;
+  RunCounting counting_;
+  std::vector<std::optional<std::uint64_t>> runs_before_; // by program
+  std::vector<ObjectLink> others_;
+  std::uint64_t corrupt_ = 0;
+  bool has_stacks_ = false;               // records come with them
+  std::optional<HitStacks> stacks_;       // likewise, once it has started
+  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
+};
+
+// Those named, or all.
+Result<void> UserSource::select_maps(std::vector<UserMap> known) {
+  if (request_.maps.empty()) {
+    maps_ = std::move(known);
+    return {};
+  }
+  for (const std::string& name : request_.maps) {
+    if (name.find('/') != std::string::npos) {
+      auto map = open_pinned_map(name);
+      if (!map) return fail(std::move(map).error());
+      maps_.push_back(std::move(*map));
+      continue;
+    }
+    const auto found = std::ranges::find(known, name, &UserMap::name);
+    if (found == known.end()) {
+      const std::string names = joined(known | std::views::transform(&UserMap::name));
+      return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
+          names.empty() ? "it has none that could be shown" : "there are: " + names));
+    }
+    maps_.push_back(std::move(*found));
+    known.erase(found);
+  }
+  return {};
+}
+
+// A descriptor of its own for libbpf's table of static probes.
+std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
+  std::vector<UserMap> found;
+  const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
+  if (table == maps.end()) return found;
+  auto copy = describe_map(UniqueFd{::fcntl(table->fd.get(), F_DUPFD_CLOEXEC, 0)});
+  if (copy) found.push_back(std::move(*copy));
+  return found;
+}
+
+Result<void> UserSource::open_streams() {
+  const auto stacks = stacks_of_streams(maps_, run_.capture, reporter_);
+  if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
+  auto streams = RecordStreams::open(maps_, *stacks);
+  if (!streams) return fail(std::move(streams).error());
+  streams_ = std::move(*streams);
+  has_stacks_ = std::ranges::any_of(*stacks, &StreamStack::is_asked_for);
+  const bool size_is_given = run_.capture.stack_bytes != usual_stack_bytes;
+  if (!has_stacks_ && (files_.wanted() || run_.stacks.kept || size_is_given))
+    return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
+        "a perf event array has them with --stack, or where its name ends in _with_stack"));
+  return {};
+}
+
+// Only stacks take so long that it is worth a thread.
+Result<void> UserSource::read_ahead() {
+  if (!stacks_) return {};
+  const auto fds = streams_->poll_fds();
+  auto reading = ReadAhead::start(
+      {.drain = [this](const ReadAhead::Visit& visit) { return streams_->drain(visit); },
+       .poll_fds = std::vector<int>(fds.begin(), fds.end())});
+  if (!reading) return fail(std::move(reading).error());
+  read_ahead_ = std::move(*reading);
+  return {};
+}
+
+bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
+  const auto record = streams_->record_of(map, sent);
+  if (!record) {
+    ++corrupt_;
+    return true;
+  }
+  Event event = decoder_->decode(map, record->record);
+  if (record->from) {
+    tell_sender(event, *record->from);
+    if (const auto captured = stack_of(*record->from))
+      event.stack = stacks_->find(event, *captured);
+    else if (is_narrow(*record->from))
+      reporter_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
+  }
+  return visit(event);
+}
+
+Result<void> UserSource::open_maps() {
+  auto known = programs_.maps();
+  if (known) lost_ = find_lost_map(*known);
+  if (known) spec_table_ = find_spec_table(*known);
+  if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
+        return name.find('/') == std::string::npos;
+      }))
+    return fail(std::move(known).error());
+  if (!known && request_.maps.empty())
+    reporter_.warning("nothing the program sends can be shown: " + known.error().message);
+  if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
+    return fail(std::move(selected).error());
+  auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
+  if (!decoder) return fail(std::move(decoder).error().within(programs_.path()));
+  decoder_ = std::move(*decoder);
+  if (auto opened = open_streams(); !opened) return opened;
+  told_lost_before_ = told_lost();
+  if (!request_.printk) return {};
+  auto printk = PrintkReader::open();
+  if (!printk) return fail(std::move(printk).error());
+  printk_ = std::move(*printk);
+  return {};
+}
+
+// The kernel counts runs by program: they tell of a place if the program has no other, or never
+// ran.
+std::vector<std::optional<std::uint64_t>> UserSource::hits(std::span<const PlannedSite> sites,
+                                                           std::size_t points) const {
+  std::vector<std::set<std::size_t>> places(programs_.count()); // points by program
+  for (const PlannedSite& site : sites) places[site.program].insert(site.point);
+  std::vector<std::optional<std::uint64_t>> result(points, 0);
+  for (std::size_t program = 0; program < places.size(); ++program) {
+    const auto count = runs_since_start(program);
+    const bool known = count && (*count == 0 || places[program].size() == 1);
+    for (const std::size_t point : places[program]) {
+      auto& sum = result[point];
+      sum = known && sum ? std::optional(*sum + *count) : std::nullopt;
+    }
+  }
+  return result;
+}
+
+void UserSource::show_table(const UserMap& map, const Table& table, Sink& sink) const {
+  std::optional<DataTypes> types;
+  if (map.btf_id != 0)
+    if (auto known = DataTypes::of_kernel(map.btf_id)) types = std::move(*known);
+  const auto decoded = [&](std::uint32_t type, const std::vector<std::byte>& bytes) {
+    auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
+    return value ? std::move(*value) : raw_value(bytes);
+  };
+  for (const TableEntry& entry : table.entries) {
+    DataValue::Array values;
+    for (const auto& value : entry.values) values.push_back(decoded(map.value_type, value));
+    const bool one = map.use != MapUse::per_cpu;
+    sink.map_entry({.map = map.name,
+                    .key = decoded(map.key_type, entry.key),
+                    .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
+  }
+}
+
+void UserSource::show_maps(Sink& sink, const Reporter& reporter) const {
+  if (request_.maps.empty()) return;
+  for (const UserMap& map : maps_) {
+    if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
+    if (map.use == MapUse::other) {
+      reporter.warning(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
+      continue;
+    }
+    const auto table = read_table(map, most_entries_shown);
+    if (!table) {
+      reporter.warning(table.error().message);
+      continue;
+    }
+    show_table(map, *table, sink);
+    if (table->cut)
+      reporter.warning(fmt::format("map '{}': only the first {} entries are shown", map.name,
+                                   most_entries_shown));
+  }
+}
+
+} // namespace
+
+Result<std::unique_ptr<ProbeProgram>>
+make_user_source(const AttachRequest& request, StackFiles& files, const Reporter& reporter) {
+  auto programs = UserPrograms::open(request);
+  if (!programs) return fail(std::move(programs).error());
+  return std::make_unique<UserSource>(std::move(*programs), request, files, reporter);
+}
+
+} // namespace uprobectl

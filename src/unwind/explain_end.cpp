@@ -1,0 +1,118 @@
+#include "uprobectl/unwind.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+std::string place_text(const Frame& frame) {
+  if (!frame.place) return fmt::format("{:#x}", frame.pc);
+  if (frame.place->module == nullptr)
+    return fmt::format("{:#x} in {}", frame.pc, frame.place->mapping);
+  return fmt::format("{:#x} in {}", frame.place->address.value,
+                     file_name_of(frame.place->module->path()));
+}
+
+std::string without_data(const Frame& frame) {
+  if (frame.place && frame.place->module != nullptr) {
+    const Module& module = *frame.place->module;
+    if (module.error())
+      return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
+                         module.error()->message);
+    if (!unwound_arch(module.image()->machine()))
+      return fmt::format("{} is for {}, whose stacks are not unwound", file_name_of(module.path()),
+                         elf::to_string(module.image()->machine()));
+  }
+  return "there is no unwind information for " + place_text(frame);
+}
+
+} // namespace
+
+std::shared_ptr<const symbolize::Frame> Frame::symbolized() const {
+  const bool is_known = place && place->module != nullptr;
+  return is_known ? place->module->frame(place->address) : nullptr;
+}
+
+std::string_view to_string(FoundBy found_by) {
+  switch (found_by) {
+  case FoundBy::registers:
+    return "registers";
+  case FoundBy::frame_data:
+    return "frame_data";
+  case FoundBy::signal_frame:
+    return "signal_frame";
+  case FoundBy::return_instruction:
+    return "return_instruction";
+  case FoundBy::function_entry:
+    return "function_entry";
+  case FoundBy::link_register:
+    return "link_register";
+  case FoundBy::frame_pointer:
+    return "frame_pointer";
+  case FoundBy::kernel_walk:
+    return "kernel_walk";
+  }
+  return {};
+}
+
+std::string_view to_string(End end) {
+  switch (end) {
+  case End::outermost:
+    return "outermost";
+  case End::not_told:
+    return "not_told";
+  case End::no_mapping:
+    return "no_mapping";
+  case End::no_unwind_data:
+    return "no_unwind_data";
+  case End::stack_too_short:
+    return "stack_too_short";
+  case End::corrupt:
+    return "corrupt";
+  case End::no_return_address:
+    return "no_return_address";
+  case End::unknown_register:
+    return "unknown_register";
+  case End::return_probe:
+    return "return_probe";
+  case End::loop:
+    return "loop";
+  case End::too_many:
+    return "too_many";
+  }
+  return {};
+}
+
+std::string explain_end(const Stack& stack) {
+  const Frame nowhere;
+  const Frame& last = stack.frames.empty() ? nowhere : stack.frames.back();
+  switch (stack.end) {
+  case End::outermost:
+    return "the stack ends here";
+  case End::not_told:
+    return "the kernel's walk along frame pointers ended here";
+  case End::no_mapping:
+    return fmt::format("{:#x} is in no executable mapping", stack.address);
+  case End::no_unwind_data:
+    return without_data(last);
+  case End::stack_too_short:
+    return fmt::format("the saved stack does not have the bytes at {:#x}", stack.address);
+  case End::corrupt:
+    return "the unwind information is corrupt for " + place_text(last);
+  case End::no_return_address:
+    return fmt::format("the function at {} has not kept where it returns to", place_text(last));
+  case End::unknown_register:
+    return fmt::format("the caller of {} follows from a register that is not known",
+                       place_text(last));
+  case End::return_probe:
+    return "a return probe has put the kernel's address in place of the caller's";
+  case End::loop:
+    return "the same frames come again and again";
+  case End::too_many:
+    return fmt::format("there are more than {} frames", stack.frames.size());
+  }
+  return {};
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,212 @@
+#include "unwind/unwind_data.hpp"
+
+#include "elf/sections.hpp"
+#include "elf/xz.hpp"
+
+#include <atomic>
+
+namespace uprobectl::stacks {
+
+namespace {
+
+// Those of large Go programs have some 10 MB.
+constexpr std::uint64_t most_debug_frame = std::uint64_t{128} << 20;
+// Of all files together: which files there are, the probed processes decide.
+constexpr std::uint64_t most_inflated = std::uint64_t{512} << 20;
+
+// Keeps inflated bytes, and counts them as long as it does.
+class Inflated {
+public:
+  Inflated(std::shared_ptr<const void> owner, std::uint64_t size)
+      : owner_(std::move(owner)), size_(size) {
+    total += size_;
+  }
+  Inflated(const Inflated&) = delete;
+  Inflated& operator=(const Inflated&) = delete;
+  ~Inflated() { total -= size_; }
+
+  static inline std::atomic<std::uint64_t> total = 0; // bytes
+
+private:
+  std::shared_ptr<const void> owner_;
+  std::uint64_t size_;
+};
+
+// The segment's bytes as a section that begins where the segment does, and where the frames lie in
+// it. Entries refer to each other by distance, so the section need not be exact.
+std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
+                                     bool is_end_known, const std::optional<FrameHeader>& header) {
+  const elf::Segment* const segment = elf::segment_of(layout, frames.address);
+  if (segment == nullptr) return std::nullopt;
+  const auto bytes = slice(layout.bytes, segment->offset.value, segment->file_size);
+  if (!bytes) return std::nullopt;
+  const std::uint64_t begin = frames.address.value - segment->address.value;
+  const std::uint64_t size = std::min(frames.size, bytes->size() - begin);
+  return FrameFinder({FrameSection::Kind::eh_frame, *bytes, segment->address},
+                     {begin, begin + size}, is_end_known, header);
+}
+
+// Where .eh_frame_hdr says that .eh_frame is, and where the section headers do, if that is
+// somewhere else.
+std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
+  std::optional<FrameHeader> header;
+  if (layout.frame_table) {
+    const VirtualAddress at = layout.frame_table->address;
+    if (const auto bytes = elf::bytes_from(layout, at)) header = read_frame_header(*bytes, at);
+  }
+  const auto section = elf::find_section(layout, ".eh_frame");
+  std::vector<FrameFinder> finders;
+  const auto add = [&](std::optional<FrameFinder> finder) {
+    if (finder) finders.push_back(std::move(*finder));
+  };
+  if (header && (!section || section->address.value != header->frames))
+    add(finder_in(layout, {{header->frames}, ~std::uint64_t{0}}, false, header));
+  if (section) add(finder_in(layout, {section->address, section->bytes.size()}, true, header));
+  return finders;
+}
+
+} // namespace
+
+UnwindData::UnwindData(const elf::Image& image, Arch arch)
+    : image_(image), arch_(arch), unwind_(*arch_info(arch).unwind) {}
+
+// `owner`: of the file's bytes, where they were decompressed. One that cannot be read is as good as
+// none: other sources may still tell.
+void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<const void> owner) {
+  const auto section = elf::section_content(layout, ".debug_frame", most_debug_frame);
+  if (!section || !*section) return;
+  const Bytes bytes = (*section)->bytes;
+  if ((*section)->owner) {
+    owner = std::make_shared<const Inflated>((*section)->owner, bytes.size());
+    if (Inflated::total > most_inflated) return;
+  }
+  sources_.push_back(
+      {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},
+                                     Extent{0, bytes.size()}, true),
+       std::move(owner)});
+}
+
+// False where there is no further place to look in.
+bool UnwindData::add_next_source() {
+  const auto layout = elf::read_layout(image_.bytes());
+  if (!layout) return false;
+  switch (looked_for_++) {
+  case 0:
+    for (FrameFinder& finder : eh_frames_of(*layout))
+      sources_.push_back({std::make_unique<FrameFinder>(std::move(finder)), nullptr});
+    return true;
+  case 1:
+    add_debug_frame(*layout, nullptr);
+    return true;
+  case 2: {
+    const auto compressed = elf::section_named(*layout, ".gnu_debugdata");
+    if (!compressed) return true;
+    auto content = elf::decode_xz(*compressed);
+    if (!content) return true;
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+    const auto inner = elf::read_sections_only(*owner);
+    if (!inner || !(inner->machine == layout->machine)) return true;
+    add_debug_frame(*inner, owner);
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
+bool UnwindData::has_code(VirtualAddress at, std::string_view code) const {
+  const auto offset = image_.to_image(at);
+  const auto bytes = offset ? slice(image_.bytes(), offset->value, code.size()) : std::nullopt;
+  return bytes && as_text(*bytes) == code;
+}
+
+bool UnwindData::is_behind_system_call(VirtualAddress pc) const {
+  const std::string_view code = unwind_.system_call;
+  return has_code({pc.value - code.size()}, code);
+}
+
+bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
+  return has_code(pc, unwind_.signal_trampoline);
+}
+
+// x86-64: ret, also with the prefixes that compilers give it (rep, bnd). arm64: ret Xn; retaa and
+// retab, whose register is always the link register.
+std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
+  if (arch_ == Arch::x86_64) {
+    const bool returns =
+        has_code(pc, "\xc3") || has_code(pc, "\xf3\xc3") || has_code(pc, "\xf2\xc3");
+    return returns ? std::optional(unwind_.stack_pointer) : std::nullopt;
+  }
+  if (arch_ != Arch::arm64) return std::nullopt;
+  const auto offset = image_.to_image(pc);
+  const auto code = offset ? read_at<std::uint32_t>(image_.bytes(), offset->value) : std::nullopt;
+  if (!code) return std::nullopt;
+  constexpr std::uint32_t ret = 0xd65f0000;
+  constexpr std::uint32_t retaa = 0xd65f0bff;
+  constexpr std::uint32_t retab = 0xd65f0fff;
+  constexpr std::uint32_t operand = 0x1f << 5;
+  if (*code == retaa || *code == retab) return unwind_.link_register;
+  const auto target = static_cast<std::uint8_t>((*code & operand) >> 5);
+  const bool returns = (*code & ~operand) == ret && target <= unwind_.link_register; // 31: zero
+  return returns ? std::optional(target) : std::nullopt;
+}
+
+std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) const {
+  const auto entry = source.finder->find(address.value);
+  if (!entry) return std::nullopt;
+  Step step;
+  const auto row = row_at(source.finder->section(), entry->cie, entry->fde, address.value);
+  step.kind = row ? Step::Kind::row : Step::Kind::corrupt;
+  if (!row) return step;
+  step.cfa = row->cfa;
+  step.cfa_register = row->cfa_register;
+  step.return_register = row->return_register;
+  step.signal_frame = row->signal_frame;
+  step.back = row->rules[row->return_register];
+  for (std::uint8_t number = 0; number < Registers::count; ++number)
+    if (row->rules[number].kind != Rule::Kind::unspecified)
+      step.told.push_back({number, row->rules[number]});
+  step.section = &source.finder->section();
+  return step;
+}
+
+Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
+  Step step;
+  if (is_signal_trampoline(pc)) {
+    step.kind = Step::Kind::signal_frame;
+    return step;
+  }
+  for (std::size_t i = 0; i < sources_.size() || add_next_source();) {
+    if (i == sources_.size()) continue; // looked for, and not there
+    if (const auto found = find_in(sources_[i++], address)) {
+      if (found->kind == Step::Kind::row) return *found;
+      step = *found; // another source may be sound
+    }
+  }
+  return step;
+}
+
+const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
+  Remembered* here = steps_.find(address.value);
+  if (here == nullptr) here = &steps_.put(address.value, {});
+  if (!here->step || here->pc != pc.value) {
+    Step found = find(pc, address);
+    found.returns_by = return_at(pc);
+    *here = {pc.value, std::make_unique<const Step>(std::move(found))};
+  }
+  return *here->step;
+}
+
+UnwindData* unwind_data_of(Module& module, Arch arch) {
+  const UnwindData* const known = module.unwind_data.get();
+  if (known == nullptr &&
+      (module.image() == nullptr || unwound_arch(module.image()->machine()) != arch))
+    return nullptr;
+  if (known != nullptr && known->arch() != arch) return nullptr;
+  const elf::Image* const image = module.intact_image();
+  if (image == nullptr) return nullptr;
+  if (known == nullptr) module.unwind_data = std::make_shared<UnwindData>(*image, arch);
+  return module.unwind_data.get();
+}
+
+} // namespace uprobectl::stacks

@@ -1,0 +1,56 @@
+// Atoms for Android's statsd: how a record of a BPF program becomes one, and the datagram socket
+// that takes them. Wire format: AOSP packages/modules/StatsD lib/libstatssocket (stats_event.c,
+// stats_socket.c) and system/logging liblog (android_log_header_t).
+#pragma once
+
+#include "events/events.hpp"
+
+namespace uprobectl {
+
+// An argument of the method that a record of generic details is of.
+struct StatsdArgument {
+  std::optional<std::size_t> place; // among the record's registers, from 0
+  std::string problem;              // why it has none
+
+  bool operator==(const StatsdArgument&) const = default;
+};
+
+// What a task file says about logging, and what is known of the method.
+struct StatsdAtom {
+  std::int64_t atom_id = 0;              // of 32 bits in the wire format
+  std::vector<StatsdArgument> arguments; // of generic details: those to log
+
+  bool operator==(const StatsdAtom&) const = default;
+};
+
+// The event buffer of a record whose layout is known by its map's name (events.hpp), with the
+// fields that UprobeStats logs. `time_ns`: CLOCK_BOOTTIME. The arguments of a CallResult are in the
+// order of ART's calling convention, as our GenericInstrumentation.o has them on every machine and
+// Android's on arm64. unsupported, with the reason, for a record that makes no atom.
+Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
+                                           std::uint64_t time_ns);
+
+// A socket that takes atoms. Nothing is ever waited for.
+class StatsdSocket {
+public:
+  static constexpr std::string_view usual_path = "/dev/socket/statsdw";
+
+  // Connects at the first event; reconnects once where statsd has begun anew.
+  explicit StatsdSocket(std::string path) : path_(std::move(path)) {}
+
+  void send(Bytes event); // counts
+  std::uint64_t sent() const { return sent_; }
+  std::uint64_t refused() const { return refused_; } // full, or nobody listens
+  const std::optional<Error>& last_error() const { return last_error_; }
+
+private:
+  Result<void> connect();
+
+  std::string path_;
+  UniqueFd socket_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t refused_ = 0;
+  std::optional<Error> last_error_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,106 @@
+#include "util/spelling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+constexpr unsigned largest_limit = 8;
+constexpr std::size_t most_names = 3;
+constexpr unsigned rank_of_edit = 64;
+} // namespace
+
+std::optional<unsigned> edit_distance(std::string_view a, std::string_view b, unsigned limit) {
+  limit = std::min(limit, largest_limit);
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return std::nullopt;
+  // Levenshtein, of which only the band of cells within the limit of the diagonal can matter:
+  // cells[k] is the distance between the first i bytes of a and the first i + k - limit of b.
+  const unsigned beyond = limit + 1;
+  const std::size_t width = 2 * std::size_t{limit} + 1;
+  std::array<unsigned, 2 * largest_limit + 1> cells{};
+  for (std::size_t k = 0; k < width; ++k)
+    cells[k] = k < limit ? beyond : static_cast<unsigned>(k - limit);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    unsigned smallest = beyond;
+    for (std::size_t k = 0; k < width; ++k) {
+      unsigned cell = beyond;
+      const bool inside = i + k >= limit && i + k - limit <= b.size();
+      if (inside) {
+        const std::size_t j = i + k - limit;
+        cell = j == 0 ? static_cast<unsigned>(std::min<std::size_t>(i, beyond))
+                      : cells[k] + (a[i - 1] == b[j - 1] ? 0u : 1u);
+        if (k + 1 < width) cell = std::min(cell, cells[k + 1] + 1); // cells[k + 1] is of row i - 1
+        if (k > 0) cell = std::min(cell, cells[k - 1] + 1);         // cells[k - 1] is of row i
+      }
+      cells[k] = std::min(cell, beyond);
+      smallest = std::min(smallest, cells[k]);
+    }
+    if (smallest == beyond) return std::nullopt;
+  }
+  const unsigned result = cells[b.size() + limit - a.size()];
+  return result == beyond ? std::nullopt : std::optional(result);
+}
+
+unsigned suggestion_limit(std::string_view wanted) {
+  if (wanted.size() < 3) return 0;
+  return static_cast<unsigned>(std::min<std::size_t>(3, 1 + wanted.size() / 4));
+}
+
+std::optional<unsigned> guess_rank(std::string_view wanted, std::string_view name, unsigned limit) {
+  const auto edits = edit_distance(wanted, name, limit);
+  if (!edits) return std::nullopt;
+  const auto front = std::ranges::mismatch(wanted, name).in1 - wanted.begin();
+  const std::string_view rest = wanted.substr(static_cast<std::size_t>(front));
+  const std::string_view rest_of_name = name.substr(static_cast<std::size_t>(front));
+  const auto back =
+      std::mismatch(rest.rbegin(), rest.rend(), rest_of_name.rbegin(), rest_of_name.rend()).first -
+      rest.rbegin();
+  const std::size_t changed = rest.size() - static_cast<std::size_t>(back);
+  return *edits * rank_of_edit +
+         static_cast<unsigned>(std::min<std::size_t>(changed, rank_of_edit - 1));
+}
+
+void NearestNames::offer(unsigned rank, std::string_view name) {
+  const auto place =
+      std::ranges::upper_bound(best_, rank, {}, [](const Candidate& known) { return known.rank; });
+  if (place == best_.end() && best_.size() == most_names) return;
+  if (std::ranges::find(best_, name, &Candidate::name) != best_.end()) return;
+  best_.insert(place, {rank, std::string(name)});
+  if (best_.size() > most_names) best_.pop_back();
+}
+
+std::vector<std::string> NearestNames::take() && {
+  std::vector<std::string> names;
+  for (Candidate& known : best_) names.push_back(std::move(known.name));
+  return names;
+}
+
+std::vector<std::string> nearest(std::string_view wanted,
+                                 const std::vector<std::string>& candidates) {
+  if (wanted.size() < 2) return {};
+  const unsigned limit = suggestion_limit(wanted);
+  NearestNames near;
+  for (const std::string& candidate : candidates) {
+    if (const auto rank = guess_rank(wanted, candidate, limit))
+      near.offer(*rank, candidate);
+    else if (candidate.starts_with(wanted))
+      near.offer((limit + 1) * rank_of_edit, candidate);
+  }
+  return std::move(near).take();
+}
+
+std::string did_you_mean(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  std::string text = "did you mean ";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i != 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += '\'';
+    text += names[i];
+    text += '\'';
+  }
+  return text + "?";
+}
+
+} // namespace uprobectl
