@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What `meson install` installs: the program of docs/library.md is built against it as the page says,
-and prints what readelf and nm say of a fixture; no installed header needs one that is not installed.
+"""What `meson install` installs: the programs of docs/library.md are built against it as the page says,
+and print what readelf and nm say of a fixture; no installed header needs one that is not installed.
 Usage: installed_library.py BUILD PAGE FIXTURE COMPILER…; prints TAP."""
 
 import os
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -47,17 +48,19 @@ def missing_headers(prefix):
                 yield f"{header.relative_to(prefix)} includes {name}"
 
 
-def build_example(prefix, page, compiler, folder):
-    """Compiles the page's program with the flags that the page tells."""
-    source = re.search(r"^```cpp\n(.*?)^```", page, re.M | re.S)[1]
-    (folder / "places.cpp").write_text(source)
+def build_examples(prefix, page, compiler, folder):
+    """The page's programs by their names, compiled with the flags that the page tells."""
     flags = re.search(r"\$\((pkg-config .*?)\)", page)[1].split()
-    module = next(prefix.rglob("uprobectl.pc"))
-    environment = {**os.environ, "PKG_CONFIG_PATH": str(module.parent)}
     flags[1:1] = [f"--define-variable=prefix={prefix}"]  # installed below DESTDIR
-    words = shlex.split(run(flags, env=environment))
-    run([*compiler, "-std=c++23", "places.cpp", "-o", "places", *words], cwd=folder)
-    return folder / "places"
+    module = next(prefix.rglob("uprobectl.pc"))
+    words = shlex.split(run(flags, env={**os.environ, "PKG_CONFIG_PATH": str(module.parent)}))
+    programs = {}
+    for source in re.findall(r"^```cpp\n(.*?)^```", page, re.M | re.S):
+        name = source.split()[1]
+        (folder / f"{name}.cpp").write_text(source)
+        run([*compiler, "-std=c++23", f"{name}.cpp", "-o", name, *words], cwd=folder)
+        programs[name] = folder / name
+    return programs
 
 
 def file_offset(fixture, address):
@@ -70,9 +73,9 @@ def file_offset(fixture, address):
     raise ValueError(f"{address:#x} is in no segment")
 
 
-def main_of(fixture):
+def address_of(name, fixture):
     return next(int(line.split()[0], 16) for line in run(["nm", fixture]).splitlines()
-                if line.endswith(" T main"))
+                if line.endswith(f" T {name}"))
 
 
 def static_probes(fixture):
@@ -83,8 +86,8 @@ def static_probes(fixture):
             for provider, name, place in found]
 
 
-def output_problems(program, fixture):
-    begin = main_of(fixture)
+def places_problems(program, fixture):
+    begin = address_of("main", fixture)
     printed = run([program, fixture, "main", f"{begin + 4:#x}"]).splitlines()
     probes = static_probes(fixture)
     expected = [f"{file_offset(fixture, begin):#x}\tmain",
@@ -93,6 +96,34 @@ def output_problems(program, fixture):
     if not probes:
         yield "readelf shows no static probe in the fixture"
     if sorted(printed[1:-1]) != sorted(expected[1:-1]) or printed[::len(printed) - 1] != expected[::len(expected) - 1]:
+        yield "\n".join(["expected:", *expected, "printed:", *printed])
+
+
+def save_stack(folder, fixture):
+    """A thread that has just entered main, by a call in exit."""
+    folder.mkdir()
+    (folder / Path(fixture).name).symlink_to(fixture)
+    called_from = address_of("exit", fixture) + 12
+    pc, sp, link = {"x86_64": ("rip", "rsp", ""), "aarch64": ("pc", "sp", f"lr: {called_from:x}\n")}[os.uname().machine]
+    (folder / "regs.txt").write_text(f"{pc}: {address_of('main', fixture):x}\n{sp}: 7000\n{link}")
+    (folder / "stack.data").write_bytes(struct.pack("<QQ", 0x7000, called_from))
+    maps = []
+    for line in run(["readelf", "-lW", fixture]).splitlines():
+        if " LOAD " in line and " R E " in line:
+            offset, start, _, size = (int(word, 16) & ~0xfff for word in line.split()[1:5])
+            maps.append(f"{start:x}-{start + size + 0x1000:x} r-xp {offset:x} 08:01 1 /{Path(fixture).name}")
+    (folder / "maps.txt").write_text("\n".join(maps) + "\n")
+    return called_from
+
+
+def frames_problems(program, fixture, folder):
+    called_from = save_stack(folder / "saved", fixture)
+    printed = run([program, folder / "saved"]).splitlines()
+    back = {"x86_64": 1, "aarch64": 4}[os.uname().machine]
+    name, begin = Path(fixture).name, address_of("main", fixture)
+    expected = [f"{begin:#x}\tmain ({name}+{begin:#x})",
+                f"{called_from:#x}\texit+{12 - back:#x} ({name}+{called_from - back:#x})"]
+    if printed[:2] != expected:
         yield "\n".join(["expected:", *expected, "printed:", *printed])
 
 
@@ -117,13 +148,17 @@ def main():
         tap.check("everything is installed", list(missing_files(prefix)))
         tap.check("no installed header includes one that is not installed", list(missing_headers(prefix)))
         try:
-            program = build_example(prefix, page, sys.argv[4:], Path(folder))
+            programs = build_examples(prefix, page, sys.argv[4:], Path(folder))
         except RuntimeError as error:
-            tap.fail("the program of the page is built with pkg-config", error)
+            tap.fail("the programs of the page are built with pkg-config", error)
         else:
-            tap.ok("the program of the page is built with pkg-config")
-            tap.check("it prints what readelf and nm say", list(output_problems(program, fixture)))
-            tap.check("a function that is not there is an error", list(error_problems(program, fixture)))
+            tap.ok("the programs of the page are built with pkg-config")
+            tap.check("functions, static probes and addresses are what readelf and nm say",
+                      list(places_problems(programs["places"], fixture)))
+            tap.check("a function that is not there is an error",
+                      list(error_problems(programs["places"], fixture)))
+            tap.check("a saved stack has the frames that were put into it",
+                      list(frames_problems(programs["frames"], fixture, Path(folder))))
     tap.done()
 
 
