@@ -209,7 +209,7 @@ constexpr int row_height = 18;             // one pixel between rows
 constexpr double column_width = 6.63;      // of 11 px DejaVu Sans Mono
 constexpr std::size_t longest_name = 1000; // columns; there are C++ names of many kilobytes
 
-constexpr std::string_view style = R"(
+constexpr std::string_view style_sheet = R"(
 svg { font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; background: #fff }
 text { fill: #111; white-space: pre }
 #heading { font: bold 14px "DejaVu Sans", "Segoe UI", Helvetica, sans-serif }
@@ -252,7 +252,7 @@ public:
 <style>)",
           picture_width, frames_y + rows * row_height + margin, margin, xml(counted_unit(2)),
           xml(title));
-    out_ += style;
+    out_ += style_sheet;
     out_ += module_style(modules_);
     write("</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     write_line("heading", 26, fitted(title, frames_width / 9));

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   while (std::scanf("%llx %llx %llx", &address, &offset, &size) == 3) {
     const auto function = slice(file->bytes(), offset, size);
     if (!function) return 1;
-    if (const auto exits = function_exits(set, *function, {address})) print(*exits, address);
+    if (const auto exits = function_exits(arch, *function, {address})) print(*exits, address);
   }
   return 0;
 }
