@@ -7,8 +7,8 @@
 // Not supported, and said so: 32-bit arm (.ARM.exidx) and x86, every other machine.
 #pragma once
 
-#include "uprobectl/unwind/registers.hpp"
 #include "uprobectl/symbolize.hpp"
+#include "uprobectl/unwind/registers.hpp"
 
 namespace uprobectl::stacks {
 

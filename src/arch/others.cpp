@@ -35,7 +35,10 @@ constinit const std::array<ArchInfo, 10> other_archs = {{
     {.arch = Arch::sparc64, .elf_machine = llvm::ELF::EM_SPARCV9, .names = {.little64 = "sparc64"}},
     {.arch = Arch::hppa, .elf_machine = llvm::ELF::EM_PARISC, .names = {.little64 = "hppa"}},
     {.arch = Arch::m68k, .elf_machine = llvm::ELF::EM_68K, .names = {.little64 = "m68k"}},
-    {.arch = Arch::alpha, .elf_machine = 0x9026 /* EM_ALPHA of Linux, not 41 */, .names = {}, .wide_hash_words = true},
+    {.arch = Arch::alpha,
+     .elf_machine = 0x9026 /* EM_ALPHA of Linux, not 41 */,
+     .names = {},
+     .wide_hash_words = true},
 }};
 
 } // namespace uprobectl

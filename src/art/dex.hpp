@@ -2,8 +2,8 @@
 // is AOSP art/libdexfile/dex/compact_dex_file.h. Only what names methods is read.
 #pragma once
 
-#include "util/leb128.hpp"
 #include "uprobectl/util.hpp"
+#include "util/leb128.hpp"
 
 namespace uprobectl::art {
 

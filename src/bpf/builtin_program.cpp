@@ -1,12 +1,12 @@
 // One load of the built-in program: an object for one way of asking. Several of them share their
 // maps, so that it is the same to the reader which one has seen a hit.
+#include "bpf/builtin.hpp"
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/probe_copy.hpp"
 #include "bpf/record_reader.hpp"
-#include "bpf/builtin.hpp"
 
 #include <algorithm>
 #include <array>

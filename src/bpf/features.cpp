@@ -1,10 +1,10 @@
+#include "bpf/bpf.hpp"
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/event_source.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/perf_sample.hpp"
 #include "bpf/permission.hpp"
 #include "bpf/tracefs.hpp"
-#include "bpf/bpf.hpp"
 
 #include <bpf/bpf.h>
 #include <cerrno>

@@ -1,12 +1,12 @@
 // What a BpfObject holds.
 #include "bpf/object.hpp"
-#include "util/numbers.hpp"
-#include "util/text.hpp"
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/link_create.hpp"
 #include "bpf/object_check.hpp"
 #include "bpf/permission.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <bpf/bpf.h>

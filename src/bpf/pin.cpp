@@ -1,6 +1,6 @@
 #include "bpf/link_create.hpp"
-#include "bpf/permission.hpp"
 #include "bpf/object.hpp"
+#include "bpf/permission.hpp"
 #include "bpf/pinned.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "bpf/record_reader.hpp"
 
+#include "bpf/maps.hpp"
 #include "bpf/perf_sample.hpp"
 #include "bpf/permission.hpp"
-#include "bpf/maps.hpp"
 #include "bpf/record.h"
 
 #include <algorithm>

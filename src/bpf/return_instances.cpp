@@ -1,9 +1,9 @@
 #include "bpf/return_instances.hpp"
 
+#include "bpf/builtin.hpp"
 #include "bpf/libbpf_log.hpp"
 #include "bpf/owned_types.hpp"
 #include "uprobectl/util.hpp"
-#include "bpf/builtin.hpp"
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>

@@ -2,8 +2,8 @@
 // files.
 #pragma once
 
-#include "uprobectl/util.hpp"
 #include "output/output.hpp"
+#include "uprobectl/util.hpp"
 
 #include <functional>
 

@@ -1,7 +1,7 @@
+#include "bpf/object.hpp"
 #include "commands.hpp"
 #include "console.hpp"
 #include "option_values.hpp"
-#include "bpf/object.hpp"
 
 #include <charconv>
 

@@ -2,10 +2,10 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "file_text.hpp"
+#include "output/output.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
-#include "output/output.hpp"
 #include "verify/verify.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "bpf/permission.hpp"
-#include "uprobectl/arch.hpp"
 #include "doctor/doctor.hpp"
+#include "uprobectl/arch.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #include "doctor/doctor.hpp"
 
-#include "util/numbers.hpp"
-#include "util/text.hpp"
 #include "process/command.hpp"
 #include "process/proc.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <filesystem>

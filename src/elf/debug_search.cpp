@@ -1,8 +1,8 @@
 #include "elf/debug_search.hpp"
 
-#include "util/rooted_path.hpp"
 #include "elf/notes.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <dirent.h>

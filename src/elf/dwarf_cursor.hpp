@@ -2,8 +2,8 @@
 // over it ends; what it read then is 0.
 #pragma once
 
-#include "util/leb128.hpp"
 #include "uprobectl/util.hpp"
+#include "util/leb128.hpp"
 
 #include <algorithm>
 

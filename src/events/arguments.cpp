@@ -1,8 +1,8 @@
 #include "events/arguments.hpp"
-#include "util/numbers.hpp"
-#include "util/text.hpp"
 #include "events/registers.hpp"
+#include "util/numbers.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
-#include "events/java_method.hpp"
 #include "bpf/builtin.hpp"
+#include "events/java_method.hpp"
 #include "events/plan.hpp"
 
 #include <algorithm>

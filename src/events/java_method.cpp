@@ -1,7 +1,7 @@
 #include "events/java_method.hpp"
 
-#include "util/utf8.hpp"
 #include "events/readings.hpp"
+#include "util/utf8.hpp"
 
 #include <algorithm>
 #include <array>

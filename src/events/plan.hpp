@@ -3,8 +3,8 @@
 #pragma once
 
 #include "bpf/record.h"
-#include "events/events.hpp"
 #include "events/arguments.hpp"
+#include "events/events.hpp"
 
 #include <chrono>
 

@@ -2,8 +2,8 @@
 // carry the arguments of calls. Numbers are indexes of ArchInfo::registers.
 #pragma once
 
-#include "uprobectl/arch.hpp"
 #include "events/plan.hpp"
+#include "uprobectl/arch.hpp"
 
 namespace uprobectl {
 

@@ -1,5 +1,5 @@
-#include "events/known_records.hpp"
 #include "events/events.hpp"
+#include "events/known_records.hpp"
 
 namespace uprobectl {
 

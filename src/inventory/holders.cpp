@@ -1,8 +1,8 @@
 #include "inventory/holders.hpp"
 
+#include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
-#include "uprobectl/process.hpp"
 
 #include <climits>
 #include <filesystem>

@@ -1,11 +1,11 @@
 #include "inventory/inventory.hpp"
-#include "util/numbers.hpp"
-#include "util/text.hpp"
 #include "bpf/tracefs.hpp"
 #include "inventory/holders.hpp"
 #include "inventory/probe_names.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

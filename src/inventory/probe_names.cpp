@@ -1,11 +1,11 @@
 #include "inventory/probe_names.hpp"
 
-#include "util/rooted_path.hpp"
 #include "inventory/holders.hpp"
 #include "process/maps.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/symbolize.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <filesystem>

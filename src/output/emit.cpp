@@ -1,8 +1,8 @@
 #include "output/emit.hpp"
 
-#include "util/utf8.hpp"
-#include "resolve/quote.hpp"
 #include "output/output.hpp"
+#include "resolve/quote.hpp"
+#include "util/utf8.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

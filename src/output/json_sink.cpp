@@ -1,8 +1,8 @@
 #include "output/frame.hpp"
 #include "output/json_record.hpp"
+#include "output/output.hpp"
 #include "output/times.hpp"
 #include "output/values.hpp"
-#include "output/output.hpp"
 
 namespace uprobectl {
 

@@ -1,5 +1,5 @@
-#include "probe/placement.hpp"
 #include "bpf/link_create.hpp"
+#include "probe/placement.hpp"
 
 #include <map>
 

@@ -2,8 +2,8 @@
 // leaves what it has appended behind when it fails: the caller drops all of them.
 #pragma once
 
-#include "probe/tracefs.hpp"
 #include "probe/probe.hpp"
+#include "probe/tracefs.hpp"
 
 namespace uprobectl {
 

@@ -1,9 +1,9 @@
 #include "probe/tracefs.hpp"
 
-#include "probe/perf.hpp"
-#include "probe/placement.hpp"
 #include "bpf/descriptor_limit.hpp"
 #include "bpf/tracefs.hpp"
+#include "probe/perf.hpp"
+#include "probe/placement.hpp"
 
 #include <algorithm>
 #include <cerrno>

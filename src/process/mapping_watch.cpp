@@ -1,8 +1,8 @@
 #include "process/mapping_watch.hpp"
 
-#include "util/numbers.hpp"
 #include "process/perf_records.hpp"
 #include "process/proc.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,10 +1,10 @@
 #include "process/maps.hpp"
 
+#include "process/proc.hpp"
+#include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
-#include "process/proc.hpp"
-#include "uprobectl/process.hpp"
 
 #include <sys/vfs.h>
 #include <unistd.h>

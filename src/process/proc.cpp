@@ -1,8 +1,8 @@
 #include "process/proc.hpp"
 
+#include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
-#include "uprobectl/process.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include "resolve/android.hpp"
 
+#include "process/command.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
-#include "process/command.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

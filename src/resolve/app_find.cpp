@@ -1,8 +1,8 @@
-#include "util/text.hpp"
 #include "resolve/app.hpp"
 #include "resolve/find_file.hpp"
 #include "resolve/library_name.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

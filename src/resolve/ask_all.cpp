@@ -1,5 +1,5 @@
-#include "util/shrinking.hpp"
 #include "uprobectl/resolve.hpp"
+#include "util/shrinking.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 #include "resolve/explain.hpp"
 
-#include "util/text.hpp"
 #include "resolve/choose.hpp"
 #include "resolve/explain_method.hpp"
 #include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

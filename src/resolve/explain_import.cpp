@@ -1,7 +1,7 @@
-#include "util/text.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/quote.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 #include "resolve/in_process.hpp"
 
-#include "util/rooted_path.hpp"
 #include "process/maps.hpp"
 #include "resolve/elf_file.hpp"
 #include "resolve/library_name.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include "resolve/method_name.hpp"
 
-#include "util/text.hpp"
 #include "uprobectl/resolve.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 

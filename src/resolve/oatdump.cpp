@@ -1,7 +1,7 @@
 #include "resolve/oatdump.hpp"
 
-#include "util/text.hpp"
 #include "process/command.hpp"
+#include "util/text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "symbolize/symbolizer.hpp"
-#include "util/shrinking.hpp"
 #include "uprobectl/path.hpp"
+#include "util/shrinking.hpp"
 
 #include <fmt/format.h>
 

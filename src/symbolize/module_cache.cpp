@@ -1,9 +1,9 @@
 #include "process/maps.hpp"
 #include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
-#include "util/shrinking.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbolize.hpp"
+#include "util/shrinking.hpp"
 
 namespace uprobectl::symbolize {
 

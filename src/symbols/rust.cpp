@@ -1,7 +1,7 @@
 #include "symbols/rust.hpp"
 
-#include "util/numbers.hpp"
 #include "symbols/itanium.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <array>

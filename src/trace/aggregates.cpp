@@ -34,7 +34,8 @@ Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
            std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
     : request_(request), program_(program), files_(files), points_(points),
       groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
-      processes_({.places = request.probes.target_options.debug_places}, request.probes.target_options.dex),
+      processes_({.places = request.probes.target_options.debug_places},
+                 request.probes.target_options.dex),
       name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
@@ -220,8 +221,8 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
     return std::tuple(key.probe, key.on_return, key.pid, key.wholeness);
   };
   if (alone(left) != alone(right)) return alone(left) < alone(right);
-  return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {}, module_and_distance,
-                                              module_and_distance);
+  return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {},
+                                              module_and_distance, module_and_distance);
 }
 
 bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {

@@ -1,4 +1,3 @@
-#include "util/clock.hpp"
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/held_command.hpp"
@@ -8,6 +7,7 @@
 #include "trace/resolving.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
+#include "util/clock.hpp"
 #include "util/shrinking.hpp"
 
 #include <algorithm>

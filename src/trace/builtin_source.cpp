@@ -1,10 +1,10 @@
+#include "symbols/clone_name.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/process_history.hpp"
 #include "trace/read_ahead.hpp"
-#include "symbols/clone_name.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "trace/diagnosis.hpp"
 
+#include "elf/inlined.hpp"
+#include "symbols/clone_name.hpp"
 #include "trace/counted.hpp"
 #include "trace/probes.hpp"
 #include "trace/process_history.hpp"
-#include "symbols/clone_name.hpp"
-#include "elf/inlined.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,10 +2,10 @@
 // filtered.
 #pragma once
 
-#include "trace/process_filter.hpp"
 #include "bpf/builtin.hpp"
 #include "events/plan.hpp"
 #include "output/output.hpp"
+#include "trace/process_filter.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/resolve.hpp"
 

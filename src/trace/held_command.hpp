@@ -3,8 +3,8 @@
 #pragma once
 
 #include "process/child.hpp"
-#include "uprobectl/util.hpp"
 #include "trace/trace.hpp"
+#include "uprobectl/util.hpp"
 
 #include <chrono>
 #include <sys/types.h>

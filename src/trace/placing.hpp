@@ -1,9 +1,9 @@
 // Gets the probes of a run into place: all of them, or with keep_going those the kernel takes.
 #pragma once
 
+#include "output/output.hpp"
 #include "trace/resolving.hpp"
 #include "trace/run_loop.hpp"
-#include "output/output.hpp"
 
 #include <chrono>
 

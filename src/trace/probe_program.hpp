@@ -2,10 +2,10 @@
 // does not know which.
 #pragma once
 
+#include "bpf/object.hpp"
 #include "trace/code_facts.hpp"
 #include "trace/event_source.hpp"
 #include "trace/hit_stacks.hpp"
-#include "bpf/object.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {

@@ -1,10 +1,10 @@
 #include "trace/process_filter.hpp"
 
-#include "util/numbers.hpp"
-#include "util/text.hpp"
 #include "process/proc.hpp"
 #include "resolve/android.hpp"
 #include "uprobectl/process.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

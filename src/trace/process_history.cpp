@@ -1,7 +1,7 @@
 #include "trace/process_history.hpp"
 
-#include "util/rooted_path.hpp"
 #include "uprobectl/process.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 

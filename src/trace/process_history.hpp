@@ -2,10 +2,10 @@
 // when many of them have ended.
 #pragma once
 
-#include "process/survey.hpp"
-#include "uprobectl/util.hpp"
 #include "process/mapping_watch.hpp"
+#include "process/survey.hpp"
 #include "trace/trace.hpp"
+#include "uprobectl/util.hpp"
 
 #include <deque>
 #include <map>

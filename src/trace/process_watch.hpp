@@ -1,8 +1,8 @@
 // Watches processes: those of given pids until they end, and those of given names as they begin.
 #pragma once
 
-#include "process/pidfd.hpp"
 #include "bpf/process_set.hpp"
+#include "process/pidfd.hpp"
 
 #include <chrono>
 #include <functional>

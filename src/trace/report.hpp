@@ -1,11 +1,11 @@
 // What is said at the start and at the end of a run.
 #pragma once
 
+#include "output/output.hpp"
 #include "process/child.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
 #include "trace/run_loop.hpp"
-#include "output/output.hpp"
 #include "uprobectl/process.hpp"
 
 namespace uprobectl {

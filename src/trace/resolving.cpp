@@ -2,8 +2,8 @@
 
 #include "trace/counted.hpp"
 #include "trace/probes.hpp"
-#include "util/shrinking.hpp"
 #include "uprobectl/symbols.hpp"
+#include "util/shrinking.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,9 +4,9 @@
 // they end programs whose stacks are unwound, switched or moved meanwhile.
 #pragma once
 
+#include "bpf/record.h"
 #include "trace/code_facts.hpp"
 #include "trace/resolving.hpp"
-#include "bpf/record.h"
 #include "uprobectl/resolve/function.hpp"
 
 #include <cstring>

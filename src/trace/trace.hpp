@@ -2,10 +2,10 @@
 // away, explain what did not happen. The only room that knows the flow.
 #pragma once
 
-#include "probe/probe.hpp"
 #include "bpf/pinned.hpp"
 #include "events/plan.hpp"
 #include "output/output.hpp"
+#include "probe/probe.hpp"
 
 #include <chrono>
 

@@ -1,10 +1,10 @@
 // The programs of a user: which of an object's, or the one behind a pin, and where they go.
 #pragma once
 
-#include "trace/probe_program.hpp"
 #include "bpf/maps.hpp"
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
+#include "trace/probe_program.hpp"
 
 namespace uprobectl {
 

@@ -1,10 +1,10 @@
 // The programs of a user as an event source.
-#include "util/text.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/read_ahead.hpp"
 #include "trace/stream_stacks.hpp"
 #include "trace/user_programs.hpp"
 #include "uprobectl/util.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

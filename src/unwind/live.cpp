@@ -1,7 +1,7 @@
 #include "unwind/live.hpp"
 
-#include "util/clock.hpp"
 #include "unwind/live_state.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <ctime>

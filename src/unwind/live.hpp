@@ -9,8 +9,8 @@
 //   = live.unwind(sample);
 #pragma once
 
-#include "uprobectl/art.hpp"
 #include "process/mapping_watch.hpp"
+#include "uprobectl/art.hpp"
 #include "uprobectl/unwind.hpp"
 
 #include <sys/types.h>

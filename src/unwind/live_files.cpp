@@ -1,9 +1,9 @@
 #include "unwind/live_files.hpp"
 
-#include "util/rooted_path.hpp"
 #include "process/maps.hpp"
-#include "util/shrinking.hpp"
 #include "uprobectl/elf.hpp"
+#include "util/rooted_path.hpp"
+#include "util/shrinking.hpp"
 
 #include <algorithm>
 #include <fcntl.h>

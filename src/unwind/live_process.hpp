@@ -1,8 +1,8 @@
 // What one process maps while it runs one program.
 #pragma once
 
-#include "unwind/live_files.hpp"
 #include "unwind/live.hpp"
+#include "unwind/live_files.hpp"
 
 namespace uprobectl::stacks {
 

@@ -1,9 +1,9 @@
 // What LiveProcesses remembers.
 #pragma once
 
+#include "unwind/live.hpp"
 #include "unwind/live_process.hpp"
 #include "unwind/saved_writer.hpp"
-#include "unwind/live.hpp"
 
 #include <deque>
 

@@ -1,7 +1,7 @@
 #include "uprobectl/unwind/saved.hpp"
 
-#include "util/inflate.hpp"
 #include "uprobectl/path.hpp"
+#include "util/inflate.hpp"
 
 #include <algorithm>
 #include <dirent.h>

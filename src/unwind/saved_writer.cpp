@@ -1,7 +1,7 @@
 #include "unwind/saved_writer.hpp"
 
-#include "util/shrinking.hpp"
 #include "uprobectl/path.hpp"
+#include "util/shrinking.hpp"
 
 #include <cerrno>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 #include "uprobestats/running_task.hpp"
 
-#include "util/clock.hpp"
-#include "util/text.hpp"
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/placing.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/task_processes.hpp"
+#include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 

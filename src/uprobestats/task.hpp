@@ -1,8 +1,8 @@
 // A task file's messages -> tasks, and what is wrong with them.
 #pragma once
 
-#include "uprobestats/task_file.hpp"
 #include "uprobestats/schema.hpp"
+#include "uprobestats/task_file.hpp"
 
 namespace uprobectl::uprobestats {
 

@@ -1,9 +1,9 @@
 #include "uprobestats/task_probes.hpp"
 
-#include "util/rooted_path.hpp"
 #include "events/java_method.hpp"
 #include "resolve/android.hpp"
 #include "trace/counted.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,10 +2,10 @@
 // task logs (primitive_argument_positions).
 #pragma once
 
-#include "uprobectl/art.hpp"
 #include "trace/trace.hpp"
-#include "uprobestats/uprobestats.hpp"
+#include "uprobectl/art.hpp"
 #include "uprobestats/statsd.hpp"
+#include "uprobestats/uprobestats.hpp"
 
 #include <map>
 

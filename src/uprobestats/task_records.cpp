@@ -1,7 +1,7 @@
 #include "uprobestats/task_records.hpp"
 
-#include "util/clock.hpp"
 #include "trace/counted.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 

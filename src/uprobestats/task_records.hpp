@@ -2,9 +2,9 @@
 #pragma once
 
 #include "trace/event_source.hpp"
-#include "uprobestats/uprobestats.hpp"
 #include "uprobestats/statsd.hpp"
 #include "uprobestats/task_programs.hpp"
+#include "uprobestats/uprobestats.hpp"
 
 #include <set>
 

@@ -1,9 +1,9 @@
 #include "trace/counted.hpp"
 #include "trace/report.hpp"
-#include "util/shrinking.hpp"
 #include "uprobestats/running_task.hpp"
 #include "uprobestats/task_processes.hpp"
 #include "uprobestats/task_records.hpp"
+#include "util/shrinking.hpp"
 
 #include <algorithm>
 #include <list>

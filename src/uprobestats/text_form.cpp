@@ -1,9 +1,9 @@
 #include "uprobestats/text_form.hpp"
 
-#include "util/numbers.hpp"
-#include "util/text.hpp"
-#include "util/spelling.hpp"
 #include "uprobestats/text_tokens.hpp"
+#include "util/numbers.hpp"
+#include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

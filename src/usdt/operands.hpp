@@ -1,9 +1,9 @@
 // What the operands of all architectures have in common: sums of numbers and symbols.
 #pragma once
 
-#include "util/text.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/usdt.hpp"
+#include "util/text.hpp"
 
 #include <array>
 #include <unordered_map>

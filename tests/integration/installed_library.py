@@ -102,7 +102,7 @@ def places_problems(program, fixture):
 def save_stack(folder, fixture):
     """A thread that has just entered main, by a call in exit."""
     folder.mkdir()
-    (folder / Path(fixture).name).symlink_to(fixture)
+    (folder / Path(fixture).name).symlink_to(Path(fixture).resolve())
     called_from = address_of("exit", fixture) + 12
     pc, sp, link = {"x86_64": ("rip", "rsp", ""), "aarch64": ("pc", "sp", f"lr: {called_from:x}\n")}[os.uname().machine]
     (folder / "regs.txt").write_text(f"{pc}: {address_of('main', fixture):x}\n{sp}: 7000\n{link}")

@@ -1,5 +1,5 @@
-#include "output/values.hpp"
 #include "events/events.hpp"
+#include "output/values.hpp"
 
 #include <bpf/btf.h>
 #include <catch2/catch.hpp>

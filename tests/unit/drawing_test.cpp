@@ -1,5 +1,5 @@
-#include "output/frame_nodes.hpp"
 #include "output/drawing.hpp"
+#include "output/frame_nodes.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

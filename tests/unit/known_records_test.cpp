@@ -1,6 +1,6 @@
+#include "events/events.hpp"
 #include "events/known_records.hpp"
 #include "output/values.hpp"
-#include "events/events.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

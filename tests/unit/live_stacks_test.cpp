@@ -1,7 +1,7 @@
 #include "mapped_here.hpp"
+#include "unwind/live.hpp"
 #include "unwind/live_files.hpp"
 #include "unwind_fixture.hpp"
-#include "unwind/live.hpp"
 #include "uprobectl/unwind/saved.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-#include "util/inflate.hpp"
 #include "debug_fixture.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/unwind/saved.hpp"
+#include "util/inflate.hpp"
 
 #include <catch2/catch.hpp>
 #include <zlib.h>

@@ -1,6 +1,6 @@
-#include "trace/probes.hpp"
 #include "events/histogram.hpp"
 #include "events/plan.hpp"
+#include "trace/probes.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

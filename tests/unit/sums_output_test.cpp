@@ -1,7 +1,7 @@
 // Counts, histograms, typed values and latencies on their way out.
+#include "output/output.hpp"
 #include "output/times.hpp"
 #include "output/values.hpp"
-#include "output/output.hpp"
 
 #include <catch2/catch.hpp>
 

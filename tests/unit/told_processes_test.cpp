@@ -1,8 +1,8 @@
 // Processes known by what the kernel told of them, and files that change under them.
 #include "mapped_here.hpp"
 #include "oat_samples.hpp"
-#include "unwind_fixture.hpp"
 #include "unwind/live.hpp"
+#include "unwind_fixture.hpp"
 
 #include <fmt/format.h>
 

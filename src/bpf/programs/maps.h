@@ -7,8 +7,8 @@
 
 #include <bpf/bpf_helpers.h>
 
-#include "registers.h"
 #include "bpf/record.h"
+#include "registers.h"
 
 const volatile struct builtin_settings settings = {};
 
