@@ -133,7 +133,7 @@ public:
   // "com.foo.Bar.baz" is put at the end of the text; quicker than the signature.
   void append_qualified_name(const Method& method, std::string& text) const;
 
-  struct State; // what only this room knows
+  struct State; // private
 
 private:
   explicit OatFile(std::unique_ptr<State> state);

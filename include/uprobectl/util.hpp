@@ -1,7 +1,7 @@
-// What every room stands on: errors as values, bytes read with checked arithmetic, offsets that
+// What every module stands on: errors as values, bytes read with checked arithmetic, offsets that
 // cannot be mistaken for each other, and owned file descriptors and mappings. Nothing else, ever.
 //
-// No exception crosses a room: a function that can fail returns Result<T>.
+// No exception crosses a module: a function that can fail returns Result<T>.
 #pragma once
 
 #include <compare>

@@ -128,10 +128,9 @@ def main():
         # Of many units, by somebody else's reader: some of this project's own sources.
         library = Path(name, "library.so")
         root = HERE.parent.parent
-        sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/spelling").glob("*.cpp"),
-                   *(root / "src/base").glob("*.cpp")]
+        sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/util").glob("*.cpp")]
         subprocess.run(["g++", "-std=c++23", "-g", "-O2", "-fPIC", "-shared", "-D_GNU_SOURCE",
-                        "-I", root / "include", "-I", root / "src", *sources, "-o", library],
+                        "-I", root / "include", "-I", root / "src", *sources, "-lz", "-o", library],
                        check=True)
         shown = shown_by_dwarfdump(library)
         names = list(shown)
