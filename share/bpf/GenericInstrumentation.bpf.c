@@ -62,10 +62,10 @@ static __always_inline void read_registers(struct registers* regs, __u64* into) 
   into[4] = ARGUMENT_4(regs);
   into[5] = ARGUMENT_5(regs);
 #if defined(TARGET_AARCH64)
-  into[6] = regs->x[6];
-  into[7] = regs->x[7];
-  into[8] = regs->x[8];
-  into[9] = regs->x[9];
+  into[6] = regs->word[ARM64_X0 + 6];
+  into[7] = regs->word[ARM64_X0 + 7];
+  into[8] = regs->word[ARM64_X0 + 8];
+  into[9] = regs->word[ARM64_X0 + 9];
 #else
   into[6] = into[7] = into[8] = into[9] = 0;
 #endif

@@ -21,7 +21,7 @@ struct Encoding {
   constexpr bool has(std::uint32_t word) const { return (word & mask) == value; }
 };
 
-constexpr Encoding b{0x7c000000, 0x14000000}; // and bl
+constexpr Encoding branch{0x7c000000, 0x14000000}; // and bl
 constexpr Encoding b_cond{0xff000010, 0x54000000};
 constexpr Encoding bc_cond{0xff000010, 0x54000010};
 constexpr Encoding cbz{0x7e000000, 0x34000000};       // and cbnz
@@ -57,7 +57,7 @@ ProbeEffect effect_on_hint(std::uint32_t word) {
 }
 
 ProbeEffect effect_on_word(std::uint32_t word) {
-  if (b.has(word) || b_cond.has(word) || cbz.has(word) || tbz.has(word) || adr.has(word))
+  if (branch.has(word) || b_cond.has(word) || cbz.has(word) || tbz.has(word) || adr.has(word))
     return emulated();
   if (bc_cond.has(word) || cb_cc.has(word) || ret_of_pc.has(word))
     return wrong("the kernel runs a copy of this branch, which goes to another place");
