@@ -3,6 +3,7 @@
 #include "archive/directory.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace uprobectl::archive {
@@ -150,8 +151,16 @@ std::optional<Window> search_window(Bytes bytes) {
   return Window{last - std::min(last, comment_limit), last};
 }
 
-bool signature_at(Bytes bytes, std::uint64_t position) {
-  return read_at<std::uint32_t>(bytes, position) == end_signature;
+// The last end record's signature at first or behind it, and before limit. Every file that is
+// opened is asked, so this must not look at each byte by itself.
+std::optional<std::uint64_t> last_signature(Bytes bytes, std::uint64_t first, std::uint64_t limit) {
+  while (limit > first) {
+    const void* const found = ::memrchr(bytes.data() + first, end_signature & 0xff, limit - first);
+    if (found == nullptr) return std::nullopt;
+    limit = static_cast<std::uint64_t>(static_cast<const std::byte*>(found) - bytes.data());
+    if (read_at<std::uint32_t>(bytes, limit) == end_signature) return limit;
+  }
+  return std::nullopt;
 }
 
 std::unexpected<Error> no_archive(Bytes bytes) {
@@ -169,8 +178,9 @@ Result<DirectoryLocation> locate_directory(Bytes bytes) {
   if (!window) return no_archive(bytes);
   std::optional<DirectoryLocation> fallback;
   std::optional<Error> complaint; // about the last record
-  for (std::uint64_t position = window->last + 1; position-- > window->first;) {
-    if (!signature_at(bytes, position)) continue;
+  std::uint64_t limit = window->last + 1;
+  while (const auto found = last_signature(bytes, window->first, limit)) {
+    const std::uint64_t position = limit = *found;
     const auto end = read_end_record(bytes, position);
     const auto location = end ? place(bytes, *end) : Result<DirectoryLocation>(fail(end.error()));
     if (!location) {
@@ -194,10 +204,11 @@ Result<DirectoryLocation> locate_directory(Bytes bytes) {
 bool ends_like_archive(Bytes bytes) {
   const auto window = search_window(bytes);
   if (!window) return false;
-  for (std::uint64_t position = window->last + 1; position-- > window->first;)
-    if (signature_at(bytes, position) &&
-        read_at<std::uint16_t>(bytes, position + 20) == window->last - position)
-      return true;
+  std::uint64_t limit = window->last + 1;
+  while (const auto found = last_signature(bytes, window->first, limit)) {
+    limit = *found;
+    if (read_at<std::uint16_t>(bytes, limit + 20) == window->last - limit) return true;
+  }
   return false;
 }
 
