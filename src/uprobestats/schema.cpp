@@ -101,9 +101,9 @@ constexpr std::array atom_field_positions = {
 };
 constexpr std::array target_process_selections = {
     EnumValue{"UNKNOWN", 0},
-    EnumValue{"SPECIFIC_PROCESS_NAME", proto::SPECIFIC_PROCESS_NAME},
-    EnumValue{"ANY_APP_PROCESS_ON_START", proto::ANY_APP_PROCESS_ON_START},
-    EnumValue{"SPECIFIC_APP_PROCESS_ON_START", proto::SPECIFIC_APP_PROCESS_ON_START},
+    EnumValue{"SPECIFIC_PROCESS_NAME", proto::specific_process_name},
+    EnumValue{"ANY_APP_PROCESS_ON_START", proto::any_app_process_on_start},
+    EnumValue{"SPECIFIC_APP_PROCESS_ON_START", proto::specific_app_process_on_start},
 };
 
 // Each row: name, current number, number in the first version.

@@ -57,9 +57,9 @@ struct ProbeConfig : Message {
 };
 
 enum TargetProcessSelection : std::int32_t {
-  SPECIFIC_PROCESS_NAME = 1,
-  ANY_APP_PROCESS_ON_START = 2,
-  SPECIFIC_APP_PROCESS_ON_START = 3,
+  specific_process_name = 1,
+  any_app_process_on_start = 2,
+  specific_app_process_on_start = 3,
 };
 
 struct Task : Message {

@@ -202,13 +202,13 @@ std::optional<Error> fill(const proto::Task& from, Task& task) {
   if (const auto& logging = from.statsd_logging_config)
     task.logging = {.atom_id = logging->atom_id.value_or(0),
                     .primitive_argument_positions = logging->primitive_argument_positions};
-  task.on_start = from.target_process_selection == proto::SPECIFIC_APP_PROCESS_ON_START;
+  task.on_start = from.target_process_selection == proto::specific_app_process_on_start;
 
   if (task.probes.empty()) return usage("probe_configs is missing");
   if (!from.duration_seconds) return usage("duration_seconds is missing");
   if (*from.duration_seconds <= 0)
     return usage(fmt::format("duration_seconds is {}, not above 0", *from.duration_seconds));
-  if (from.target_process_selection == proto::ANY_APP_PROCESS_ON_START)
+  if (from.target_process_selection == proto::any_app_process_on_start)
     return Error{ErrorKind::unsupported,
                  "target_process_selection ANY_APP_PROCESS_ON_START is not supported"}
         .hint("name the process: target_process_name");
