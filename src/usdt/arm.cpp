@@ -28,7 +28,7 @@ bool set_unsaved(std::string_view name, Arch arch, StaticArgument& argument) {
 // "lsl #2"
 std::optional<std::uint32_t> arm_scale(std::string_view text) {
   if (!text.starts_with("lsl")) return std::nullopt;
-  std::string_view amount = trimmed(text.substr(3));
+  std::string_view amount = trimmed(text.substr(3), operand_blanks);
   if (amount.starts_with('#')) amount.remove_prefix(1);
   const auto shift = whole_number(amount);
   if (!shift || *shift > 3) return std::nullopt;
@@ -99,7 +99,7 @@ std::string_view without_hash(std::string_view text) {
 // "lsl 3", "sxtw #2", "sxtw": what is done to the index before it is added.
 bool set_extension(std::string_view text, StaticArgument& argument) {
   const std::string_view word = text.substr(0, text.find_first_of(" \t#"));
-  const std::string_view amount = without_hash(trimmed(text.substr(word.size())));
+  const std::string_view amount = without_hash(trimmed(text.substr(word.size()), operand_blanks));
   const bool of_word = word == "sxtw" || word == "uxtw";
   if (!of_word && word != "lsl" && word != "sxtx") return false;
   if (of_word != (argument.index_part == IndexPart::low_word)) return false;

@@ -78,7 +78,7 @@ std::optional<AddressParts> split_at_commas(std::string_view text) {
   AddressParts split;
   while (split.count < split.parts.size()) {
     const auto comma = text.find(',');
-    split.parts[split.count++] = trimmed(text.substr(0, comma));
+    split.parts[split.count++] = trimmed(text.substr(0, comma), operand_blanks);
     if (comma == std::string_view::npos) return split;
     text.remove_prefix(comma + 1);
   }
@@ -183,7 +183,7 @@ constexpr std::size_t most_operands = 32;
 
 // Takes the next operand: blanks separate them, but not inside brackets ("-4@[sp, 12]").
 std::string_view take_operand(std::string_view& text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  text.remove_prefix(std::min(text.find_first_not_of(operand_blanks), text.size()));
   std::size_t open = 0;
   std::size_t size = 0;
   for (; size < text.size(); ++size) {
@@ -192,7 +192,7 @@ std::string_view take_operand(std::string_view& text) {
     if ((c == ']' || c == ')') && open > 0) --open;
     if (open == 0 && (c == ' ' || c == '\t')) break;
   }
-  const std::string_view operand = trimmed(text.substr(0, size));
+  const std::string_view operand = trimmed(text.substr(0, size), operand_blanks);
   text.remove_prefix(size);
   return operand;
 }
@@ -267,10 +267,10 @@ std::vector<StaticArgument> parse_static_arguments(std::string_view text,
   const auto marks = static_cast<std::size_t>(std::ranges::count(text, '@')); // one a size
   arguments.reserve(std::min(marks, most_operands));
   while (true) {
-    const std::string_view rest = trimmed(text);
+    const std::string_view rest = trimmed(text, operand_blanks);
     const std::string_view operand = take_operand(text);
     if (operand.empty()) return arguments;
-    if (arguments.size() + 1 == most_operands && !trimmed(text).empty()) {
+    if (arguments.size() + 1 == most_operands && !trimmed(text, operand_blanks).empty()) {
       StaticArgument unread{.raw = std::string(rest)};
       leave_unparsed(unread, fmt::format("more than {} operands", most_operands));
       arguments.push_back(std::move(unread));

@@ -10,6 +10,9 @@
 
 namespace uprobectl {
 
+// A carriage return is none: it is a part of what is not understood.
+constexpr std::string_view operand_blanks = " \t";
+
 // The addresses of symbols that operands name. These are mostly variables, which the module symbols
 // does not list.
 class SymbolAddresses {
