@@ -70,6 +70,7 @@ scenario() { # NAME FUNCTION [ARGUMENT…]
 # beginning and the end.
 keep_records() {
   for output in "$scratch"/*; do
+    [ "${output%.lines}" = "$output" ] || continue # what a page expects, with its "…"
     [ ! -f "$output" ] || { head -n 1000 "$output" && tail -n 100 "$output"; } 2>/dev/null
   done | grep -a '^{"type":.*}$' >>"$work/records"
 }
