@@ -1,7 +1,7 @@
 #include "elf/notes.hpp"
 #include "elf/sections.hpp"
 #include "resolve/function_state.hpp"
-#include "symbols/clone_name.hpp"
+#include "symbols/clones.hpp"
 #include "symbols/demangle.hpp"
 
 #include <algorithm>

@@ -1,15 +1,15 @@
-// Which symbols count as code.
+// Classifies symbols: which count as code.
 #pragma once
 
 #include "uprobectl/symbols.hpp"
 
 namespace uprobectl {
 
-// $a, $d, $t, $x, with or without ".suffix": marks that ARM and AArch64 assemblers leave where code
-// and data meet (ELF for the Arm Architecture, section 5.5.5). RISC-V writes $x and $d too.
+// $a, $d, $t, $x, with or without ".suffix": ARM and AArch64 assemblers mark the boundaries between
+// code and data with them (ELF for the Arm Architecture, section 5.5.5). RISC-V uses $x and $d.
 bool is_mapping_symbol(const elf::Symbol& symbol, const elf::Machine& machine);
 
-// A name a person may mean: not a section, a source file, a mapping symbol or nothing at all.
+// Has a name that users ask for: not empty, nor that of a section, source file or mapping symbol.
 bool is_named(const elf::Symbol& symbol, const elf::Machine& machine);
 
 // A function, IFUNC or label in file bytes of an executable segment.

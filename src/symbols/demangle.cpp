@@ -1,9 +1,148 @@
 #include "symbols/demangle.hpp"
 
-#include "symbols/rust.hpp"
 #include "uprobectl/symbols.hpp"
+#include "util/numbers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include <llvm/Demangle/Demangle.h>
 
 namespace uprobectl {
+
+namespace {
+
+constexpr std::uint64_t largest_text = 65536; // bytes
+constexpr std::size_t hash_component = 19;    // "::h" and 16 digits
+
+bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+std::optional<unsigned> base62_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'z') return 10 + (c - 'a');
+  if (c >= 'A' && c <= 'Z') return 36 + (c - 'A');
+  return std::nullopt;
+}
+
+// Whether a Rust v0 name may print more than largest_text, by an upper bound: cost[i] is that of
+// the first i bytes, and a back reference "B<base-62>_" repeats at most the text between its target
+// and itself. Text that only looks like a back reference makes the bound larger, never smaller.
+// LLVM's recursion limit ends references into an enclosing production.
+bool prints_too_much(std::string_view name) {
+  std::vector<std::uint64_t> cost(name.size() + 1);
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    std::uint64_t own = 1;
+    if (name[i] == 'B') {
+      std::size_t target = 0; // "B_" is 0, "B0_" is 1
+      std::size_t at = i + 1;
+      for (; at < name.size() && target < name.size(); ++at) {
+        const auto digit = base62_digit(name[at]);
+        if (!digit) break;
+        target = target * 62 + *digit;
+      }
+      if (at > i + 1) ++target;
+      const bool is_reference = at < name.size() && name[at] == '_' && target < i;
+      if (is_reference) own += cost[i] - cost[target];
+    }
+    cost[i + 1] = cost[i] + own;
+    if (cost[i + 1] > largest_text) return true;
+  }
+  return false;
+}
+
+// The text of a legacy Rust escape, without its dollar signs: "LT" is "<".
+std::optional<std::string> escaped(std::string_view code) {
+  struct Escape {
+    std::string_view code;
+    std::string_view text;
+  };
+  static constexpr std::array<Escape, 9> escapes = {{{"SP", "@"},
+                                                     {"BP", "*"},
+                                                     {"RF", "&"},
+                                                     {"LT", "<"},
+                                                     {"GT", ">"},
+                                                     {"LP", "("},
+                                                     {"RP", ")"},
+                                                     {"C", ","},
+                                                     {"", "$"}}};
+  for (const Escape& escape : escapes)
+    if (escape.code == code) return std::string(escape.text);
+  if (!code.starts_with('u')) return std::nullopt;
+  const auto point = parse_number<std::uint32_t>(code.substr(1), 16);
+  // rustc escapes only ASCII this way; keep anything else unchanged.
+  if (!point || *point < 0x20 || *point > 0x7e) return std::nullopt;
+  return std::string(1, static_cast<char>(*point));
+}
+
+std::optional<std::string> demangle_rust_v0(std::string_view raw) {
+  if (!raw.starts_with("_R") || raw.size() > longest_mangled_name) return std::nullopt;
+  DemanglingBudget& budget = DemanglingBudget::of_this_thread();
+  if (raw.size() > longest_usual_name && budget.left() == 0) return std::nullopt;
+  budget.charge(raw, 0);
+  if (prints_too_much(raw.substr(2))) return std::nullopt;
+  const std::unique_ptr<char, decltype(&std::free)> text(llvm::rustDemangle(raw), &std::free);
+  if (!text) return std::nullopt;
+  std::string demangled(text.get());
+  budget.charge(raw, demangled.size());
+  return demangled;
+}
+
+// True for "_ZN...17h<16 hexadecimal digits>E", which only rustc writes
+// (rustc_symbol_mangling/src/legacy.rs).
+bool is_legacy_rust(std::string_view raw) {
+  if (!raw.starts_with("_ZN")) return false;
+  // The suffix of LLVM's clones (".llvm.123") follows the E and contains no other. Searching for
+  // the E first is fast, which matters for listings.
+  constexpr std::size_t tail = 3 + 16; // "17h" and the digits
+  const std::size_t end = raw.rfind('E');
+  if (end == std::string_view::npos || end < tail) return false;
+  const auto hash = raw.substr(end - tail, tail);
+  return hash.starts_with("17h") && std::ranges::all_of(hash.substr(3), is_hex_digit);
+}
+
+// Drops the hash of a legacy name after Itanium demangling, and replaces its escapes.
+std::string clean_legacy_rust(std::string_view demangled) {
+  // The hash ends the path; a clone's suffix may follow it.
+  std::string suffix;
+  const std::size_t hash = demangled.rfind("::h");
+  if (hash != std::string_view::npos && hash + hash_component <= demangled.size()) {
+    suffix = demangled.substr(hash + hash_component);
+    demangled = demangled.substr(0, hash);
+  }
+  std::string text;
+  for (std::size_t at = 0; at < demangled.size();) {
+    const auto rest = demangled.substr(at);
+    if (rest.starts_with("..")) {
+      text += "::";
+      at += 2;
+      continue;
+    }
+    // A component that starts with an escape carries an underscore before it.
+    const bool starts_component = text.empty() || text.ends_with("::");
+    if (starts_component && rest.starts_with("_$")) {
+      ++at;
+      continue;
+    }
+    if (rest.front() == '$') {
+      const std::size_t end = rest.find('$', 1);
+      const auto replaced = end > 8 ? std::nullopt : escaped(rest.substr(1, end - 1)); // or npos
+      if (replaced) {
+        text += *replaced;
+        at += end + 1;
+        continue;
+      }
+    }
+    text += rest.front();
+    ++at;
+  }
+  return text + suffix;
+}
+
+} // namespace
 
 std::optional<std::string_view> Demangler::whole(std::string_view raw) {
   if (!looks_mangled(raw)) return std::nullopt;
@@ -28,7 +167,7 @@ std::optional<DemangledName> demangle_parts(std::string_view raw) {
 }
 
 std::optional<std::string> demangle(std::string_view raw) {
-  if (!looks_mangled(raw)) return std::nullopt; // cheaper than to set up
+  if (!looks_mangled(raw)) return std::nullopt; // before constructing a Demangler
   Demangler demangler;
   const auto text = demangler.whole(raw);
   if (!text) return std::nullopt;

@@ -1,5 +1,5 @@
 #include "symbols/demangle.hpp"
-#include "symbols/side_by_side.hpp"
+#include "symbols/parallel.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <algorithm>
@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::size_t batch_size = 32;               // names, some 20 KB of text
 constexpr std::size_t largest_batch_text = 64 << 10; // of a batch, bytes: enough for honest names
-constexpr std::size_t batches_a_thread = 6;          // that lie ready or are being worked on
-// A few names in a row, demangled into one text. Those that have no room in it are left out.
+constexpr std::size_t batches_per_thread = 6;        // that are ready or in work
+
+// A few consecutive names, demangled into one text up to its maximum size.
 class Batch {
 public:
   void fill(const DemangledNames::RawName& raw, std::size_t begin, std::size_t end,
@@ -48,15 +49,14 @@ private:
 
 } // namespace
 
-// Batches are claimed in order, by whoever has nothing to do: a thread, or the reader where the one
-// it needs is not done yet. They lie in a ring, so that the reader's pace bounds how far ahead the
-// threads are.
+// Idle threads claim batches in order, and so does the reader while it waits for a batch. Batches
+// are kept in a ring, so that the threads cannot run far ahead of the reader.
 class DemangledNames::Team {
 public:
   Team(std::size_t count, RawName raw)
-      : count_(count), raw_(std::move(raw)), ring_(threads_for(count) * batches_a_thread) {
-    DemanglingBudget::of_this_thread().refill(); // other threads are new
-    const std::size_t threads = ring_.size() / batches_a_thread;
+      : count_(count), raw_(std::move(raw)), ring_(thread_count_for(count) * batches_per_thread) {
+    DemanglingBudget::of_this_thread().refill(); // new threads start with a full one
+    const std::size_t threads = ring_.size() / batches_per_thread;
     while (threads_.size() + 1 < threads && add_thread()) {
     }
   }
@@ -78,10 +78,10 @@ public:
 private:
   struct Slot {
     Batch batch;
-    std::size_t done = SIZE_MAX; // the number of the batch that it holds
+    std::size_t done = SIZE_MAX; // number of the batch that it holds
   };
 
-  // False if there is no more thread to be had: those there are, and the reader, do it all then.
+  // False if no thread can be created; the existing ones and the reader then do all work.
   bool add_thread() {
     try {
       threads_.emplace_back([this] { work_ahead(); });
@@ -91,7 +91,7 @@ private:
     }
   }
 
-  // Gives up the batches before this one.
+  // Releases the batches before this one.
   const Batch& read(std::size_t number) {
     std::unique_lock lock(mutex_);
     reading_ = number;
@@ -131,19 +131,19 @@ private:
 
   std::size_t count_; // names
   RawName raw_;
-  // The reader's:
+  // Used by the reader only:
   std::size_t next_ = 0;
   const Batch* batch_ = nullptr;
   Demangler demangler_;
 
-  // Everybody's:
+  // Guarded by mutex_:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Slot> ring_;
   std::size_t claimed_ = 0; // batches
   std::size_t reading_ = 0;
   bool ended_ = false;
-  std::vector<std::jthread> threads_; // joined before anything else goes away
+  std::vector<std::jthread> threads_; // last, so that they are joined before the rest is destroyed
 };
 
 DemangledNames::DemangledNames(std::size_t count, RawName raw)

@@ -1,6 +1,11 @@
+// Finds symbols by raw name, by demangled name, and the names closest to one that was not found.
 #include "symbols/code.hpp"
+#include "symbols/demangle.hpp"
+#include "symbols/list.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <tuple>
 
@@ -8,7 +13,7 @@ namespace uprobectl {
 
 namespace {
 
-// "f", "f@V" or "f@@V" taken apart.
+// A name with its version: "f", "f@V" or "f@@V".
 struct Wanted {
   std::string_view name;
   std::optional<std::string_view> version;
@@ -22,8 +27,8 @@ Wanted split(std::string_view text) {
   return {text.substr(0, at), text.substr(at + (default_only ? 2 : 1)), default_only};
 }
 
-// "f@@GLIBC" takes any version that starts so, the default one if it does, unless one is called
-// exactly that.
+// Keeps the symbols of the wanted version. If no version has the name that follows "@@", it is
+// taken as a prefix ("f@@GLIBC"), and the default version is preferred.
 void keep_version(std::vector<elf::Symbol>& symbols, const Wanted& wanted) {
   if (!wanted.version) return;
   const auto is_named_so = [&](const elf::Symbol& symbol) {
@@ -53,7 +58,7 @@ std::vector<elf::Symbol> definitions_first(const std::vector<elf::Symbol>& symbo
   return ordered;
 }
 
-// The symbols of a table that a FUNCTION may mean, found by a scan.
+// Scans a table for the symbols of this name.
 std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wanted,
                               const elf::Machine& machine) {
   std::vector<elf::Symbol> symbols;
@@ -77,17 +82,6 @@ void add_unknown(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbo
     if (known.insert(place(symbol)).second) symbols.push_back(symbol);
 }
 
-} // namespace
-
-void expect_names(const elf::Image& image, std::span<const std::string_view> names) {
-  std::vector<std::string_view> wanted;
-  wanted.reserve(names.size());
-  for (const std::string_view name : names) wanted.push_back(split(name).name);
-  image.expect_dynamic(wanted);
-}
-
-namespace {
-
 Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Wanted& wanted) {
   auto found = image.find_dynamic(wanted.name);
   if (!found) return found;
@@ -95,8 +89,8 @@ Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Want
                 [&](const elf::Symbol& symbol) { return !is_named(symbol, image.machine()); });
   keep_version(*found, wanted);
 
-  // Data of this name in .dynsym does not hide a static function in .symtab, nor an import one in a
-  // debug file.
+  // Data in .dynsym does not hide a static function of the same name in .symtab, nor does an import
+  // hide one in a debug file.
   const auto has_code = [&] {
     return std::ranges::any_of(*found,
                                [&](const elf::Symbol& symbol) { return is_code(symbol, image); });
@@ -108,21 +102,170 @@ Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Want
   }
   for (const elf::SymbolTable& table : image.debug_symbols())
     if (!has_code()) add_unknown(*found, scan(table, wanted, image.machine()));
-  // Mostly they stand so already. (std::stable_partition of libstdc++ 12 uses what C++17 has
-  // deprecated, which clang refuses.)
+  // Usually they are in order already. (std::stable_partition of libstdc++ 12 uses a function that
+  // C++17 has deprecated, which clang rejects.)
   if (std::ranges::is_partitioned(*found, &elf::Symbol::defined)) return found;
   return definitions_first(*found);
 }
 
+// The last component of a qualified name: "bar" of "ns::Foo::bar(int)" and of "(anonymous
+// namespace)::bar". Names with template arguments or lambdas before it are not supported.
+std::string_view base_name(std::string_view name) {
+  constexpr std::string_view anonymous = "(anonymous namespace)";
+  if (const std::size_t at = name.rfind(anonymous); at != std::string_view::npos)
+    name.remove_prefix(at + anonymous.size());
+  name = name.substr(0, name.find('('));
+  const std::size_t colons = name.rfind("::");
+  return colons == std::string_view::npos ? name : name.substr(colons + 2);
+}
+
+std::string without_spaces(std::string_view text) {
+  std::string result;
+  std::ranges::copy_if(text, std::back_inserter(result), [](char c) { return c != ' '; });
+  return result;
+}
+
+// Text that every mangled form of the name contains: identifiers are spelled out, except the few of
+// the standard library that the Itanium ABI abbreviates (section 5.1.10). Empty if unknown.
+std::string_view spelled_part(std::string_view name) {
+  constexpr std::array<std::string_view, 9> abbreviated = {
+      "allocator", "basic_string", "string",        "basic_istream", "istream",
+      "ostream",   "iostream",     "basic_ostream", "basic_iostream"};
+  std::string_view base = base_name(name);
+  if (base.starts_with('~')) base.remove_prefix(1);
+  const auto is_identifier = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  if (base.starts_with("operator") || !std::ranges::all_of(base, is_identifier)) return {};
+  if (std::ranges::find(abbreviated, base) != abbreviated.end()) return {};
+  return base;
+}
+
+// Whether `wanted`, which has no spaces, is one of the ways to write the name.
+bool is_written(const DemangledName& name, std::string_view wanted) {
+  const std::string whole = without_spaces(name.whole);
+  if (whole == wanted) return true;
+  const std::string short_name = without_spaces(name.name);
+  if (short_name.empty()) return false;
+  if (short_name == wanted) return true;
+  const std::size_t at = whole.find(short_name); // preceded by the return type
+  return at != std::string::npos && std::string_view(whole).substr(at) == wanted;
+}
+
+std::vector<elf::Symbol> matching_written_name(const SymbolList& list, std::string_view wanted,
+                                               std::string_view part) {
+  std::vector<elf::Symbol> symbols;
+  for (const elf::Symbol& symbol : list) {
+    if (!looks_mangled(symbol.name) || symbol.name.find(part) == std::string_view::npos) continue;
+    const auto parts = demangle_parts(symbol.name);
+    if (parts && is_written(*parts, wanted)) symbols.push_back(symbol);
+  }
+  return symbols;
+}
+
+constexpr std::uint32_t max_suggestion_candidates = 200000;
+
+// Collects the names that are close to a name that was not found.
+class Suggestions {
+public:
+  explicit Suggestions(std::string_view wanted)
+      : wanted_(wanted.substr(0, wanted.find('@', 1))), wanted_base_(base_name(wanted_)),
+        qualified_(wanted_.find("::") != std::string_view::npos), limit_(suggestion_limit(wanted_)),
+        base_limit_(std::min(limit_, suggestion_limit(wanted_base_))) {}
+
+  void consider(std::string_view raw) {
+    if (const auto rank = guess_rank(wanted_, raw, limit_)) return near_.offer(*rank, raw);
+    if (!looks_mangled(raw) || !spells_base(raw)) return;
+    const auto parts = demangle_parts(raw);
+    if (!parts || parts->name.empty()) return;
+    const auto rank = qualified_
+                          ? guess_rank(wanted_.substr(0, wanted_.find('(')), parts->name, limit_)
+                          : guess_rank(wanted_base_, base_name(parts->name), base_limit_);
+    if (rank) near_.offer(*rank, parts->name);
+  }
+
+  std::vector<std::string> take() { return std::move(near_).take(); }
+
+private:
+  // Whether one of the identifiers of a mangled name, written as "<length><text>", is close to the
+  // wanted base name, so that only few names have to be demangled.
+  bool spells_base(std::string_view raw) const {
+    for (std::size_t at = 2; at < raw.size();) {
+      std::size_t length = 0;
+      for (; at < raw.size() && raw[at] >= '0' && raw[at] <= '9' && length < raw.size(); ++at)
+        length = length * 10 + static_cast<std::size_t>(raw[at] - '0');
+      if (length == 0 || length > raw.size() - at) {
+        ++at;
+        continue;
+      }
+      if (edit_distance(wanted_base_, raw.substr(at, length), base_limit_)) return true;
+      at += length;
+    }
+    return false;
+  }
+
+  std::string_view wanted_;
+  std::string_view wanted_base_;
+  bool qualified_;
+  unsigned limit_;
+  unsigned base_limit_;
+  NearestNames near_;
+};
+
 } // namespace
+
+void expect_names(const elf::Image& image, std::span<const std::string_view> names) {
+  std::vector<std::string_view> wanted;
+  wanted.reserve(names.size());
+  for (const std::string_view name : names) wanted.push_back(split(name).name);
+  image.expect_dynamic(wanted);
+}
 
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
   const Wanted wanted = split(name);
   auto found = find_wanted(image, wanted);
-  // The '@' may be the name's own.
+  // The '@' may be part of the name.
   if (found && found->empty() && wanted.version)
     return find_wanted(image, {.name = name, .version = std::nullopt});
   return found;
+}
+
+bool is_written_name(std::string_view raw, std::string_view name) {
+  if (!looks_mangled(raw) || raw.find(spelled_part(name)) == std::string_view::npos) return false;
+  const auto parts = demangle_parts(raw);
+  return parts && is_written(*parts, without_spaces(name));
+}
+
+Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
+                                                        std::string_view name) {
+  const std::string wanted = without_spaces(name);
+  const std::string_view part = spelled_part(name);
+  DemanglingBudget::of_this_thread().refill();
+  const auto own = list_own_symbols(image, {});
+  if (!own) return fail(own.error());
+  auto symbols = matching_written_name(*own, wanted, part);
+  if (symbols.empty()) symbols = matching_written_name(list_debug_symbols(image, {}), wanted, part);
+  if (!symbols.empty()) return symbols;
+  const auto imports = list_own_symbols(image, {.imports = true});
+  if (!imports) return fail(imports.error());
+  return matching_written_name(*imports, wanted, part);
+}
+
+std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name) {
+  Suggestions suggestions(name);
+  std::uint32_t looked_at = 0;
+  const auto consider = [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size() && looked_at < max_suggestion_candidates;
+         ++index) {
+      ++looked_at;
+      const auto symbol = table.at(index);
+      if (symbol && is_code(*symbol, image)) suggestions.consider(symbol->name);
+    }
+  };
+  if (const auto table = image.dynamic_symbols()) consider(*table);
+  if (const auto table = image.full_symbols()) consider(*table);
+  for (const elf::SymbolTable& table : image.debug_symbols()) consider(table);
+  return suggestions.take();
 }
 
 } // namespace uprobectl

@@ -1,8 +1,14 @@
-#include "symbols/itanium.hpp"
+#include "symbols/demangle.hpp"
 
-#include "symbols/node_arena.hpp"
-
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
+#include <vector>
+
+#include <llvm/Demangle/ItaniumDemangle.h>
 
 namespace uprobectl {
 
@@ -10,22 +16,143 @@ namespace {
 
 using namespace llvm::itanium_demangle;
 
-// Nodes for each character of a name, generously, bytes.
+// The memory of LLVM's parser tree. It detects names that grow out of bounds: substitutions make
+// the tree a graph whose printed size may be exponential in the name's length. The printed size and
+// depth of each node is computed from its children's when the node is made.
+//
+// Exceptions are not used for this: in a static program the first exception sorts the unwind tables
+// of all code, which takes longer than demangling a thousand names.
+class NodeArena {
+public:
+  NodeArena() = default;
+  NodeArena(const NodeArena&) = delete;
+  NodeArena& operator=(const NodeArena&) = delete;
+
+  // The allocator interface of AbstractManglingParser, with LLVM's names.
+  // NOLINTBEGIN(readability-identifier-naming)
+  void reset() {}
+
+  template <typename T, typename... Args>
+  Node* makeNode(Args&&... args) {
+    Weight weight;
+    (add(weight, args), ...);
+    if constexpr (std::is_same_v<T, ParameterPackExpansion>) {
+      // The child is printed once for each element of the packs in it.
+      weight.size *= std::max<std::uint64_t>(1, largest_array_);
+    }
+    if constexpr (std::is_same_v<T, ForwardTemplateReference>) {
+      // Refers to a template argument that is not parsed yet. LLVM rejects one that contains
+      // itself, so a few of them keep the total bounded.
+      weight.size = largest_size / 4;
+      if (++forward_references_ > most_forward_references) give_up();
+    }
+    if (weight.size > largest_size || weight.depth > largest_depth) give_up();
+    return place<T>(weight, std::forward<Args>(args)...);
+  }
+
+  void* allocateNodeArray(std::size_t count) {
+    largest_array_ = std::max<std::uint64_t>(largest_array_, count);
+    return allocate(count * sizeof(Node*));
+  }
+  // NOLINTEND(readability-identifier-naming)
+
+  // The name exceeds a limit: the parser must stop recursing, and the tree must not be printed.
+  void give_up() { has_given_up_ = true; }
+  bool has_given_up() const { return has_given_up_; }
+
+  // Bytes beyond the first block. A name that needs more than the limit is given up.
+  std::size_t extra_memory() const { return total_; }
+  void limit_extra_memory(std::size_t bytes) { limit_ = std::min(limit_, bytes); }
+
+private:
+  struct Weight {
+    std::uint64_t size = 16; // estimated bytes that the node itself prints
+    std::uint32_t depth = 1;
+  };
+
+  static constexpr std::uint64_t largest_size = 65536;
+  static constexpr std::uint32_t largest_depth = 1024;
+  static constexpr unsigned most_forward_references = 4;
+  static constexpr std::size_t most_memory = 8 << 20; // also bounds the parser's backtracking
+  static constexpr std::size_t header_size = 16;
+  static constexpr std::size_t block_size = 16384;
+  static_assert(sizeof(Weight) <= header_size && alignof(std::max_align_t) <= header_size);
+
+  static const Weight& weight_of(const Node& node) {
+    return *reinterpret_cast<const Weight*>(reinterpret_cast<const std::byte*>(&node) -
+                                            header_size);
+  }
+  static void add(Weight& weight, const Node* node) {
+    if (node == nullptr) return;
+    const Weight& child = weight_of(*node);
+    weight.size += child.size;
+    weight.depth = std::max(weight.depth, child.depth + 1);
+  }
+  static void add(Weight& weight, const NodeArray& nodes) {
+    for (const auto* node : nodes) add(weight, node);
+  }
+  static void add(Weight& weight, std::string_view text) { weight.size += text.size(); }
+  template <typename T>
+  static void add(Weight& weight, const T& argument) {
+    if constexpr (std::is_convertible_v<T, const Node*>)
+      add(weight, static_cast<const Node*>(argument));
+    else if constexpr (std::is_convertible_v<T, std::string_view>)
+      add(weight, std::string_view(argument));
+  }
+
+  template <typename T, typename... Args>
+  T* place(const Weight& weight, Args&&... args) {
+    auto* memory = allocate(header_size + sizeof(T));
+    new (memory) Weight(weight);
+    return new (memory + header_size) T(std::forward<Args>(args)...);
+  }
+
+  std::byte* allocate(std::size_t size) {
+    size = (size + 15) & ~std::size_t{15};
+    if (size > free_size_) add_block(size);
+    std::byte* memory = free_;
+    free_ += size;
+    free_size_ -= size;
+    return memory;
+  }
+
+  [[gnu::noinline]] void add_block(std::size_t least) {
+    const std::size_t block = std::max(least, block_size);
+    total_ += block;
+    if (total_ > limit_) give_up();
+    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
+    free_ = blocks_.back().get();
+    free_size_ = block;
+  }
+
+  // Part of the arena: most names need no other block.
+  alignas(16) std::array<std::byte, 16384> first_block_;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* free_ = first_block_.data();
+  std::size_t free_size_ = first_block_.size();
+  std::size_t total_ = 0;
+  std::size_t limit_ = most_memory;
+  std::uint64_t largest_array_ = 0;
+  unsigned forward_references_ = 0;
+  bool has_given_up_ = false;
+};
+
+// Upper bound of the bytes of nodes that an ordinary name needs.
 std::size_t usual_memory(std::string_view raw) {
   constexpr std::size_t for_a_character = 64;
   return raw.size() > longest_usual_name ? 0 : raw.size() * for_a_character;
 }
 
-// What the time costs that a character of a long name takes, even of one that is given up.
+// Charged for the time of each character of a long name, even if the name is given up.
 constexpr std::size_t time_of_a_character = 4;
 
-// Nested pointers, function types and template arguments up to this limit were demangled on a stack
-// of 256 KiB (g++ 12, optimized), not on one of 192.
+// A stack of 256 KiB suffices for nested pointers, function types and template arguments of this
+// depth (g++ 12, optimized); 192 KiB does not.
 constexpr unsigned deepest_recursion = 1024;
 
-// LLVM's parser, with every production that can contain itself counted. All its recursion goes
-// through getDerived(), so these overrides see each level. Once the name is given up each of them
-// fails, as at a syntax error, and so does everything around it.
+// LLVM's parser with a recursion limit. All its recursion goes through getDerived(), so these
+// overrides see each level. Once the name is given up they fail as at a syntax error, which ends
+// the parse.
 class BoundedParser : public AbstractManglingParser<BoundedParser, NodeArena> {
   using Base = AbstractManglingParser<BoundedParser, NodeArena>;
 
@@ -85,7 +212,7 @@ private:
   unsigned depth_ = 0;
 };
 
-// Calls visit with the parsed name, and gives nothing if there is none.
+// The result of visit for the parsed name, or nullopt if it cannot be parsed.
 template <typename Visit>
 auto with_parsed(std::string_view raw, const Visit& visit)
     -> std::optional<decltype(visit(std::declval<const Node&>()))> {
@@ -133,7 +260,7 @@ std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
 std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {
   return with_parsed(raw, [&](const Node& root) {
     DemangledName result{std::string(print(root, text_)), {}};
-    // Of clones such as "f() (.cold)" the root is no encoding: they have no name of their own.
+    // The root of clones such as "f() (.cold)" is not an encoding: they have no short name.
     if (root.getKind() == Node::KFunctionEncoding)
       result.name = print(*static_cast<const FunctionEncoding&>(root).getName(), text_);
     return result;

@@ -1,4 +1,4 @@
-// The two halves of list_symbols.
+// Listing symbols: the two halves of list_symbols, and the order of a listing.
 #pragma once
 
 #include "uprobectl/symbols.hpp"
@@ -10,5 +10,13 @@ Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter&
 
 // From the debug tables that the image has been given.
 SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filter);
+
+// The indexes of the symbols by address, name and version, without repeats; .dynsym is preferred
+// over .symtab, a typed symbol over a label. An unversioned name outside .dynsym is also dropped if
+// .dynsym has it at that address with any version: linkers omit the version of most .symtab names.
+std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symbols);
+
+// Stable: places of one address keep their order.
+void sort_by_address(std::vector<SymbolList::Place>& places);
 
 } // namespace uprobectl

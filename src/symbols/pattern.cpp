@@ -4,8 +4,8 @@ namespace uprobectl {
 
 namespace {
 
-// A bracket expression that starts at pattern[at] == '['. `]` right after the opening (and `!`)
-// stands for itself, as in a shell.
+// The result of matching a bracket expression. As in a shell, `]` directly after the opening
+// bracket (and `!`) is an ordinary character.
 struct Bracket {
   bool matches = false;
   std::size_t end = 0; // just after the closing ']'
@@ -30,10 +30,10 @@ std::optional<Bracket> match_bracket(std::string_view pattern, std::size_t at, c
     const auto wanted = static_cast<unsigned char>(c);
     if (low <= wanted && wanted <= high) found = true;
   }
-  return std::nullopt; // never closed: the bracket is an ordinary character
+  return std::nullopt; // not closed: the bracket is an ordinary character
 }
 
-// Matches one character; gives where the pattern goes on, or nothing.
+// Matches one character; returns where the pattern continues, or nullopt.
 std::optional<std::size_t> match_one(std::string_view pattern, std::size_t at, char c) {
   if (at >= pattern.size()) return std::nullopt;
   if (pattern[at] == '?') return at + 1;
@@ -48,9 +48,9 @@ std::optional<std::size_t> match_one(std::string_view pattern, std::size_t at, c
 } // namespace
 
 bool is_pattern(std::string_view text) {
-  // Most names hold none of these, which is quick to see.
+  // Fast path: most names contain none of these.
   if (!text.contains('*') && !text.contains('?') && !text.contains('[')) return false;
-  bool may_close = true; // a bracket that nothing closes leaves nothing that closes later ones
+  bool may_close = true; // after an unclosed bracket, later ones are not closed either
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\\')
       ++i;
@@ -70,8 +70,8 @@ std::string without_wildcards(std::string_view pattern) {
   return plain;
 }
 
-// Greedy with one point to come back to: only the last `*` ever needs to take more, so the time is
-// at most the product of both lengths.
+// Greedy with one backtracking point: only the last `*` may have to match more, so the time is at
+// most the product of both lengths.
 bool matches_pattern(std::string_view pattern, std::string_view name) {
   struct Star {
     std::size_t pattern; // just after the `*`

@@ -1,19 +1,159 @@
 #include "symbols/plt.hpp"
 
-#include "symbols/plt_stub.hpp"
-
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 #include <tuple>
 
 namespace uprobectl {
 
 namespace {
 
-// The slots by address, and which stubs may be believed to be made for them.
+using namespace std::string_view_literals;
+using Found = std::optional<PltStub>;
+
+std::uint64_t sign_extended(std::uint64_t value, unsigned bits) {
+  const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
+  return (value ^ sign) - sign;
+}
+
+// Instructions before the jump of an entry. The longest match counts; "" always matches.
+constexpr std::array x86_beginnings = {
+    "\xf3\x0f\x1e\xfa\xf2"sv, // endbr64; bnd: GNU ld's .plt.sec of 2017 to 2020
+    "\xf3\x0f\x1e\xfa"sv,     // endbr64
+    "\xf3\x0f\x1e\xfb"sv,     // endbr32
+    "\xf2"sv,                 // bnd, without IBT
+    ""sv,
+};
+// mold loads the relocation's index first: endbr64; mov $N, %r11d. The mov has 6 bytes.
+constexpr std::string_view mold_beginning = "\xf3\x0f\x1e\xfa\x41\xbb";
+constexpr std::size_t mold_size = 10;
+
+constexpr std::size_t x86_jump_size = 6; // ff /4, ModRM, 32 bits
+
+std::optional<std::size_t> x86_beginning(const CodeBytes& code, std::size_t jump) {
+  const auto starts_aligned = [&](std::size_t size) {
+    return size <= jump && (code.address.value + jump - size) % 8 == 0;
+  };
+  const std::string_view text = as_text(code.bytes);
+  if (starts_aligned(mold_size) && text.substr(jump - mold_size).starts_with(mold_beginning))
+    return mold_size;
+  for (const auto beginning : x86_beginnings)
+    if (starts_aligned(beginning.size()) &&
+        text.substr(jump - beginning.size()).starts_with(beginning))
+      return beginning.size();
+  return std::nullopt;
+}
+
+// 16 bytes, or 8 in .plt.got and the .plt.sec of bnd without IBT. In .plt, push follows the jump.
+std::uint64_t x86_stub_size(std::size_t beginning, Bytes after_jump) {
+  const auto next = read_at<std::uint8_t>(after_jump, 0);
+  constexpr std::uint8_t push = 0x68;
+  if (beginning <= 1 && next != push) return 8;
+  return 16;
+}
+
+Found decode_x86(const elf::Machine& machine, const CodeBytes& code, std::size_t at,
+                 std::optional<VirtualAddress> got) {
+  const auto form = read_at<std::uint8_t>(code.bytes, at + 1);
+  const auto displacement = read_at<std::uint32_t>(code.bytes, at + 2);
+  if (!form || !displacement) return std::nullopt;
+  std::uint64_t slot = sign_extended(*displacement, 32);
+  const bool is_386 = machine.arch == Arch::i386;
+  if (*form == 0x25 && !is_386) // jmp *disp(%rip)
+    slot += code.address.value + at + x86_jump_size;
+  else if (*form == 0xa3 && is_386 && got) // jmp *disp(%ebx), which holds the GOT's address
+    slot += got->value;
+  else if (*form != 0x25) // jmp *address
+    return std::nullopt;
+  if (!machine.is_64bit) slot &= UINT32_MAX;
+  const auto beginning = x86_beginning(code, at);
+  if (!beginning) return std::nullopt;
+  return PltStub{{code.address.value + at - *beginning},
+                 x86_stub_size(*beginning, code.bytes.subspan(at + x86_jump_size)),
+                 {slot}};
+}
+
+// A32 and AArch64 instructions are little-endian even in big-endian (BE8, AArch64) images.
+std::uint32_t word_at(const CodeBytes& code, std::size_t at) {
+  return read_at<std::uint32_t>(code.bytes, at).value_or(0);
+}
+
+// [bti c]; adrp x16, page; ldr x17, [x16, #n]; add x16, x16, #n; [autia1716]; br x17; [nop…].
+Found decode_arm64(const CodeBytes& code, std::size_t at) {
+  const std::uint32_t adrp = word_at(code, at);
+  const std::uint32_t ldr = word_at(code, at + 4);
+  if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211) return std::nullopt;
+  constexpr std::uint32_t branch = 0xd61f0220;
+  constexpr std::uint32_t nop = 0xd503201f;
+  constexpr std::uint32_t bti_c = 0xd503245f;
+  std::size_t end = at + 8;
+  while (end < at + 16 && word_at(code, end) != branch) end += 4;
+  if (word_at(code, end) != branch) return std::nullopt;
+  end += 4;
+  const bool marked = at >= 4 && word_at(code, at - 4) == bti_c;
+  const std::size_t begin = marked ? at - 4 : at;
+  constexpr std::size_t longest = 24;
+  while (end - begin < longest && word_at(code, end) == nop) end += 4;
+
+  const std::uint64_t pages = sign_extended((adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2, 21);
+  const std::uint64_t page = ((code.address.value + at) & ~std::uint64_t{0xfff}) + (pages << 12);
+  return PltStub{
+      {code.address.value + begin}, end - begin, {page + (ldr >> 10 & 0xfff) * std::uint64_t{8}}};
+}
+
+// add ip, pc, #a; add ip, ip, #b; [add ip, ip, #c]; ldr pc, [ip, #d]!, constants rotated by pairs.
+Found decode_arm(const CodeBytes& code, std::size_t at) {
+  const auto constant = [](std::uint32_t word) {
+    return std::rotr(word & 0xff, static_cast<int>(word >> 8 & 0xf) * 2);
+  };
+  std::uint32_t word = word_at(code, at);
+  if ((word & 0xfffff000) != 0xe28fc000) return std::nullopt;
+  auto slot = static_cast<std::uint32_t>(code.address.value + at + 8) + constant(word);
+  std::size_t end = at + 4;
+  for (; ((word = word_at(code, end)) & 0xfffff000) == 0xe28cc000 && end < at + 12; end += 4)
+    slot += constant(word);
+  if ((word & 0xfffff000) != 0xe5bcf000) return std::nullopt;
+  slot += word & 0xfff;
+  return PltStub{{code.address.value + at}, end + 4 - at, {slot}};
+}
+
+using Finder = std::vector<PltStub> (*)(const elf::Machine& machine, const CodeBytes& code,
+                                        std::optional<VirtualAddress> got);
+
+std::vector<PltStub> find_x86(const elf::Machine& machine, const CodeBytes& code,
+                              std::optional<VirtualAddress> got) {
+  std::vector<PltStub> stubs;
+  const std::string_view text = as_text(code.bytes);
+  for (std::size_t at = text.find('\xff'); at != std::string_view::npos;
+       at = text.find('\xff', at + 1))
+    if (const auto stub = decode_x86(machine, code, at, got)) stubs.push_back(*stub);
+  return stubs;
+}
+
+template <Found (*decode)(const CodeBytes& code, std::size_t at)>
+std::vector<PltStub> find_words(const elf::Machine& /*machine*/, const CodeBytes& code,
+                                std::optional<VirtualAddress> /*got*/) {
+  std::vector<PltStub> stubs;
+  for (std::size_t at = -code.address.value % 4; at + 4 <= code.bytes.size(); at += 4)
+    if (const auto stub = decode(code, at)) stubs.push_back(*stub);
+  return stubs;
+}
+
+// Null if the stubs of the architecture are not supported.
+Finder finder_for(Arch arch) {
+  if (arch == Arch::x86_64 || arch == Arch::i386) return find_x86;
+  if (arch == Arch::arm64) return find_words<decode_arm64>;
+  if (arch == Arch::arm) return find_words<decode_arm>;
+  return nullptr;
+}
+
+// The slots by address, and which stubs are PLT entries.
 //
-// JUMP_SLOT slots exist for the PLT alone, so whatever jumps through one is a PLT entry. Through a
-// GLOB_DAT slot any code may jump that was compiled with -fno-plt, and such a tail call can look
-// like an entry of .plt.got to the last byte: there the section headers decide.
+// JUMP_SLOT slots are used by the PLT only, so any stub that jumps through one is an entry. Code
+// that was compiled with -fno-plt jumps through GLOB_DAT slots, and such a tail call may equal an
+// entry of .plt.got in every byte; the section headers decide about those.
 class Slots {
 public:
   explicit Slots(const elf::Image& image) : sections_(image.plt_sections()) {
@@ -82,6 +222,14 @@ void sort_unique(std::vector<PltEntry>& entries) {
 
 } // namespace
 
+bool has_plt_decoder(const elf::Machine& machine) { return finder_for(machine.arch) != nullptr; }
+
+std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes& code,
+                                    std::optional<VirtualAddress> got) {
+  const Finder find = finder_for(machine.arch);
+  return find != nullptr ? find(machine, code, got) : std::vector<PltStub>();
+}
+
 bool can_find_plt_entries(const elf::Machine& machine) { return has_plt_decoder(machine); }
 
 elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry) {
@@ -102,7 +250,7 @@ std::vector<PltEntry> find_plt_entries(const elf::Image& image) {
   for (const elf::AddressRange& section : slots.sections())
     add_entries(image, slots, section, entries);
   sort_unique(entries);
-  // No section headers, or wrong ones: then all code is looked through.
+  // The section headers are missing or wrong: search all code.
   if (entries.size() < slots.count_for_plt()) {
     for (const elf::Segment& segment : image.segments())
       if (segment.executable)

@@ -1,22 +1,43 @@
-// PLT entries, named by the slot they jump through.
+// PLT entries: stubs of a few instructions that a linker generates, which jump to the address in a
+// GOT slot. Only the known stub forms are decoded. An entry is named after the symbol of its slot.
 #pragma once
 
 #include "uprobectl/symbols.hpp"
 
 namespace uprobectl {
 
+struct PltStub {
+  VirtualAddress address; // where callers enter it
+  std::uint64_t size = 0; // bytes
+  VirtualAddress slot;
+};
+
+// Code and the address at which it is loaded.
+struct CodeBytes {
+  Bytes bytes;
+  VirtualAddress address;
+};
+
+// All sequences of the code that have the form of a stub, by address. got: DT_PLTGOT, for i386.
+// Supports x86-64 and i386 (GNU ld, lld, mold; with and without IBT and bnd), arm64 (with and
+// without BTI and PAC), arm (A32).
+std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes& code,
+                                    std::optional<VirtualAddress> got);
+
+bool has_plt_decoder(const elf::Machine& machine);
+
 struct PltEntry {
   VirtualAddress address;   // where callers enter it
   std::uint16_t size = 0;   // bytes
-  std::uint32_t symbol = 0; // index in .dynsym of what its slot is for
+  std::uint32_t symbol = 0; // index in .dynsym of the symbol of its slot
 };
 
 // By address. See plt_entries() in symbols.hpp.
 std::vector<PltEntry> find_plt_entries(const elf::Image& image);
-// The entry as a symbol, from that of its slot.
+// The entry as a symbol, made from the symbol of its slot.
 elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry);
 
-// The entry that covers the address. Decodes only the bytes around it.
+// The entry that covers the address. Decodes only the surrounding bytes.
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

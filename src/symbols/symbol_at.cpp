@@ -1,8 +1,8 @@
-// Which symbol covers an address: in one pass over all tables for a single address, by a sorted
-// index for many. Both follow the same rules.
+// Finds the symbol that covers an address: symbol_at() scans all tables, SymbolFinder uses a sorted
+// index. Both follow the same rules.
 #include "symbols/code.hpp"
+#include "symbols/list.hpp"
 #include "symbols/plt.hpp"
-#include "symbols/sort_by_address.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -23,14 +23,14 @@ int rank(elf::Binding binding) {
   return 0;
 }
 
-// Of the names of one place, which lesser one is taken; equals by their order in the table, as
-// unwinders do. Old versions are kept for programs that were linked to them.
+// The least of the names of one address is preferred; equal ones in the order of the table, as in
+// unwinders. Old versions only serve programs that were linked to them.
 auto preference(const elf::Symbol& symbol) {
   const bool is_old_version = symbol.version && !symbol.version->is_default;
   return std::tuple(-rank(symbol.binding), symbol.table, is_old_version);
 }
 
-// In the order of preference; those of debug files if the image has no .symtab.
+// In order of preference; includes those of debug files if the image has no .symtab.
 std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
   std::vector<elf::SymbolTable> tables;
   if (auto table = image.dynamic_symbols()) tables.push_back(*table);
@@ -44,13 +44,13 @@ std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
 // The best of those that start closest below the address.
 class Closest {
 public:
-  // In the order of the tables.
+  // Called in the order of the tables.
   void offer_next(const elf::Symbol& symbol) {
     if (!best_ || symbol.address > best_->address ||
         (symbol.address == best_->address && preference(symbol) < preference(*best_)))
       best_ = symbol;
   }
-  // In the other direction.
+  // Called in reverse order.
   void offer_previous(const elf::Symbol& symbol) {
     if (!best_ || symbol.address > best_->address ||
         (symbol.address == best_->address && !(preference(*best_) < preference(symbol))))
@@ -62,9 +62,8 @@ private:
   std::optional<elf::Symbol> best_;
 };
 
-// So many functions may begin between an address and the begin of the one that covers it, or in one
-// place, in the index.
-constexpr std::size_t most_looked_at = 256;
+// Limits the index entries examined before an address, and at one address.
+constexpr std::size_t max_examined = 256;
 
 } // namespace
 
@@ -73,7 +72,7 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
   const elf::Segment* segment = image.segment_of(address);
   if (segment == nullptr) return std::nullopt;
   Closest covering; // sized, and the address is inside
-  Closest unsized;  // reach up to the next symbol, whatever that is
+  Closest unsized;  // extend up to the next symbol of any kind
   VirtualAddress last_end{segment->address};
   const auto consider = [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size(); ++index) {
@@ -104,8 +103,8 @@ SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tab
   for (std::uint16_t number = 0; number < tables_.size(); ++number) {
     const elf::SymbolTable& table = tables_[number];
     for (std::uint32_t index = 1; index < table.size(); ++index) {
-      constexpr std::uint32_t reading_ahead = 16; // symbols
-      table.expect(index + reading_ahead);
+      constexpr std::uint32_t prefetch_distance = 16; // symbols
+      table.expect(index + prefetch_distance);
       const auto symbol = table.at(index);
       if (symbol && is_code(*symbol, image))
         places_.push_back({.address = symbol->address, .index = index, .table = number});
@@ -131,7 +130,7 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
   const auto behind = static_cast<std::size_t>(after - places_.begin());
 
-  const std::size_t last = behind > most_looked_at ? behind - most_looked_at : 0;
+  const std::size_t last = behind > max_examined ? behind - max_examined : 0;
 
   Closest covering;
   for (std::size_t i = behind; i-- > last && reach_[i] > address.value;) {
@@ -142,7 +141,7 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   }
   std::optional<elf::Symbol> best = covering.best();
   if (!best) best = stub_at(address);
-  // A label reaches up to the next symbol, whatever that is.
+  // A label extends up to the next symbol of any kind.
   const VirtualAddress begin = behind > 0 ? places_[behind - 1].address : VirtualAddress();
   if (!best && behind > 0 && begin >= segment->address && begin.value >= reach_[behind - 1]) {
     Closest unsized;

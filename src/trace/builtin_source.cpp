@@ -1,4 +1,4 @@
-#include "symbols/clone_name.hpp"
+#include "symbols/clones.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"

@@ -1,7 +1,7 @@
 #include "trace/diagnosis.hpp"
 
 #include "elf/inlined.hpp"
-#include "symbols/clone_name.hpp"
+#include "symbols/clones.hpp"
 #include "trace/counted.hpp"
 #include "trace/probes.hpp"
 #include "trace/process_history.hpp"

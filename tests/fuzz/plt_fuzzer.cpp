@@ -1,5 +1,5 @@
 // PLT stubs in any bytes; the first two say which machine and how the code is aligned.
-#include "symbols/plt_stub.hpp"
+#include "symbols/plt.hpp"
 
 #include <cstdlib>
 

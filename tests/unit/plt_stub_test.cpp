@@ -1,5 +1,5 @@
 // The bytes are those that the linkers wrote, copied from objdump's listings: GNU ld 2.40, lld 19.
-#include "symbols/plt_stub.hpp"
+#include "symbols/plt.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 #include "elf_fixture.hpp"
-#include "symbols/clone_name.hpp"
+#include "symbols/clones.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "symbols/order.hpp"
+#include "symbols/list.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,8 +1,10 @@
-#include "symbols/clone_name.hpp"
+#include "symbols/clones.hpp"
+
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,8 +13,15 @@ namespace uprobectl {
 
 namespace {
 
-// By address, then by name. Of symbols that agree in both the first is kept.
-void sort_without_repeats(std::vector<elf::Symbol>& symbols) {
+constexpr std::array<std::string_view, 7> clone_suffixes = {
+    "constprop", "isra", "part", "cold", "llvm", "lto_priv", "__uniq"};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// By address, then by name; of symbols equal in both, the first is kept.
+void sort_clones(std::vector<elf::Symbol>& symbols) {
   const auto place = [](const elf::Symbol& symbol) {
     return std::pair(symbol.address.value, symbol.name);
   };
@@ -25,10 +34,10 @@ void sort_without_repeats(std::vector<elf::Symbol>& symbols) {
   symbols = std::move(kept);
 }
 
-// Those of one address.
-struct Functions {
-  std::string_view name; // of the last
-  bool differ = false;   // they have several names
+// The functions at one address.
+struct FunctionsAtAddress {
+  std::string_view name; // of the last one
+  bool differ = false;   // whether they have several names
 };
 
 template <typename Visit>
@@ -44,6 +53,38 @@ void for_each_symbol(const elf::Image& image, Visit visit) {
 
 } // namespace
 
+std::optional<CloneName> clone_name(std::string_view raw) {
+  if (!raw.contains('.')) return std::nullopt; // most names: much quicker than rfind
+  CloneName result{raw, false};
+  while (true) {
+    std::string_view rest = result.base;
+    std::size_t dot = rest.rfind('.');
+    if (dot != std::string_view::npos && is_number(rest.substr(dot + 1))) {
+      rest = rest.substr(0, dot);
+      dot = rest.rfind('.');
+    }
+    if (dot == std::string_view::npos || dot == 0) break;
+    const std::string_view word = rest.substr(dot + 1);
+    if (std::ranges::find(clone_suffixes, word) == clone_suffixes.end()) break;
+    result.cold = result.cold || word == "cold";
+    result.base = rest.substr(0, dot);
+  }
+  if (result.base.size() == raw.size()) return std::nullopt;
+  return result;
+}
+
+bool has_other_arguments(std::string_view raw) {
+  const auto clone = clone_name(raw);
+  if (!clone) return false;
+  for (std::string_view rest = raw.substr(clone->base.size()); !rest.empty();) {
+    rest.remove_prefix(1); // the dot
+    const std::string_view word = rest.substr(0, rest.find('.'));
+    if (word == "constprop" || word == "isra" || word == "part") return true;
+    rest.remove_prefix(word.size());
+  }
+  return false;
+}
+
 bool is_clone(std::string_view raw) { return clone_name(raw).has_value(); }
 
 bool is_cold_part(std::string_view raw) {
@@ -53,10 +94,10 @@ bool is_cold_part(std::string_view raw) {
 
 Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
   std::unordered_set<std::string_view> names;
-  std::unordered_map<std::uint64_t, Functions> places;
+  std::unordered_map<std::uint64_t, FunctionsAtAddress> places;
   for (const elf::Symbol& function : functions) {
     names.insert(function.name);
-    Functions& there = places[function.address.value];
+    FunctionsAtAddress& there = places[function.address.value];
     there.differ = there.differ || (!there.name.empty() && there.name != function.name);
     there.name = function.name;
   }
@@ -71,8 +112,8 @@ Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
     if (same) kin.same_place.push_back(symbol);
     if (is_clone_of_one) kin.clones.push_back(symbol);
   });
-  sort_without_repeats(kin.same_place);
-  sort_without_repeats(kin.clones);
+  sort_clones(kin.same_place);
+  sort_clones(kin.clones);
   return kin;
 }
 
@@ -83,7 +124,7 @@ std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::strin
     if (!clone || !is_code(symbol, image)) return;
     if (clone->base == name || is_written_name(clone->base, name)) clones.push_back(symbol);
   });
-  sort_without_repeats(clones);
+  sort_clones(clones);
   return clones;
 }
 

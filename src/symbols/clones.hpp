@@ -8,15 +8,15 @@ namespace uprobectl {
 
 struct CloneName {
   std::string_view base; // "f"
-  bool cold = false;     // a part that is jumped into, never called
+  bool cold = false;     // a part that is reached by a jump, never called
 };
 
-// Nothing if the name has no such ending. GCC: constprop, isra, part, cold, lto_priv; LLVM: llvm,
+// Nullopt if the name has no such suffix. GCC: constprop, isra, part, cold, lto_priv; LLVM: llvm,
 // cold, __uniq. Each with or without a number; several may follow each other.
 std::optional<CloneName> clone_name(std::string_view raw);
 
-// Whether it is a clone that need not take the arguments of its function in their order: GCC's
-// constprop and isra leave some out, and part is called with what it needs.
+// Whether the name is a clone whose arguments may differ from the function's: GCC's constprop and
+// isra omit some, and part takes its own.
 bool has_other_arguments(std::string_view raw);
 
 } // namespace uprobectl

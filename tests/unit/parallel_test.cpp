@@ -1,4 +1,4 @@
-#include "symbols/side_by_side.hpp"
+#include "symbols/parallel.hpp"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -10,13 +10,13 @@ using namespace uprobectl;
 TEST_CASE("each part of shared work is done once, and all of it before anybody goes on") {
   const unsigned parts = GENERATE(1, 2, 3, 8);
   std::vector<int> done(parts, 0);
-  side_by_side(parts, [&](unsigned part) { ++done[part]; });
+  parallel_for(parts, [&](unsigned part) { ++done[part]; });
   CHECK(done == std::vector<int>(parts, 1));
 }
 
 TEST_CASE("the parts of shared work are done at the same time") {
   std::atomic<unsigned> begun = 0;
-  side_by_side(3, [&](unsigned) {
+  parallel_for(3, [&](unsigned) {
     ++begun;
     while (begun < 3) std::this_thread::yield();
   });
@@ -24,8 +24,8 @@ TEST_CASE("the parts of shared work are done at the same time") {
 }
 
 TEST_CASE("short lists of names are not worth a thread, no list is worth more than four") {
-  CHECK(threads_for(0) == 1);
-  CHECK(threads_for(4095) == 1);
-  CHECK(threads_for(4096) >= 1);
-  CHECK(threads_for(100'000'000) <= 4);
+  CHECK(thread_count_for(0) == 1);
+  CHECK(thread_count_for(4095) == 1);
+  CHECK(thread_count_for(4096) >= 1);
+  CHECK(thread_count_for(100'000'000) <= 4);
 }
