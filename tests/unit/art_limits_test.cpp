@@ -199,7 +199,7 @@ TEST_CASE("a string of a DEX file is as long as it says, and no longer than any 
   CHECK(readable_strings(one_long_name(65536)) == 0);
 }
 
-TEST_CASE("a signature is no longer than 65535 bytes of names") {
+TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
   const std::string bytes = one_long_name(60000);
   const auto dex = art::DexFile::parse(as_bytes(bytes));
   REQUIRE(dex);

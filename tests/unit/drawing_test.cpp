@@ -110,7 +110,7 @@ TEST_CASE("a stack of too many frames counts for the last that is kept") {
   CHECK(tree.cut() == 3);
 }
 
-TEST_CASE("more frames than are kept cost their stacks these frames, not their weight") {
+TEST_CASE("more frames than are kept cost their stacks these frames, not their weight", "[large]") {
   StackTree tree;
   for (std::size_t i = 1; i < most_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
   CHECK(tree.cut() == 0);
@@ -134,7 +134,7 @@ TEST_CASE("more bytes of names than are kept cost their frames") {
 }
 
 // Each of 4096 callers ends a stack: 8 GB of lines if each name is written in full each time.
-TEST_CASE("folded lines that would be too long are one, of the least weight") {
+TEST_CASE("folded lines that would be too long are one, of the least weight", "[large]") {
   StackTree tree;
   std::vector<DrawnFrame> stack;
   const std::string name(1000, 'n');

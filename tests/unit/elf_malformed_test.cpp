@@ -78,7 +78,7 @@ TEST_CASE("a library cut off before its dynamic table is said to be truncated") 
   CHECK(found.error().hints.size() == 1);
 }
 
-TEST_CASE("any single byte may be wrong") {
+TEST_CASE("any single byte may be wrong", "[large]") {
   const std::string good = sample_elf();
   for (std::size_t at = 0; at < good.size(); at += (at >= 0x1000 && at < 0x2000) ? 64 : 1) {
     for (const std::uint64_t value : {0x00, 0x7f, 0xff})

@@ -123,14 +123,14 @@ constexpr std::uint64_t many = 30'000;
 
 } // namespace
 
-TEST_CASE("a slow reader receives all that waited when the run ended") {
+TEST_CASE("a slow reader receives all that waited when the run ended", "[large]") {
   const Ended ended = end_of(many, Reader::reads_slowly);
   CHECK(ended.received == many);
   CHECK(ended.events == many);
   CHECK(ended.lost == 0);
 }
 
-TEST_CASE("events and lost events are together what was sent, whatever ends the run") {
+TEST_CASE("events and lost events are together what was sent, whatever ends the run", "[large]") {
   SECTION("a reader that stalls") {
     const Ended ended = end_of(many, Reader::stalls);
     CHECK(ended.received == ended.events);

@@ -72,7 +72,7 @@ TEST_CASE("stacks are counted each for itself, hits without one together") {
   CHECK(counting.told.text().empty());
 }
 
-TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once") {
+TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once", "[large]") {
   Counting counting;
   for (std::uint64_t i = 0; i < 70'000; ++i) counting.hit({0x1000 + i});
   counting.hit({0x1000});
