@@ -6,9 +6,9 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// Those that compilers and hand-written assembly have take some ten of either.
-constexpr std::size_t most_values = 64;
-constexpr unsigned most_steps = 1000; // jumps may go back
+// Compilers and hand-written assembly need some ten of either.
+constexpr std::size_t max_values = 64;
+constexpr unsigned max_steps = 1000; // jumps may go back
 
 std::uint64_t widened(std::uint64_t value, unsigned bytes) {
   const unsigned shift = (64 - 8 * bytes) % 64;
@@ -23,7 +23,7 @@ public:
   std::expected<std::uint64_t, ExpressionFailure> run(std::optional<std::uint64_t> first) {
     if (first) push(*first);
     for (unsigned steps = 0; ok_ && !cursor_.at_end(); ++steps) {
-      if (steps == most_steps)
+      if (steps == max_steps)
         ok_ = false;
       else
         one();
@@ -74,7 +74,7 @@ private:
     }
     case 0x96: // nop
       return;
-    default: // addr too: where the module is loaded is not asked here
+    default: // including addr: the load address is not known here
       ok_ = false;
     }
   }
@@ -200,7 +200,7 @@ private:
   }
 
   void push(std::uint64_t value) {
-    if (values_.size() == most_values)
+    if (values_.size() == max_values)
       ok_ = false;
     else
       values_.push_back(value);

@@ -1,20 +1,83 @@
 #include "unwind/live_process.hpp"
 
+#include "process/maps.hpp"
+#include "uprobectl/elf.hpp"
+#include "util/rooted_path.hpp"
+#include "util/shrinking.hpp"
+
 #include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
 #include <set>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 namespace uprobectl::stacks {
 
 namespace {
 
-constexpr std::uint64_t shortest_wait = 1'000'000;     // ns
-constexpr std::uint64_t longest_wait = 10'000'000'000; // ns
-// Records between two readings. Programs that compile at run time map more; what is on top counts.
-constexpr std::size_t most_told = 4096;
-constexpr std::uint64_t between_checks = 1'000'000'000; // ns
+// Bytes; current kernels have two to four pages.
+constexpr std::uint64_t max_vdso = 1 << 20;
 
-// What stacks ask for: code, the mappings of the same files, where an image may begin, and the
-// highest of all, which tells how many bits an address has. An app has thousands of others.
+// Huge pages contain data, or code without the rest of its file (libhugetlbfs). Reading them may
+// use up one of few pages.
+bool is_on_huge_pages(const std::string& path) {
+  const auto fd = open_path(path);
+  struct statfs status{};
+  return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
+}
+
+MappedObject object_of(MappedFile file) {
+  auto owner = std::make_shared<const MappedFile>(std::move(file));
+  return {owner->bytes(), owner, owner};
+}
+
+MappedObject object_of(std::vector<std::byte> bytes) {
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  return {*owner, owner};
+}
+
+std::optional<MappedObject> memory_of(pid_t pid, std::uint64_t start, std::uint64_t size) {
+  const UniqueFd memory{::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  std::vector<std::byte> bytes(size);
+  if (!memory || ::pread(memory.get(), bytes.data(), size, static_cast<off_t>(start)) !=
+                     static_cast<ssize_t>(size))
+    return std::nullopt;
+  return object_of(std::move(bytes));
+}
+
+// The vDSO is the same for all 64-bit processes, of which we are one.
+std::optional<MappedObject> own_vdso(std::uint64_t size) {
+  const auto own = all_mappings_of(::getpid());
+  if (!own) return std::nullopt;
+  const auto vdso = std::ranges::find(*own, "[vdso]", &Mapping::path);
+  if (vdso == own->end() || vdso->end - vdso->start != size) return std::nullopt;
+  return memory_of(::getpid(), vdso->start, size);
+}
+
+Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
+  const std::uint64_t size = mapping.end - mapping.start;
+  if (size > max_vdso) return fail(ErrorKind::corrupt, "it is larger than any kernel's");
+  auto found = memory_of(pid, mapping.start, size);
+  if (!found) found = own_vdso(size);
+  if (!found) return fail(ErrorKind::not_found, "its process has ended");
+  // One is kept for all processes; 32-bit processes have another.
+  const auto machine = elf::read_machine(found->bytes);
+  if (!machine || !machine->is_64bit)
+    return fail(ErrorKind::unsupported, "it is that of a 32-bit process");
+  return std::move(*found);
+}
+
+constexpr std::uint64_t min_wait = 1'000'000;      // ns
+constexpr std::uint64_t max_wait = 10'000'000'000; // ns
+// Records kept between two readings; programs that compile at run time map more.
+constexpr std::size_t max_recorded = 4096;
+constexpr std::uint64_t check_interval = 1'000'000'000; // ns
+
+// Keeps the mappings that unwinding needs: code, others of the same files, where an image may
+// begin, and the highest, which shows how many bits addresses have. An app has thousands of others.
 void keep_needed(std::vector<Mapping>& mappings) {
   std::set<std::pair<FileIdentity, std::string_view>> with_code;
   for (const Mapping& mapping : mappings)
@@ -36,9 +99,37 @@ bool is_same(const Mapping& a, const Mapping& b) {
 
 } // namespace
 
-// Stacks are unwound later than they were taken: meanwhile /proc may have become that of the
-// program that the process runs now, which begins at the same start time. It may do so while it is
-// read, too.
+LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mounts(pid)) {}
+
+Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
+  if (mapping.path == "[vdso]") return vdso_of(pid_, mapping);
+  // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
+  // over a file that is only similar.
+  auto ways = ways_by_path(pid_, mapping, shares_mounts_);
+  // The same path in our mount namespace comes first: it can be opened after the end of the
+  // process, with the files beside it.
+  const auto here = std::ranges::find(ways, mapping.path, &WayToFile::path);
+  std::rotate(ways.begin(), here, here + 1);
+  const auto vague = std::ranges::find(ways, Likeness::inode, &WayToFile::least);
+  ways.insert(vague, {path_of_mapping(pid_, mapping), Likeness::inode});
+  for (const WayToFile& way : ways) {
+    if (likeness_at(way.path, mapping) < way.least) continue;
+    if (is_on_huge_pages(way.path))
+      return fail(ErrorKind::not_elf, "it lies on huge pages, in which there is no ELF file");
+    auto file = MappedFile::open(way.path);
+    if (!file || likeness(file->identity(), mapping) < way.least) continue;
+    tolerate_shrinking(*file);
+    return object_of(std::move(*file));
+  }
+  if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
+  struct stat status{};
+  if (::stat(mapping.path.c_str(), &status) == 0)
+    return fail(ErrorKind::not_found, "the file at that path is another one by now");
+  return fail(system_error(errno, mapping.path));
+}
+
+// Stacks are unwound after they were captured. Meanwhile, or during this call, the process may have
+// executed another program, which keeps the start time.
 bool LiveProcess::read(std::uint64_t now) {
   if (runs_another()) return false;
   const auto started = start_time_of(pid_);
@@ -49,9 +140,9 @@ bool LiveProcess::read(std::uint64_t now) {
   keep_needed(*mappings);
   start_time_ = *started;
   read_at_ = now;
-  next_check_ = now + between_checks;
+  next_check_ = now + check_interval;
   mappings_ = std::move(*mappings);
-  told_.clear();
+  recorded_.clear();
   space_.reset();
   for (const Mapping& mapping : mappings_) open_what_will_be_gone(mapping);
   return true;
@@ -61,29 +152,30 @@ bool LiveProcess::read_again(std::uint64_t now) {
   if (now < next_reading_) return false;
   const std::vector<Mapping> before = mappings_;
   const bool found = read(now) && !std::ranges::equal(before, mappings_, is_same);
-  wait_ = found ? shortest_wait : std::clamp(2 * wait_, shortest_wait, longest_wait);
+  wait_ = found ? min_wait : std::clamp(2 * wait_, min_wait, max_wait);
   next_reading_ = now + wait_;
   return found;
 }
 
 bool LiveProcess::is_check_due(std::uint64_t time) {
   if (time < next_check_) return false;
-  next_check_ = time + between_checks;
+  next_check_ = time + check_interval;
   return true;
 }
 
 void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
   if (time <= read_at_ || time < since_) return;
-  if (told_.size() == most_told) told_.clear();
-  told_.push_back({time, mapping});
+  if (recorded_.size() == max_recorded) recorded_.clear();
+  recorded_.push_back({time, mapping});
   put(mapping);
   space_.reset();
   open_what_will_be_gone(mapping);
 }
 
-bool LiveProcess::was_told_of(std::uint64_t pc) const {
-  return std::ranges::any_of(told_, [&](const Told& told) {
-    return pc >= told.mapping.start && pc <= told.mapping.end; // the end: a call is the last there
+bool LiveProcess::is_known_by_record(std::uint64_t pc) const {
+  return std::ranges::any_of(recorded_, [&](const RecordedMapping& each) {
+    return pc >= each.mapping.start &&
+           pc <= each.mapping.end; // inclusive: a call may be the last instruction
   });
 }
 
@@ -93,11 +185,11 @@ void LiveProcess::inherit(const LiveProcess& other) {
 }
 
 void LiveProcess::take_later(const LiveProcess& other, std::uint64_t time) {
-  for (const Told& told : other.told_)
-    if (told.time > time) map(told.mapping, told.time);
+  for (const RecordedMapping& each : other.recorded_)
+    if (each.time > time) map(each.mapping, each.time);
 }
 
-// Over those that are there, of which what sticks out stays.
+// Replaces what the mapping overlaps; the rest of partly covered mappings stays.
 void LiveProcess::put(const Mapping& mapping) {
   std::vector<Mapping> pieces;
   const auto first = std::ranges::upper_bound(mappings_, mapping.start, {}, &Mapping::end);

@@ -10,10 +10,10 @@ namespace {
 
 using elf::DwarfCursor;
 
-// Compilers remember one state; each costs some 270 bytes.
-constexpr std::size_t most_remembered = 32;
-// What compilers write takes some hundred bytes.
-constexpr std::uint64_t most_instructions = std::uint64_t{1} << 20; // bytes
+// Compilers nest one remembered state; each takes some 270 bytes.
+constexpr std::size_t max_remembered = 32;
+// Compilers write some hundred bytes.
+constexpr std::uint64_t max_instructions = std::uint64_t{1} << 20; // bytes
 
 class Interpreter {
 public:
@@ -24,9 +24,9 @@ public:
     row_.signal_frame = cie.signal_frame;
   }
 
-  // False where they cannot be followed. The initial ones, those of the CIE, hold everywhere.
+  // False if they are invalid. `initial`: those of the CIE, which apply to every address.
   bool run(const Extent& instructions, bool initial) {
-    if (instructions.end - instructions.begin > most_instructions) return false;
+    if (instructions.end - instructions.begin > max_instructions) return false;
     cursor_ = DwarfCursor(section_.bytes.first(instructions.end), ByteOrder::little);
     cursor_.seek(instructions.begin);
     location_ = begin_;
@@ -46,7 +46,7 @@ private:
     case 1: // DW_CFA_advance_loc
       return advance(low);
     case 2: // DW_CFA_offset
-      return set(low, Rule::Kind::saved, factored(cursor_.unsigned_leb()));
+      return set(low, Rule::Kind::offset, factored(cursor_.unsigned_leb()));
     case 3: // DW_CFA_restore
       return restore(low);
     default:
@@ -71,7 +71,7 @@ private:
     case 0x04:
       return advance(cursor_.number(4));
     case 0x0a: // remember_state
-      if (remembered_.size() == most_remembered) return false;
+      if (remembered_.size() == max_remembered) return false;
       remembered_.push_back(row_);
       return true;
     case 0x0b: // restore_state: the CFA too
@@ -80,7 +80,7 @@ private:
       remembered_.pop_back();
       return true;
     case 0x2c: // AARCH64_negate_ra_state_with_pc
-    case 0x2d: // AARCH64_negate_ra_state: signatures are taken off every return address
+    case 0x2d: // AARCH64_negate_ra_state: every return address is stripped anyway
       return true;
     case 0x2e: // GNU_args_size
       cursor_.skip_leb();
@@ -104,7 +104,7 @@ private:
     default: { // def_cfa_expression
       const std::uint64_t at = cursor_.at();
       cursor_.skip(cursor_.unsigned_leb());
-      row_.cfa = {Rule::Kind::expression, static_cast<std::int32_t>(at)};
+      row_.cfa = {Rule::Kind::val_expression, static_cast<std::int32_t>(at)};
       return fits(static_cast<std::int64_t>(at));
     }
     }
@@ -125,28 +125,29 @@ private:
     const std::uint64_t number = cursor_.unsigned_leb();
     switch (code) {
     case 0x05: // offset_extended
-      return set(number, Rule::Kind::saved, factored(cursor_.unsigned_leb()));
+      return set(number, Rule::Kind::offset, factored(cursor_.unsigned_leb()));
     case 0x06: // restore_extended
       return restore(number);
     case 0x07: // undefined
       return set(number, Rule::Kind::undefined, 0);
     case 0x08: // same_value
-      return set(number, Rule::Kind::same, 0);
+      return set(number, Rule::Kind::same_value, 0);
     case 0x09: // register
-      return set(number, Rule::Kind::other, static_cast<std::int64_t>(cursor_.unsigned_leb()));
+      return set(number, Rule::Kind::in_register,
+                 static_cast<std::int64_t>(cursor_.unsigned_leb()));
     case 0x10: // expression
-      return expression(number, Rule::Kind::saved_expression);
-    case 0x11: // offset_extended_sf
-      return set(number, Rule::Kind::saved, signed_factored());
-    case 0x14: // val_offset
-      return set(number, Rule::Kind::offset, factored(cursor_.unsigned_leb()));
-    case 0x15: // val_offset_sf
-      return set(number, Rule::Kind::offset, signed_factored());
-    case 0x16: // val_expression
       return expression(number, Rule::Kind::expression);
+    case 0x11: // offset_extended_sf
+      return set(number, Rule::Kind::offset, signed_factored());
+    case 0x14: // val_offset
+      return set(number, Rule::Kind::val_offset, factored(cursor_.unsigned_leb()));
+    case 0x15: // val_offset_sf
+      return set(number, Rule::Kind::val_offset, signed_factored());
+    case 0x16: // val_expression
+      return expression(number, Rule::Kind::val_expression);
     case 0x2f: // GNU_negative_offset_extended
       return set(
-          number, Rule::Kind::saved,
+          number, Rule::Kind::offset,
           static_cast<std::int64_t>(-static_cast<std::uint64_t>(factored(cursor_.unsigned_leb()))));
     default:
       return false;
@@ -159,7 +160,7 @@ private:
            !__builtin_add_overflow(location_, distance, &location_);
   }
 
-  // What overflows fits nowhere, so wrapping around is noticed only where it does no harm.
+  // May wrap around for invalid factors only; fits() rejects most of the results.
   std::int64_t factored(std::uint64_t number) const {
     return static_cast<std::int64_t>(number * static_cast<std::uint64_t>(cie_.data_alignment));
   }
@@ -168,15 +169,15 @@ private:
   }
   static bool fits(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
 
-  // DWARF 5, 6.4.2.2: half of it is changed only where it is a register and an offset.
-  bool is_cfa_register() const { return row_.cfa.kind == Rule::Kind::offset; }
+  // DWARF 5, 6.4.2.2: register and offset can be changed separately only if the CFA has this form.
+  bool is_cfa_register() const { return row_.cfa.kind == Rule::Kind::val_offset; }
   bool cfa(std::uint64_t number, std::int64_t offset) {
-    row_.cfa = {Rule::Kind::offset, static_cast<std::int32_t>(offset)};
+    row_.cfa = {Rule::Kind::val_offset, static_cast<std::int32_t>(offset)};
     row_.cfa_register = static_cast<std::uint8_t>(number);
     return number < Registers::count && fits(offset);
   }
 
-  // Of registers that nothing here depends on, those of floats and vectors, nothing is kept.
+  // Rules of float and vector registers are ignored: unwinding does not depend on them.
   bool set(std::uint64_t number, Rule::Kind kind, std::int64_t value) {
     if (number >= Registers::count) return true;
     row_.rules[number] = {kind, static_cast<std::int32_t>(value)};

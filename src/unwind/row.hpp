@@ -1,22 +1,23 @@
-// A row of the table that call frame information stands for (DWARF 5, 6.4.1): where at one address
-// the registers of the caller are.
+// A row of the table that call frame information encodes (DWARF 5, 6.4.1): the rules that recover
+// the registers of the caller at one address.
 #pragma once
 
-#include "unwind/frame_section.hpp"
+#include "unwind/cfi.hpp"
 #include "uprobectl/unwind/registers.hpp"
 
 namespace uprobectl::stacks {
 
+// A register rule.
 struct Rule {
   enum class Kind : std::uint8_t {
-    unspecified,
+    unspecified, // no rule is given
     undefined,
-    same,
-    saved,            // at CFA + value
-    offset,           // is CFA + value; of the CFA itself: its register + value
-    other,            // in register `value`
-    saved_expression, // at what the expression gives, which lies at `value` of the section
-    expression,       // is what the expression gives
+    same_value,
+    offset,         // offset(N): saved at CFA + value
+    val_offset,     // val_offset(N): CFA + value; for the CFA itself its register + value
+    in_register,    // register(R): in register `value`
+    expression,     // expression(E): saved at the result of E, which is at `value` in the section
+    val_expression, // val_expression(E): the result of E
   };
   Kind kind = Kind::unspecified;
   std::int32_t value = 0;
@@ -30,11 +31,11 @@ struct Row {
   std::array<Rule, Registers::count> rules = {};
 };
 
-// What holds at the address. corrupt where the instructions cannot be followed so far.
+// The row of the address. corrupt if the instructions up to it are invalid.
 Result<Row> row_at(const FrameSection& section, const Cie& cie, const Fde& fde,
                    std::uint64_t address);
 
-// Where the expression lies whose length stands at `at`.
+// The extent of the expression whose length is stored at `at`.
 std::optional<Extent> expression_at(const FrameSection& section, std::int32_t at);
 
 } // namespace uprobectl::stacks

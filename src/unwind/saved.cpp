@@ -2,6 +2,8 @@
 
 #include "uprobectl/path.hpp"
 #include "util/inflate.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <dirent.h>
@@ -12,13 +14,65 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// Bytes of what is gzipped: of a file that is mapped; of a text or a stack, which the kernel copies
-// 64 KiB of and a debugger 8 MiB; and of all stacks.
-constexpr std::uint64_t most_of_module = std::uint64_t{512} << 20;
-constexpr std::uint64_t most_of_text = std::uint64_t{16} << 20;
-constexpr std::uint64_t most_of_stacks = std::uint64_t{64} << 20;
+struct NamedValue {
+  std::string_view name;
+  std::uint64_t value = 0;
+};
 
-// As it lies there or, where there is only NAME.gz, what that becomes, which has no file.
+// "NAME: HEX", with or without 0x.
+std::optional<NamedValue> parse_register(std::string_view line) {
+  const auto colon = line.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  NamedValue found{trimmed(line.substr(0, colon)), 0};
+  std::string_view number = trimmed(line.substr(colon + 1));
+  if (number.starts_with("0x")) number.remove_prefix(2);
+  const auto value = parse_number<std::uint64_t>(number, 16);
+  if (!value || found.name.empty()) return std::nullopt;
+  found.value = *value;
+  return found;
+}
+
+Result<Arch> unsupported(std::string_view machine) {
+  return fail(ErrorKind::unsupported, "the registers are of " + std::string(machine) +
+                                          ", whose stacks are not unwound: x86-64 and arm64 are");
+}
+
+Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(registers, name, &NamedValue::name) != registers.end();
+  };
+  if (has("rip") || has("rsp") || has("rax")) return Arch::x86_64;
+  if (has("eip")) return unsupported("i386");
+  if (has("x0") || has("x29")) {
+    if (has("x31") || has("ra")) return unsupported("riscv64");
+    return Arch::arm64;
+  }
+  if (has("r0") || has("r11")) return unsupported("arm");
+  const auto machine = ask ? ask() : std::nullopt;
+  if (!machine)
+    return fail(ErrorKind::unsupported, "no register says which machine they are of, and no mapped "
+                                        "file is there to tell");
+  if (const auto arch = unwound_arch(*machine)) return *arch;
+  return unsupported(elf::to_string(*machine));
+}
+
+// Fails if pc or stack pointer is missing.
+Result<void> check_complete(const Registers& registers) {
+  if (registers.pc() && registers.stack_pointer()) return {};
+  const std::string pc = register_name(registers.arch(), registers.info().pc);
+  const std::string stack_pointer = register_name(registers.arch(), registers.info().stack_pointer);
+  if (!registers.pc() && !registers.stack_pointer())
+    return fail(ErrorKind::corrupt, pc + " and " + stack_pointer + " are missing");
+  return fail(ErrorKind::corrupt, (registers.pc() ? stack_pointer : pc) + " is missing");
+}
+
+// Limits of inflated files, bytes: of a mapped file; of a text or a stack (the kernel copies 64
+// KiB, a debugger 8 MiB); of all stacks together.
+constexpr std::uint64_t max_module = std::uint64_t{512} << 20;
+constexpr std::uint64_t max_text = std::uint64_t{16} << 20;
+constexpr std::uint64_t max_stacks = std::uint64_t{64} << 20;
+
+// Opens the file, or inflates NAME.gz if only that exists; the result then has no file.
 Result<MappedObject> open_saved(const std::string& folder, std::string_view name,
                                 std::uint64_t most) {
   const std::string path = folder + "/" + std::string(name);
@@ -37,11 +91,11 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
   return MappedObject{*owner, owner};
 }
 
-// Who opens a file keeps it, so what all gzipped ones become is bounded, too.
+// Opened files stay in memory, so the total of inflated ones is limited too.
 class SavedFiles final : public FileSource {
 public:
-  SavedFiles(std::string folder, std::uint64_t most_together)
-      : folder_(std::move(folder)), most_together_(most_together) {}
+  SavedFiles(std::string folder, std::uint64_t max_total)
+      : folder_(std::move(folder)), max_total_(max_total) {}
 
   Result<MappedObject> open(const Mapping& mapping) override {
     const std::string_view name = file_name_of(mapping.path);
@@ -52,20 +106,20 @@ public:
 
 private:
   Result<MappedObject> open_named(std::string_view name) {
-    const std::uint64_t room = most_together_ - gzipped_;
-    auto found = open_saved(folder_, name, std::min(most_of_module, room));
-    if (!found && found.error().kind == ErrorKind::unsupported && room < most_of_module)
+    const std::uint64_t room = max_total_ - gzipped_;
+    auto found = open_saved(folder_, name, std::min(max_module, room));
+    if (!found && found.error().kind == ErrorKind::unsupported && room < max_module)
       return fail(ErrorKind::unsupported,
                   fmt::format("with it the gzipped files become more than {} bytes, the most that "
                               "is taken",
-                              most_together_));
+                              max_total_));
     if (found && found->file == nullptr) gzipped_ += found->bytes.size();
     return found;
   }
 
   std::string folder_;
-  std::uint64_t most_together_; // bytes
-  std::uint64_t gzipped_ = 0;   // what gzipped files have become
+  std::uint64_t max_total_;   // bytes
+  std::uint64_t gzipped_ = 0; // what gzipped files have become
 };
 
 // "stack.data", "stack0.data", …, in order.
@@ -87,21 +141,21 @@ Result<std::vector<std::string>> stack_files(const std::string& folder) {
 }
 
 Result<std::string> text_of(const std::string& folder, std::string_view name) {
-  auto file = open_saved(folder, name, most_of_text);
+  auto file = open_saved(folder, name, max_text);
   if (!file) return fail(std::move(file).error());
   return std::string(as_text(file->bytes));
 }
 
-// What was saved of memory. zipped: the bytes of all gzipped ones so far.
+// Adds a piece of memory. zipped: the bytes of all inflated stacks so far.
 Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::string& name,
                        std::uint64_t& zipped) {
-  auto object = open_saved(folder, name, most_of_text);
+  auto object = open_saved(folder, name, max_text);
   if (!object) return fail(std::move(object).error());
   if (object->file == nullptr) zipped += object->bytes.size();
-  if (zipped > most_of_stacks)
+  if (zipped > max_stacks)
     return fail(ErrorKind::unsupported,
                 fmt::format("{}: its stacks become more than {} bytes, the most that is taken",
-                            folder, most_of_stacks));
+                            folder, max_stacks));
   const auto address = read_at<std::uint64_t>(object->bytes, 0);
   if (!address) return fail(ErrorKind::corrupt, folder + "/" + name + " has no address of 8 bytes");
   saved.memory.push_back({*address, object->bytes.subspan(sizeof *address)});
@@ -110,6 +164,33 @@ Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::
 }
 
 } // namespace
+
+Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine) {
+  std::vector<NamedValue> found;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::string_view line = trimmed(take_line(text));
+    if (line.empty()) continue;
+    const auto named = parse_register(line);
+    if (!named)
+      return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is no 'NAME: HEX'");
+    found.push_back(*named);
+  }
+  const auto arch = arch_of(found, machine);
+  if (!arch) return fail(arch.error());
+  Registers registers(*arch);
+  for (const NamedValue& named : found)
+    if (const auto number = register_number(*arch, named.name)) registers.set(*number, named.value);
+  if (auto complete = check_complete(registers); !complete) return fail(complete.error());
+  return registers;
+}
+
+bool was_at_function_entry(std::string_view text) {
+  while (!text.empty()) {
+    const auto named = parse_register(trimmed(take_line(text)));
+    if (named && named->name == "at_function_entry") return named->value != 0;
+  }
+  return false;
+}
 
 std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files) {
   std::set<std::string_view> tried;
@@ -123,8 +204,8 @@ std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSo
   return std::nullopt;
 }
 
-std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t most_together) {
-  return std::make_unique<SavedFiles>(std::move(folder), most_together);
+std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t max_total) {
+  return std::make_unique<SavedFiles>(std::move(folder), max_total);
 }
 
 Result<SavedStack> read_saved_stack(const std::string& folder) {

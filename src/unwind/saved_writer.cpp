@@ -15,11 +15,11 @@ namespace uprobectl::stacks {
 
 namespace {
 
-constexpr std::uint64_t most_of_file = std::uint64_t{512} << 20;
-constexpr std::uint64_t most_of_folder = std::uint64_t{1} << 30;
+constexpr std::uint64_t max_file_size = std::uint64_t{512} << 20;
+constexpr std::uint64_t max_folder_size = std::uint64_t{1} << 30;
 
 // A newline in a path would end the line (see src/process/maps.cpp).
-std::string escaped(std::string_view path) {
+std::string escape_newlines(std::string_view path) {
   std::string text;
   for (const char letter : path) {
     if (letter == '\n')
@@ -30,7 +30,8 @@ std::string escaped(std::string_view path) {
   return text;
 }
 
-bool has_meaning(std::string_view name) {
+// Whether read_saved_stack() interprets a file of this name.
+bool is_reserved(std::string_view name) {
   return name == "regs.txt" || name == "maps.txt" ||
          (name.starts_with("stack") && name.ends_with(".data"));
 }
@@ -44,7 +45,7 @@ Result<void> write_all(int fd, Bytes content, const std::string& path, std::stri
   while (!content.empty()) {
     const ssize_t size = ::write(fd, content.data(), content.size());
     if (size < 0 && errno == EINTR) continue;
-    // The kernel raises no SIGBUS for bytes that their file has lost.
+    // write() fails with EFAULT, without SIGBUS, if the mapped file has shrunk.
     if (size < 0 && errno == EFAULT && !source.empty()) return fail(shrunk(source));
     if (size < 0) return fail(system_error(errno, path));
     content = content.subspan(static_cast<std::size_t>(size));
@@ -70,7 +71,7 @@ std::string maps_text(std::span<const Mapping> mappings) {
     text += fmt::format("{:x}-{:x} r-{}p {:08x} {:02x}:{:02x} {} {}{}\n", mapping.start,
                         mapping.end, mapping.executable ? 'x' : '-', mapping.offset.value,
                         ::gnu_dev_major(device), ::gnu_dev_minor(device), mapping.identity.inode,
-                        escaped(mapping.path), mapping.deleted ? " (deleted)" : "");
+                        escape_newlines(mapping.path), mapping.deleted ? " (deleted)" : "");
   }
   return text;
 }
@@ -96,7 +97,7 @@ void SavedFolder::remove() {
 std::string SavedFolder::free_name(std::string_view path) const {
   const std::string base(path == "[vdso]" ? "vdso.so" : file_name_of(path));
   std::string name = base;
-  for (int number = 2; names_.contains(name) || has_meaning(name); ++number)
+  for (int number = 2; names_.contains(name) || is_reserved(name); ++number)
     name = std::to_string(number) + "-" + base;
   return name;
 }
@@ -105,14 +106,14 @@ Result<std::optional<std::string>>
 SavedFolder::add_file(const MappedObject& object, std::string_view path,
                       std::map<FileIdentity, std::string>& copies) {
   const std::uint64_t size = object.bytes.size();
-  if (size > most_of_file || size > most_of_folder - written_) return std::nullopt;
+  if (size > max_file_size || size > max_folder_size - written_) return std::nullopt;
   const std::string name = free_name(path);
   const std::string copy = folder_ + "/" + name;
   const auto before = object.file ? copies.find(object.file->identity()) : copies.end();
   if (before == copies.end() || ::link(before->second.c_str(), copy.c_str()) != 0) {
     auto written = write(name, object.bytes, path);
     if (!written) return fail(std::move(written).error());
-    // What has been read of it is zeros since.
+    // Bytes that the file has lost were written as zeros.
     if (has_shrunk(object.bytes)) return fail(shrunk(path));
     if (object.file) copies.insert_or_assign(object.file->identity(), copy);
   }

@@ -1,4 +1,5 @@
-#include "unwind/caller.hpp"
+// Unwinds a stack: the methods to get from a frame to its caller, and the loop over them.
+#include "unwind/expression.hpp"
 #include "unwind/unwind_data.hpp"
 
 #include <algorithm>
@@ -8,13 +9,189 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// So often a step may leave the stack no smaller. Leaf functions of arm64 do, and threads that
-// switch stacks.
-constexpr int most_without_progress = 16;
+// Why a method did not find the caller.
+struct NoCaller {
+  End end = End::no_unwind_data;
+  std::uint64_t address = 0; // of memory that was not saved
+  bool is_certain = false;   // other methods would skip the caller
+};
 
-// Go's runtime/stubs.go, proc.go: what a goroutine returns to when its function ends, and where the
-// runtime's own threads begin. Nobody has called these, and the linker writes no unwind information
-// for the first.
+// The registers of the caller, with the pc as it was saved.
+using Caller = std::expected<Registers, NoCaller>;
+
+using Value = std::expected<std::uint64_t, NoCaller>;
+
+// A word of saved memory.
+Value load(const Memory& memory, std::uint64_t address) {
+  if (const auto word = memory.number(address)) return *word;
+  return std::unexpected(NoCaller{End::stack_too_short, address});
+}
+
+class RowReader {
+public:
+  RowReader(const Step& step, const Registers& registers, const Memory& memory)
+      : step_(step), registers_(registers), memory_(memory) {}
+
+  Value cfa() const {
+    const Rule& rule = step_.cfa;
+    if (rule.kind == Rule::Kind::val_expression) return evaluated(rule, std::nullopt);
+    const auto base = registers_.get(step_.cfa_register);
+    // The stack pointer is unknown in a frame that was found by a frame pointer.
+    if (!base) return std::unexpected(NoCaller{End::unknown_register, 0});
+    return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
+  }
+
+  // The value of a register by its rule, which is neither `undefined` nor `same_value`.
+  Value value(const Rule& rule, std::uint64_t cfa) const {
+    const std::uint64_t there = cfa + static_cast<std::uint64_t>(std::int64_t{rule.value});
+    switch (rule.kind) {
+    case Rule::Kind::offset:
+      return load(memory_, there);
+    case Rule::Kind::val_offset:
+      return there;
+    case Rule::Kind::in_register: {
+      const auto value = registers_.get(static_cast<std::uint32_t>(rule.value));
+      if (!value) return std::unexpected(NoCaller{End::unknown_register, 0});
+      return *value;
+    }
+    case Rule::Kind::expression: {
+      const auto address = evaluated(rule, cfa);
+      return address ? load(memory_, *address) : address;
+    }
+    case Rule::Kind::val_expression:
+      return evaluated(rule, cfa);
+    case Rule::Kind::unspecified:
+    case Rule::Kind::undefined:
+    case Rule::Kind::same_value:
+      break;
+    }
+    return std::unexpected(NoCaller{End::corrupt, 0});
+  }
+
+private:
+  Value evaluated(const Rule& rule, std::optional<std::uint64_t> first) const {
+    const auto extent = expression_at(*step_.section, rule.value);
+    if (!extent) return std::unexpected(NoCaller{End::corrupt, 0});
+    const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
+    const auto result = evaluate(bytes, registers_, memory_, first);
+    if (result) return *result;
+    switch (result.error()) {
+    case ExpressionFailure::corrupt:
+      return std::unexpected(NoCaller{End::corrupt, 0});
+    case ExpressionFailure::unknown_register:
+      return std::unexpected(NoCaller{End::unknown_register, 0});
+    case ExpressionFailure::not_saved:
+      break;
+    }
+    return std::unexpected(NoCaller{End::stack_too_short, registers_.stack_pointer().value_or(0)});
+  }
+
+  const Step& step_;
+  const Registers& registers_;
+  const Memory& memory_;
+};
+
+// Replaces the registers by those of the caller, unless there is none. interrupted: the frame has
+// called nothing, so its link register is still its own.
+std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
+                               bool interrupted) {
+  const UnwindInfo& info = registers.info();
+  const RowReader reader(step, registers, memory);
+  // DWARF 5, 6.4.4: an undefined return address marks the outermost frame.
+  if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
+  // If it is not saved, it is still in the link register, unless a call has overwritten that.
+  const bool is_kept =
+      step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same_value;
+  const bool may_be_kept = interrupted && info.link_register != no_register &&
+                           step.return_register == info.link_register;
+  if (is_kept && !may_be_kept) return NoCaller{End::no_return_address, 0};
+  // The frame record is still the caller's, so it would lead to the caller's caller.
+  if (is_kept && !registers.get(step.return_register))
+    return NoCaller{End::unknown_register, 0, true};
+  const auto cfa = reader.cfa();
+  if (!cfa) return cfa.error();
+
+  // Read all values before writing any: rules may depend on each other.
+  std::array<std::uint64_t, Registers::count> values;
+  std::uint64_t known = 0; // a bit for each value
+  for (std::size_t i = 0; i < step.rules.size(); ++i) {
+    const Step::RegisterRule& each = step.rules[i];
+    if (each.rule.kind == Rule::Kind::undefined || each.rule.kind == Rule::Kind::same_value)
+      continue;
+    if (each.rule.kind == Rule::Kind::offset) { // fast path, for nearly all
+      const std::uint64_t there = *cfa + static_cast<std::uint64_t>(std::int64_t{each.rule.value});
+      const auto word = memory.number(there);
+      if (!word && each.number == step.return_register)
+        return NoCaller{End::stack_too_short, there};
+      if (!word) continue;
+      values[i] = *word;
+      known |= std::uint64_t{1} << i;
+      continue;
+    }
+    const auto value = reader.value(each.rule, *cfa);
+    if (!value && each.number == step.return_register) return value.error();
+    if (!value) continue;
+    values[i] = *value;
+    known |= std::uint64_t{1} << i;
+  }
+  registers.set(info.stack_pointer, *cfa);
+  for (std::size_t i = 0; i < step.rules.size(); ++i) {
+    if (step.rules[i].rule.kind == Rule::Kind::same_value) continue;
+    if ((known >> i & 1U) != 0)
+      registers.set(step.rules[i].number, values[i]);
+    else
+      registers.forget(step.rules[i].number);
+  }
+  const auto pc = registers.get(step.return_register);
+  registers.set(info.pc, pc.value_or(0));
+  return std::nullopt;
+}
+
+// Reads the registers that the kernel saved for a signal handler, at a fixed distance from the
+// stack pointer.
+Caller by_signal_frame(const Registers& registers, const Memory& memory) {
+  const UnwindInfo& info = registers.info();
+  const auto top = registers.stack_pointer();
+  if (!top) return std::unexpected(NoCaller{});
+  std::uint64_t at = *top + info.signal_registers_at;
+  Registers caller = registers;
+  for (const std::uint8_t number : info.signal_registers) {
+    const auto value = load(memory, at);
+    if (!value) return std::unexpected(value.error());
+    caller.set(number, *value);
+    at += 8;
+  }
+  return caller;
+}
+
+// Reads the frame record at the frame pointer: its predecessor and the return address.
+Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
+  const UnwindInfo& info = registers.info();
+  const auto at = registers.frame_pointer();
+  if (!at || *at == 0 || *at % 8 != 0) return std::unexpected(NoCaller{});
+  // A record below the stack pointer belongs to a frame that has returned.
+  if (const auto top = registers.stack_pointer(); top && *at < *top)
+    return std::unexpected(NoCaller{});
+  const auto previous = memory.number(*at);
+  const auto back = memory.number(*at + 8);
+  if (!previous || !back) return std::unexpected(NoCaller{});
+  Registers caller = registers;
+  caller.set(info.frame_pointer, *previous);
+  caller.set(info.pc, *back);
+  if (info.record_ends_frame)
+    caller.set(info.stack_pointer, *at + 16);
+  else // the record may be anywhere in its frame
+    caller.forget(info.stack_pointer);
+  if (*previous <= *at) caller.forget(info.frame_pointer); // stacks grow downwards
+  return caller;
+}
+
+// Limits the steps that do not move up the stack, as leaf functions of arm64 and switches of stacks
+// do.
+constexpr int max_steps_without_progress = 16;
+
+// Go's runtime/stubs.go, proc.go: the function a goroutine returns to, and those in which threads
+// of the runtime begin. They have no caller, and the first has no unwind information.
 bool begins_stack_of_go(Module& module, VirtualAddress address) {
   const auto frame = module.frame(address);
   if (!frame->function) return false;
@@ -52,9 +229,9 @@ private:
     return false;
   }
 
-  // Of a caller the place is that of the call, and of a thread that was interrupted in a system
-  // call the instruction for that. What a handler returns to may stand at the very begin of its
-  // mapping.
+  // The place of a caller is that of the call instruction; that of a thread interrupted in a system
+  // call is the system call instruction. The return address of a signal handler may be the first of
+  // its mapping.
   bool find_place(std::uint64_t pc, std::optional<Place>& place) {
     moved_back_ = interrupted_ ? 0 : info().back_to_call;
     if (interrupted_ && stack_.frames.size() > 1) {
@@ -68,13 +245,11 @@ private:
     return space_.find(pc, place);
   }
 
-  // The stack pointer of the function's caller tells which of the known ones it is. Functions that
-  // were left by tail calls, each with its probe, share one, and may know no more than the
-  // trampoline.
+  // Identifies the known return address by the caller's stack pointer. Probed functions that were
+  // left by tail calls share one, and may only know the trampoline.
   bool put_back_return_address() {
     const auto top = registers_.stack_pointer();
     if (!top) return false;
-    // The call may have pushed the return address.
     const std::uint64_t at_entry = has_link_register() ? *top : *top - 8;
     const auto known = std::ranges::find_if(limits_.known_returns, [&](const KnownReturn& each) {
       return each.stack_pointer == at_entry &&
@@ -85,24 +260,24 @@ private:
     return true;
   }
 
-  // What handlers return to was never called.
+  // A signal trampoline was not called, so its place is the pc itself.
   void stay_at_pc() {
     Place& place = *stack_.frames.back().place;
     place.address.value += moved_back_;
     place.offset.value += moved_back_;
   }
 
-  // The frame that the registers tell of.
+  // Adds the frame of the current registers.
   bool enter_frame() {
     const bool first = stack_.frames.empty();
     if (first && !registers_.pc()) return finish(End::no_mapping);
     if (!first && space_.is_return_trampoline(pc()) && !put_back_return_address())
       return finish(End::return_probe);
-    // Where a thread was, it was, if only by a call through a null pointer.
+    // Frame 0 is kept even if its pc is invalid, for example after a call through a null pointer.
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
     if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
-    // Where it will stay: this is done some million times a second.
+    // Filled in place: this runs some million times a second.
     Frame& frame = stack_.frames.emplace_back();
     frame.pc = pc();
     frame.found_by = found_by_;
@@ -114,8 +289,8 @@ private:
     return return_from_nowhere() ? enter_frame() : finish(End::no_mapping, pc());
   }
 
-  // A call through a null pointer, or one to anything else that is not code: nothing has run there,
-  // so the return address is still where the call has put it.
+  // After a call through a null pointer, or to any address without code, the return address is
+  // still where the call has put it.
   bool return_from_nowhere() {
     const Caller caller = has_link_register() ? by_link_register() : by_pushed_address();
     NoCaller ignored;
@@ -129,17 +304,17 @@ private:
       if (UnwindData* const data = unwind_data_of(*place.module, arch())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
-        // What was read may be the zeros in place of what its file has lost.
+        // The file may have shrunk meanwhile; lost bytes read as zeros.
         if (unwind_data_of(*place.module, arch()) == nullptr) return without_file(place, why);
         if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
         if (step.kind == Step::Kind::signal_frame)
           return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
                  (!done_ && finish(why.end, why.address));
-        // Whatever a row says: compilers leave epilogues out of it (LLVM before 15 on arm64).
+        // Before the row: it may not describe epilogues (LLVM before 15 on arm64).
         if (interrupted_ && step.returns_by)
           return take(by_return(*step.returns_by), FoundBy::return_instruction, why) ||
                  (!done_ && finish(why.end, why.address));
-        // Rows of x86-64 know a caller of these, too. Go's are in no .eh_frame.
+        // Rows of x86-64 give these a caller. Go has .debug_frame only.
         if (step.kind == Step::Kind::row && step.section->kind == FrameSection::Kind::debug_frame &&
             begins_goroutine(place))
           return finish(End::outermost);
@@ -163,7 +338,7 @@ private:
     return without_data(place, why) || (!done_ && finish(End::no_unwind_data));
   }
 
-  // Code that nothing is known of.
+  // Finds the caller of code without unwind information.
   bool without_data(const Place& place, NoCaller& why) {
     NoCaller ignored;
     if (!interrupted_ && place.module != nullptr &&
@@ -181,7 +356,7 @@ private:
       return true;
     if (done_) return false;
     if (record && (record->pc().value_or(0) & code_mask_) == 0) {
-      done_ = true; // threads begin with such a record
+      done_ = true; // the record of a thread's first function
       return finish(End::outermost);
     }
     return plausible(record) && take(record, FoundBy::frame_pointer, ignored);
@@ -196,8 +371,8 @@ private:
     return frame->function && frame->function->offset == 0;
   }
 
-  // After the function has called another the register points back into it; what it saved itself
-  // is what its frame record has.
+  // After the function has called another one, the register points into the function itself, or is
+  // equal to the address in its frame record.
   bool is_link_register_stale(const Place& place, const Caller& record) {
     const auto link = registers_.get(info().link_register);
     if (!link) return true;
@@ -222,7 +397,7 @@ private:
 
   Caller by_link_register() const { return by_register(info().link_register, End::no_unwind_data); }
 
-  // All but the pc is the caller's already.
+  // At a return instruction all registers but the pc are the caller's already.
   Caller by_return(std::uint8_t number) const {
     return has_link_register() ? by_register(number, End::unknown_register) : by_pushed_address();
   }
@@ -237,7 +412,7 @@ private:
     return caller;
   }
 
-  // What was guessed must at least be code.
+  // A guessed caller must at least be code.
   bool plausible(const Caller& caller) {
     if (!caller) return false;
     const std::uint64_t pc = caller->pc().value_or(0) & code_mask_;
@@ -265,11 +440,12 @@ private:
     return advance(before, top, found_by);
   }
 
-  // The caller, which the registers tell of now, is the next frame unless the stack goes round.
+  // Continues with the caller, whose registers are set, unless the stack loops.
   bool advance(std::uint64_t before, std::optional<std::uint64_t> top, FoundBy found_by) {
     const auto new_top = registers_.stack_pointer();
     if (top && new_top && *new_top <= *top) ++without_progress_;
-    if ((pc() == before && top && new_top == top) || without_progress_ > most_without_progress) {
+    if ((pc() == before && top && new_top == top) ||
+        without_progress_ > max_steps_without_progress) {
       done_ = true;
       return finish(End::loop);
     }
@@ -280,14 +456,14 @@ private:
 
   AddressSpace& space_;
   const UnwindLimits& limits_;
-  Registers registers_; // of the frame that is looked at
+  Registers registers_; // of the current frame
   std::uint64_t code_mask_;
   Memory memory_;
   Stack stack_;
   FoundBy found_by_ = FoundBy::registers;
   std::uint64_t moved_back_ = 0; // from the pc to the place of the frame
-  bool interrupted_ = true;      // the frame has called nothing: its pc is where it was
-  bool done_ = false;            // the end has been found, whatever else could be tried
+  bool interrupted_ = true;      // the frame has called nothing: its pc is the next instruction
+  bool done_ = false;            // the end has been found; try no other method
   int without_progress_ = 0;
 };
 
@@ -295,8 +471,9 @@ private:
 
 std::uint64_t code_mask(const AddressSpace& space, Arch arch) {
   if (!arch_info(arch).unwind->signs_return_addresses) return ~std::uint64_t{0};
-  // Stacks and libraries lie just below the end of user space, so the highest address has as many
-  // bits as there are (Linux Documentation/arch/arm64/memory.rst); signatures begin above.
+  // Stacks and libraries are just below the end of user space, so the highest address shows how
+  // many bits addresses have (Linux Documentation/arch/arm64/memory.rst); signatures use the bits
+  // above.
   constexpr unsigned sizes[] = {39, 42, 47, 48, 52};
   const auto bits = static_cast<unsigned>(std::bit_width(space.highest_address()));
   for (const unsigned size : sizes)

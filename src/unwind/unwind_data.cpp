@@ -9,12 +9,12 @@ namespace uprobectl::stacks {
 
 namespace {
 
-// Those of large Go programs have some 10 MB.
-constexpr std::uint64_t most_debug_frame = std::uint64_t{128} << 20;
-// Of all files together: which files there are, the probed processes decide.
-constexpr std::uint64_t most_inflated = std::uint64_t{512} << 20;
+// Bytes; large Go programs have some 10 MB.
+constexpr std::uint64_t max_debug_frame = std::uint64_t{128} << 20;
+// Bytes of all files together: the probed processes decide which files there are.
+constexpr std::uint64_t max_inflated = std::uint64_t{512} << 20;
 
-// Keeps inflated bytes, and counts them as long as it does.
+// Owns inflated bytes and counts them during its lifetime.
 class Inflated {
 public:
   Inflated(std::shared_ptr<const void> owner, std::uint64_t size)
@@ -32,8 +32,8 @@ private:
   std::uint64_t size_;
 };
 
-// The segment's bytes as a section that begins where the segment does, and where the frames lie in
-// it. Entries refer to each other by distance, so the section need not be exact.
+// A finder over the whole segment that contains the frames. Entries refer to each other by
+// distance, so the section bounds need not be exact.
 std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
                                      bool is_end_known, const std::optional<FrameHeader>& header) {
   const elf::Segment* const segment = elf::segment_of(layout, frames.address);
@@ -46,8 +46,7 @@ std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::Addre
                      {begin, begin + size}, is_end_known, header);
 }
 
-// Where .eh_frame_hdr says that .eh_frame is, and where the section headers do, if that is
-// somewhere else.
+// Finders for .eh_frame as .eh_frame_hdr locates it, and as the section headers do if they differ.
 std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
   std::optional<FrameHeader> header;
   if (layout.frame_table) {
@@ -70,15 +69,15 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
 UnwindData::UnwindData(const elf::Image& image, Arch arch)
     : image_(image), arch_(arch), unwind_(*arch_info(arch).unwind) {}
 
-// `owner`: of the file's bytes, where they were decompressed. One that cannot be read is as good as
-// none: other sources may still tell.
+// `owner`: of the file's bytes, if they were decompressed. An invalid section is ignored: another
+// source may cover the address.
 void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<const void> owner) {
-  const auto section = elf::section_content(layout, ".debug_frame", most_debug_frame);
+  const auto section = elf::section_content(layout, ".debug_frame", max_debug_frame);
   if (!section || !*section) return;
   const Bytes bytes = (*section)->bytes;
   if ((*section)->owner) {
     owner = std::make_shared<const Inflated>((*section)->owner, bytes.size());
-    if (Inflated::total > most_inflated) return;
+    if (Inflated::total > max_inflated) return;
   }
   sources_.push_back(
       {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},
@@ -86,7 +85,7 @@ void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<cons
        std::move(owner)});
 }
 
-// False where there is no further place to look in.
+// False if there is no further source.
 bool UnwindData::add_next_source() {
   const auto layout = elf::read_layout(image_.bytes());
   if (!layout) return false;
@@ -129,8 +128,8 @@ bool UnwindData::is_signal_trampoline(VirtualAddress pc) const {
   return has_code(pc, unwind_.signal_trampoline);
 }
 
-// x86-64: ret, also with the prefixes that compilers give it (rep, bnd). arm64: ret Xn; retaa and
-// retab, whose register is always the link register.
+// x86-64: ret, also with a rep or bnd prefix. arm64: ret Xn; retaa and retab, which always use the
+// link register.
 std::optional<std::uint8_t> UnwindData::return_at(VirtualAddress pc) const {
   if (arch_ == Arch::x86_64) {
     const bool returns =
@@ -165,7 +164,7 @@ std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) 
   step.back = row->rules[row->return_register];
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (row->rules[number].kind != Rule::Kind::unspecified)
-      step.told.push_back({number, row->rules[number]});
+      step.rules.push_back({number, row->rules[number]});
   step.section = &source.finder->section();
   return step;
 }
@@ -177,10 +176,10 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
     return step;
   }
   for (std::size_t i = 0; i < sources_.size() || add_next_source();) {
-    if (i == sources_.size()) continue; // looked for, and not there
+    if (i == sources_.size()) continue; // the source does not exist
     if (const auto found = find_in(sources_[i++], address)) {
       if (found->kind == Step::Kind::row) return *found;
-      step = *found; // another source may be sound
+      step = *found; // another source may be valid
     }
   }
   return step;

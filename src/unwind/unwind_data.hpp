@@ -1,24 +1,24 @@
-// All call frame information of one image.
+// The call frame information of one image.
 #pragma once
 
 #include "elf/layout.hpp"
-#include "unwind/frame_finder.hpp"
+#include "unwind/cfi.hpp"
 #include "unwind/row.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/unwind.hpp"
 
 namespace uprobectl::stacks {
 
-// What is to be done at an address.
+// How to get to the caller from an address.
 struct Step {
   enum class Kind : std::uint8_t {
     nothing,     // no entry covers the address
-    corrupt,     // one does, but it cannot be followed
-    row,         //
-    signal_frame // the kernel's frame lies at the stack pointer
+    corrupt,     // an entry does, but is invalid
+    row,         // by register rules
+    signal_frame // the kernel's frame is at the stack pointer
   };
-  // A register that is not as in the callee, or for which it is said that it is.
-  struct Told {
+  // The rule of a register; registers without one are unchanged.
+  struct RegisterRule {
     std::uint8_t number = 0;
     Rule rule;
   };
@@ -28,31 +28,32 @@ struct Step {
   std::uint8_t cfa_register = 0;
   std::uint8_t return_register = 0;
   bool signal_frame = false;
-  // The instruction at the pc returns to where this register says, or on x86-64 points.
+  // Set if the instruction at the pc is a return: to the address in this register, or on x86-64 to
+  // the one in memory that it points to.
   std::optional<std::uint8_t> returns_by;
   Rule back; // of the return register
-  std::vector<Told> told;
-  const FrameSection* section = nullptr; // of the expressions
+  std::vector<RegisterRule> rules;
+  const FrameSection* section = nullptr; // contains the expressions
 };
 
 class UnwindData {
 public:
-  // Reads where things are; entries are read when an address in them is asked for.
+  // Reads nothing yet: sections and their entries are read when an address needs them.
   UnwindData(const elf::Image& image, Arch arch);
 
   Arch arch() const { return arch_; }
 
-  // `pc`: that of the frame; `address`: inside of the call, or the same. Valid until the next call.
-  // What was asked before costs some nanoseconds.
+  // `pc`: that of the frame; `address`: inside the call instruction, or the same. Valid until the
+  // next call. Repeated addresses are cached.
   const Step& step(VirtualAddress pc, VirtualAddress address);
 
-  // Whether the instruction before is the one for system calls.
+  // Whether the preceding instruction is the system call instruction.
   bool is_behind_system_call(VirtualAddress pc) const;
 
 private:
   struct Source {
     std::unique_ptr<FrameFinder> finder;
-    std::shared_ptr<const void> owner; // of the section's bytes, where they were decompressed
+    std::shared_ptr<const void> owner; // of the section's bytes, if they were decompressed
   };
   Step find(VirtualAddress pc, VirtualAddress address);
   std::optional<std::uint8_t> return_at(VirtualAddress pc) const;
@@ -65,8 +66,8 @@ private:
   const elf::Image& image_;
   Arch arch_;
   const UnwindInfo& unwind_;
-  std::vector<Source> sources_; // in the order in which they are asked
-  int looked_for_ = 0;          // sources that were looked for so far
+  std::vector<Source> sources_; // in order of preference
+  int looked_for_ = 0;          // sources that were searched for so far
   struct Remembered {
     std::uint64_t pc = 0;
     std::unique_ptr<const Step> step;

@@ -1,7 +1,7 @@
 // Call frame information. The first byte says which section it is and whether its end is known;
 // then 8 bytes of an address and 2 of the size of an .eh_frame_hdr, little-endian; that header; the
 // entries.
-#include "unwind/frame_finder.hpp"
+#include "unwind/cfi.hpp"
 #include "unwind/row.hpp"
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (row->return_register >= Registers::count || row->cfa_register >= Registers::count)
       std::abort();
     for (const Rule& rule : row->rules)
-      if (rule.kind == Rule::Kind::expression || rule.kind == Rule::Kind::saved_expression)
+      if (rule.kind == Rule::Kind::val_expression || rule.kind == Rule::Kind::expression)
         if (const auto extent = expression_at(section, rule.value))
           if (extent->begin > extent->end || extent->end > entries.size()) std::abort();
   }

@@ -1,7 +1,7 @@
 // Call frame information for tests: entries of .eh_frame and .debug_frame, written field by field.
 #pragma once
 
-#include "unwind/frame_finder.hpp"
+#include "unwind/cfi.hpp"
 
 namespace uprobectl::test {
 

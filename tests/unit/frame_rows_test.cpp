@@ -35,7 +35,7 @@ struct Cfa {
 };
 Cfa cfa(const Result<Row>& row) {
   REQUIRE(row);
-  REQUIRE(row->cfa.kind == Rule::Kind::offset);
+  REQUIRE(row->cfa.kind == Rule::Kind::val_offset);
   return {row->cfa_register, row->cfa.value};
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("the CIE's instructions hold from a function's first byte on") {
   const auto first = row({0x41, 0x0e, 16}, 0); // advance 1, def_cfa_offset 16
   CHECK(cfa(first) == Cfa{7, 8});
   CHECK(first->return_register == 16);
-  CHECK(first->rules[16].kind == Rule::Kind::saved);
+  CHECK(first->rules[16].kind == Rule::Kind::offset);
   CHECK(first->rules[16].value == -8);
   CHECK(cfa(row({0x41, 0x0e, 16}, 1)) == Cfa{7, 16});
 }
@@ -68,7 +68,7 @@ TEST_CASE("restore_state brings back the CFA and the rules") {
   CHECK(cfa(row(instructions, 8)) == Cfa{7, 8});
   CHECK(row(instructions, 8)->rules[6].kind == Rule::Kind::unspecified);
   CHECK(cfa(row(instructions, 16)) == Cfa{6, 16});
-  CHECK(row(instructions, 16)->rules[6].kind == Rule::Kind::saved);
+  CHECK(row(instructions, 16)->rules[6].kind == Rule::Kind::offset);
   CHECK(row(instructions, 16)->rules[6].value == -16);
 }
 
@@ -89,14 +89,14 @@ TEST_CASE("each kind of rule is told apart, and restore goes back to the CIE's")
     return all->rules[number].kind == kind && all->rules[number].value == value;
   };
   CHECK(is(3, Rule::Kind::undefined, 0));
-  CHECK(is(6, Rule::Kind::same, 0));
-  CHECK(is(12, Rule::Kind::other, 3));
-  CHECK(is(13, Rule::Kind::saved, -32));
-  CHECK(is(14, Rule::Kind::saved, 8));
-  CHECK(is(15, Rule::Kind::offset, -16));
-  CHECK(is(0, Rule::Kind::offset, 16));
-  CHECK(is(1, Rule::Kind::saved, 24));
-  CHECK(is(16, Rule::Kind::saved, -8));
+  CHECK(is(6, Rule::Kind::same_value, 0));
+  CHECK(is(12, Rule::Kind::in_register, 3));
+  CHECK(is(13, Rule::Kind::offset, -32));
+  CHECK(is(14, Rule::Kind::offset, 8));
+  CHECK(is(15, Rule::Kind::val_offset, -16));
+  CHECK(is(0, Rule::Kind::val_offset, 16));
+  CHECK(is(1, Rule::Kind::offset, 24));
+  CHECK(is(16, Rule::Kind::offset, -8));
 }
 
 TEST_CASE("registers of floats and vectors are passed over") {

@@ -1,6 +1,6 @@
 #include "mapped_here.hpp"
 #include "unwind/live.hpp"
-#include "unwind/live_files.hpp"
+#include "unwind/live_process.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/unwind/saved.hpp"
 
