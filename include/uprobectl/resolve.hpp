@@ -9,7 +9,6 @@
 #include "uprobectl/usdt.hpp"
 
 #include <concepts>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <sys/types.h>
@@ -51,22 +50,6 @@ struct ResolveOptions {
 Result<FunctionSpec> parse_function(std::string_view text);
 template <std::same_as<std::string> Temporary>
 Result<FunctionSpec> parse_function(Temporary&&) = delete; // nothing to view would be left
-
-// Takes apart lines of requests, "TARGET FUNCTION…", quoted as a shell would; what follows a '#' at
-// the beginning of a word is a comment.
-class WordSplitter {
-public:
-  // The words, as long as the next line is not taken apart. What they are views of stays: the line,
-  // or the splitter where something in a word is quoted. usage error where a quote is not closed.
-  Result<std::span<const std::string_view>> split(std::string_view line);
-
-private:
-  std::vector<std::string_view> words_;
-  std::deque<std::string> unquoted_; // words that do not stand in their line as they are
-};
-
-// The words of a single line.
-Result<std::vector<std::string>> split_words(std::string_view line);
 
 // What the probe points of one binary share. Holds the open file it was resolved in, so that what
 // is attached is what was looked at.

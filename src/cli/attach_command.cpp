@@ -8,6 +8,7 @@
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
+#include "util/shell_words.hpp"
 
 #include <limits>
 

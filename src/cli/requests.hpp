@@ -4,6 +4,7 @@
 #include "file_text.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/resolve.hpp"
+#include "util/shell_words.hpp"
 
 namespace uprobectl::cli {
 

@@ -1,7 +1,7 @@
 #include "output/emit.hpp"
 
 #include "output/output.hpp"
-#include "resolve/quote.hpp"
+#include "util/shell_words.hpp"
 #include "util/utf8.hpp"
 
 #include <algorithm>

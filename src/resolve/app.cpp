@@ -1,10 +1,11 @@
 #include "resolve/app.hpp"
 
 #include "resolve/android.hpp"
-#include "resolve/duplicates.hpp"
-#include "resolve/elf_file.hpp"
-#include "resolve/library_name.hpp"
+#include "resolve/find_file.hpp"
+#include "resolve/library_files.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,8 @@ namespace uprobectl {
 
 namespace {
 
-// VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP libcore): of lib/ABI in APKs, lib/ISA in folders.
+// The folder is lib/ABI in an APK and lib/ISA beside it: VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP
+// libcore).
 std::string_view instruction_set_of(std::string_view abi) {
   for (const ArchInfo* const info : all_archs())
     if (std::ranges::find(info->android_abis, abi) != info->android_abis.end())
@@ -23,7 +25,7 @@ std::string_view instruction_set_of(std::string_view abi) {
   return abi;
 }
 
-// "lib/ABI/libfoo.so": where the loader looks in an APK, and nowhere else.
+// "lib/ABI/libfoo.so": the only folders of an APK that the loader searches.
 struct EntryParts {
   std::string_view abi;
   std::string_view name;
@@ -38,6 +40,10 @@ std::optional<EntryParts> parts_of(std::string_view entry) {
   const EntryParts parts{.abi = entry.substr(0, slash), .name = entry.substr(slash + 1)};
   if (!is_library_name(parts.name)) return std::nullopt;
   return parts;
+}
+
+TargetFile as_found(const BinaryPath& path, std::shared_ptr<const MappedFile> opened = nullptr) {
+  return {.path = path, .shown = path, .opened = std::move(opened), .warnings = {}};
 }
 
 } // namespace
@@ -91,7 +97,7 @@ std::vector<std::string> AppFiles::folders() const {
   return folders;
 }
 
-// Libraries that the installer took out of the APKs (extractNativeLibs, useLegacyPackaging).
+// Reads the libraries that the installer extracted (extractNativeLibs, useLegacyPackaging).
 void AppFiles::read_extracted() {
   std::vector<Library> extracted;
   for (const std::string& folder : folders())
@@ -118,13 +124,99 @@ void AppFiles::read_compiled() {
   }
 }
 
-// The first of the device's that the package has a library for, as the installer chooses it
+// Takes the first ABI of the device for which the package has a library, as the installer does
 // (NativeLibraryHelper.findSupportedAbi).
 void AppFiles::choose_abi() {
   const auto has = [&](const std::string& abi) {
     return std::ranges::find(libraries_, abi, &Library::abi) != libraries_.end();
   };
   if (const auto found = std::ranges::find_if(abis_, has); found != abis_.end()) abi_ = *found;
+}
+
+// The libraries of the app's ABI, without those in APKs that an extracted one hides.
+std::vector<const AppFiles::Library*> AppFiles::usable() const {
+  std::vector<const Library*> result;
+  std::set<std::string_view> extracted;
+  for (const Library& library : libraries_) {
+    if (library.abi != abi_) continue;
+    if (library.archive == nullptr) extracted.insert(library.name);
+    if (library.archive == nullptr || !extracted.contains(library.name)) result.push_back(&library);
+  }
+  return result;
+}
+
+std::optional<TargetFile> AppFiles::find_by_file_name(std::string_view text) const {
+  for (BinaryPath& reading : readings(text)) {
+    for (const Archive& archive : archives_)
+      if (file_name_of(archive.path) == reading.file) {
+        TargetFile file = as_found({archive.path, std::move(reading.entry)}, archive.file);
+        file.warnings = warnings_;
+        return file;
+      }
+    for (const std::string& path : compiled_)
+      if (!reading.entry && file_name_of(path) == reading.file)
+        return as_found({path, std::nullopt});
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<TargetFile>> AppFiles::find(std::string_view text) const {
+  if (auto file = find_by_file_name(text)) return file;
+  if (text.find('/') != std::string_view::npos) return std::nullopt;
+  std::vector<const Library*> meant = usable();
+  std::erase_if(meant, [&](const Library* library) { return !is_called(library->name, text); });
+  const auto prefer = [&](auto&& better) {
+    if (std::ranges::any_of(meant, better))
+      std::erase_if(meant, [&](const Library* library) { return !better(library); });
+  };
+  prefer([&](const Library* library) { return library->name == text; });
+  prefer([](const Library* library) { return library->archive == nullptr; });
+  prefer([](const Library* library) { return library->stored; });
+  if (meant.empty()) return std::nullopt;
+  if (meant.size() > 1) {
+    std::vector<std::string> candidates;
+    candidates.reserve(meant.size());
+    for (const Library* library : meant) candidates.push_back(to_string(library->path));
+    return fail(ambiguous_target(text, candidates));
+  }
+  TargetFile file = as_found(meant.front()->path, meant.front()->archive);
+  if (file.path.entry) file.warnings = warnings_;
+  return file;
+}
+
+Result<Targets> AppFiles::all() const {
+  Targets targets{.text = "*", .several = true, .files = {}, .warnings = warnings_};
+  for (const Library* library : usable())
+    targets.files.push_back(as_found(library->path, library->archive));
+  for (const std::string& path : compiled_) targets.files.push_back(as_found({path, std::nullopt}));
+  if (targets.files.empty()) return fail(no_library("*"));
+  return targets;
+}
+
+Error AppFiles::no_library(std::string_view text) const {
+  const std::vector<std::string_view> device(abis_.begin(), abis_.end());
+  const bool any = text == "*";
+  std::set<std::string_view> others;
+  std::vector<std::string> names;
+  for (const Library& library : libraries_) {
+    if (library.abi == abi_)
+      names.push_back(library.name);
+    else if (any || is_called(library.name, text))
+      others.insert(library.abi);
+  }
+  if (!others.empty())
+    return {ErrorKind::not_found,
+            fmt::format("{}: {} has {} only for {}, this device runs {}", text, package_,
+                        any ? "libraries" : "it", joined(others), joined(device))};
+  if (any)
+    return {ErrorKind::not_found,
+            fmt::format("*: {} has no native library and no compiled code", package_)};
+  Error error{ErrorKind::not_found, fmt::format("{}: {} has no library of this name for {}", text,
+                                                package_, abi_ ? *abi_ : joined(device))};
+  if (const auto near = nearest(text, names); !near.empty())
+    error = std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint(
+      fmt::format("list what it has with: uprobectl list-symbols --app {} '*'", package_));
 }
 
 } // namespace uprobectl

@@ -2,8 +2,8 @@
 
 #include "resolve/choose.hpp"
 #include "resolve/explain_method.hpp"
-#include "resolve/quote.hpp"
 #include "resolve/static_names.hpp"
+#include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
 

@@ -1,5 +1,5 @@
 #include "resolve/explain.hpp"
-#include "resolve/quote.hpp"
+#include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
 

@@ -1,7 +1,7 @@
 #include "resolve/explain_method.hpp"
 
 #include "resolve/native_name.hpp"
-#include "resolve/quote.hpp"
+#include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

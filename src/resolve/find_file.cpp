@@ -2,12 +2,18 @@
 
 #include "resolve/app.hpp"
 #include "resolve/in_process.hpp"
+#include "resolve/library_files.hpp"
 #include "resolve/locate.hpp"
-#include "resolve/quote.hpp"
+#include "uprobectl/archive.hpp"
+#include "util/shell_words.hpp"
+#include "util/shrinking.hpp"
 #include "util/spelling.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <unordered_set>
 
 namespace uprobectl {
 
@@ -15,14 +21,14 @@ namespace {
 
 bool is_bare(std::string_view text) { return text.find('/') == std::string_view::npos; }
 
-// A plain file is called as it was typed, an entry ARCHIVE!/ENTRY.
+// A plain file is shown as it was typed, an entry as ARCHIVE!/ENTRY.
 TargetFile as_typed(BinaryPath path, std::string_view text) {
   BinaryPath shown = path.entry ? path : BinaryPath{std::string(text), std::nullopt};
   return {.path = std::move(path), .shown = std::move(shown), .opened = nullptr, .warnings = {}};
 }
 
-// The first reading whose file is there. A folder does not answer for a bare name, of which a
-// program may be meant, and holds no entries; it is the answer only where there is no other.
+// The first reading whose file exists. A folder is taken only if nothing else exists, for the error
+// message, and never for a bare name, which may mean a program.
 std::optional<BinaryPath> first_existing(std::string_view text) {
   std::optional<BinaryPath> folder;
   for (BinaryPath& reading : readings(text)) {
@@ -56,7 +62,7 @@ Error missing_target(std::string_view text) {
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
-// A file in the current folder is what its name says; whoever meant the installed one must be told.
+// A file in the current folder takes precedence. Warns a user who meant the installed one.
 void warn_if_hiding(std::string_view text, TargetFile& found) {
   struct stat status{};
   if (::stat(found.path.file.c_str(), &status) != 0) return;
@@ -69,7 +75,8 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
   }
 }
 
-Result<TargetFile> find(std::string_view text) {
+// By path, then by name as a library or program that is installed on this machine.
+Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "the TARGET holds a NUL byte");
@@ -99,7 +106,7 @@ Result<TargetFile> find(std::string_view text) {
   return found;
 }
 
-Result<std::optional<TargetFile>> find_in(std::string_view text, std::span<const pid_t> pids) {
+Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<const pid_t> pids) {
   auto files = find_in_processes(text, pids);
   if (!files) return fail(std::move(files).error());
   if (files->empty()) return std::nullopt;
@@ -115,19 +122,116 @@ Result<std::optional<TargetFile>> find_in(std::string_view text, std::span<const
   return found;
 }
 
-// The package first; a library that it does not bring along is the system's.
+// In the package, else a library of the system.
 Result<TargetFile> find_in_app(std::string_view text, const std::string& package) {
   const auto app = AppFiles::of(package);
   if (!app) return fail(app.error());
   auto known = app->find(text);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
-  auto found = find(text);
+  auto found = find_on_this_machine(text);
   if (!is_bare(text)) return found;
   if (!found) return fail(app->no_library(text));
   found->warnings.push_back(std::string(text) + ": not among the files of " + package +
                             "; taken: " + to_string(found->path));
   return found;
+}
+
+// Libraries whose file name matches that of the pattern come first: often only the folder is wrong.
+std::vector<std::string> nearest_entries(const std::string& pattern,
+                                         const std::vector<std::string>& libraries) {
+  constexpr unsigned limit = 8;
+  const std::string base(file_name_of(pattern));
+  const auto folder = [](std::string_view name) {
+    return name.substr(0, name.size() - file_name_of(name).size());
+  };
+  NearestNames near;
+  for (const std::string& library : libraries)
+    if (matches_pattern(base, file_name_of(library)))
+      near.offer(edit_distance(folder(pattern), folder(library), limit).value_or(limit + 1),
+                 library);
+  auto names = std::move(near).take();
+  if (!names.empty()) return names;
+  return nearest(without_wildcards(pattern), libraries);
+}
+
+Error nothing_matches(const TargetFile& archive, const std::vector<std::string>& libraries) {
+  const std::string& pattern = *archive.shown.entry;
+  Error error{ErrorKind::not_found,
+              fmt::format("{}: no library in it matches '{}'", archive.shown.file, pattern)};
+  const auto near = nearest_entries(pattern, libraries);
+  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint("list its libraries with: uprobectl list-symbols " +
+                               shell_word(archive.shown.file));
+}
+
+// The library entries that match, each name once; or the one entry that has exactly this name.
+Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
+  Targets targets{.text = std::string(text), .several = true, .files = {}, .warnings = {}};
+  std::swap(targets.warnings, archive_file.warnings);
+  if (!archive_file.opened) {
+    auto mapped = MappedFile::open(archive_file.path.file);
+    if (!mapped) return fail(std::move(mapped).error());
+    archive_file.opened = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (auto warning = duplicate_warning(*archive_file.opened, archive_file.shown.file))
+      targets.warnings.push_back(std::move(*warning));
+  }
+  const auto archive = Archive::parse(archive_file.opened->bytes());
+  if (!archive) return fail(Error(archive.error()).within(archive_file.shown.file));
+
+  const std::string pattern = *archive_file.path.entry;
+  std::vector<std::string> libraries;
+  bool exact = false;
+  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
+    exact = exact || entry.name == pattern;
+    if (is_library_name(entry.name)) libraries.emplace_back(entry.name);
+    return !exact;
+  });
+  if (!read) return fail(Error(read.error()).within(archive_file.shown.file));
+  if (exact) {
+    targets.several = false;
+    targets.files.push_back(std::move(archive_file));
+    return targets;
+  }
+  std::unordered_set<std::string_view> taken;
+  for (const std::string& library : libraries) {
+    if (!matches_pattern(pattern, library) || !taken.insert(library).second) continue;
+    TargetFile file = archive_file;
+    file.path.entry = library;
+    file.shown.entry = library;
+    targets.files.push_back(std::move(file));
+  }
+  if (targets.files.empty()) return fail(nothing_matches(archive_file, libraries));
+  return targets;
+}
+
+TargetFile as_the_process_knows_it(FileOfProcess file) {
+  return {.path = {.file = std::move(file.open_path), .entry = file.shown.entry},
+          .shown = std::move(file.shown),
+          .opened = nullptr,
+          .warnings = std::move(file.warnings)};
+}
+
+// The TARGET `*`: every file of the processes or of the app.
+Result<Targets> all_files(const TargetOptions& options) {
+  if (options.app) {
+    const auto app = AppFiles::of(*options.app);
+    return app ? app->all() : fail(app.error());
+  }
+  if (options.pids.empty())
+    return fail(
+        Error{ErrorKind::usage, "the TARGET '*' means the files of processes or of an app"}.hint(
+            "name them with -p PID, or --app PKG on Android"));
+  tolerate_all_shrinking(); // a file that shrinks must not end the run
+  auto mapped = find_all_in_processes(options.pids);
+  if (!mapped) return fail(std::move(mapped).error());
+  Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
+  targets.warnings = std::move(mapped->warnings);
+  for (FileOfProcess& file : mapped->files)
+    targets.files.push_back(as_the_process_knows_it(std::move(file)));
+  if (targets.files.empty())
+    return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");
+  return targets;
 }
 
 } // namespace
@@ -145,12 +249,12 @@ Error ambiguous_target(std::string_view text, const std::vector<std::string>& ca
 
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
   if (options.app) return find_in_app(text, *options.app);
-  if (options.pids.empty()) return find(text);
-  auto known = find_in(text, options.pids);
+  if (options.pids.empty()) return find_on_this_machine(text);
+  auto known = find_in_pids(text, options.pids);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
-  // What is found only without the processes gets a word about it.
-  auto found = find(text);
+  // Warns that the file was not found through the processes.
+  auto found = find_on_this_machine(text);
   if (!found || text.starts_with("/proc/") || who_maps(found->path.file, options.pids))
     return found;
   if (is_bare(text))
@@ -161,6 +265,22 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
                               ": not below the root folder of a probed process; taken: the file "
                               "that this program sees there");
   return found;
+}
+
+Result<Targets> find_targets(std::string_view text, const TargetOptions& options) {
+  for (const std::string& place : options.debug_places) {
+    struct stat status{};
+    if (::stat(place.c_str(), &status) != 0)
+      return fail(system_error(errno, place).within("--debug-dir"));
+  }
+  if (text == "*") return all_files(options);
+  auto found = find_file(text, options);
+  if (!found) return fail(std::move(found).error());
+  if (found->path.entry && is_pattern(*found->path.entry))
+    return expand_entries(std::move(*found), text);
+  Targets targets{.text = std::string(text), .several = false, .files = {}, .warnings = {}};
+  targets.files.push_back(std::move(*found));
+  return targets;
 }
 
 } // namespace uprobectl

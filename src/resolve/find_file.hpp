@@ -1,5 +1,5 @@
-// Which file a TARGET means: by its path, as a library or program of that name, or as the probed
-// processes see it. Opens nothing but what has to be looked into for that.
+// Finds the file that a TARGET means: by its path, as a library or program of that name, or as the
+// traced processes see it. Opens a file only if its contents decide.
 #pragma once
 
 #include "uprobectl/resolve.hpp"
@@ -9,7 +9,7 @@ namespace uprobectl {
 // The one file that the text means; its entry may still be a pattern.
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options);
 
-// A name that means one file is that of several: lists ten of them at the most.
+// The error for a name that several files have: lists at most ten of them.
 Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates);
 
 } // namespace uprobectl

@@ -1,8 +1,7 @@
 #include "resolve/in_process.hpp"
 
 #include "process/maps.hpp"
-#include "resolve/elf_file.hpp"
-#include "resolve/library_name.hpp"
+#include "resolve/library_files.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"
 
@@ -21,8 +20,8 @@ std::optional<FileIdentity> identity_of(const std::string& path) {
   return FileIdentity{status->st_dev, status->st_ino};
 }
 
-// Where a mapping's file can be opened: by a path that leads to it, or, if another file or none has
-// that path by now, through the mapping itself.
+// Where a mapping's file can be opened: by its path, or through the mapping itself (map_files) if
+// that path leads to another file or to none by now.
 struct Reach {
   std::string path;
   bool replaced = false;
@@ -35,7 +34,7 @@ Reach reach(pid_t pid, const Mapping& mapping) {
   return {.path = path_of_mapping(pid, mapping), .replaced = true};
 }
 
-// A file that could be opened by a path, were it still there: no device, no anonymous file.
+// Whether the mapping has a file that a path can lead to: not a device, not an anonymous file.
 bool is_on_disk(const Mapping& mapping) {
   constexpr std::string_view elsewhere[] = {"/dev/", "/memfd:", "/SYSV", "anon_inode:"};
   return mapping.path.starts_with('/') &&
@@ -43,6 +42,7 @@ bool is_on_disk(const Mapping& mapping) {
              elsewhere, [&](std::string_view start) { return mapping.path.starts_with(start); });
 }
 
+// Where programs and libraries lie that a name can be a symbolic link to.
 constexpr std::string_view link_folders[] = {"/usr/local/sbin",
                                              "/usr/local/bin",
                                              "/usr/sbin",
@@ -57,6 +57,7 @@ constexpr std::string_view link_folders[] = {"/usr/local/sbin",
                                              "/lib",
                                              "/lib64"};
 
+// Collects the files that processes mean by one text, each once.
 class Search {
 public:
   explicit Search(std::string_view text) : text_(text) {}
@@ -74,7 +75,7 @@ public:
     return {};
   }
 
-  // A name that is a symbolic link to a mapped file where programs and libraries are looked for.
+  // A symbolic link of that name, in a usual folder, to a mapped file.
   Result<void> by_link(pid_t pid) {
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
@@ -92,7 +93,7 @@ public:
     return {};
   }
 
-  // Every executable mapping of an ELF file.
+  // Adds every executable mapping of an ELF file.
   Result<void> all_mappings(pid_t pid) {
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
@@ -109,8 +110,8 @@ public:
     return {};
   }
 
-  // An error if something is at the path that cannot be read: what the path means here is another
-  // file.
+  // The path below the process's root folder. An error if it exists but cannot be read: the same
+  // path on this side would be another file.
   Result<void> in_root_folder(pid_t pid) {
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
@@ -173,7 +174,7 @@ private:
     if (std::ranges::none_of(found_, same)) found_.push_back(std::move(file));
   }
 
-  // The entry whose bytes a mapping of an archive shows. Opens each archive once.
+  // The entry of an archive that is mapped there. Opens each archive once.
   std::optional<std::string> entry_at(pid_t pid, const Mapping& mapping) {
     auto known = archives_.find(mapping.identity);
     if (known == archives_.end()) {
@@ -195,8 +196,17 @@ private:
   std::string_view text_;
   std::vector<FileOfProcess> found_;
   std::vector<std::string> warnings_;
-  std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: no archive
+  std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: not an archive
 };
+
+// The machine of the program that a process runs; nullopt if /proc/PID/exe cannot be read.
+std::optional<elf::Machine> machine_of_process(pid_t pid) {
+  const auto file = MappedFile::open(fmt::format("/proc/{}/exe", pid));
+  if (!file) return std::nullopt;
+  const auto machine = elf::read_machine(file->bytes());
+  if (!machine) return std::nullopt;
+  return *machine;
+}
 
 } // namespace
 
@@ -208,7 +218,7 @@ std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pi
     if (!mappings) continue;
     for (const Mapping& mapping : *mappings) {
       if (mapping.identity.inode != identity->inode) continue;
-      // By the mapping itself where the devices differ, as on overlayfs; else by its path.
+      // The device numbers may differ, as on overlayfs: then the mapping itself is compared.
       if (mapping.identity == *identity || identity_of(path_of_mapping(pid, mapping)) == identity ||
           identity_of(reach(pid, mapping).path) == identity)
         return pid;
@@ -228,8 +238,8 @@ Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids) {
   Search search(text);
   const bool bare = text.find('/') == std::string_view::npos;
-  if (!bare && !text.starts_with('/')) return search.take(); // relative: to our own folder
-  if (text.starts_with("/proc/")) return search.take();      // names a process as it is seen here
+  if (!bare && !text.starts_with('/')) return search.take(); // relative to our own folder
+  if (text.starts_with("/proc/")) return search.take();      // a process as it is seen from here
   for (const pid_t pid : pids)
     if (auto done = bare ? search.in_mappings(pid) : search.in_root_folder(pid); !done)
       return fail(std::move(done).error());
@@ -238,6 +248,22 @@ Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
   for (const pid_t pid : pids)
     if (auto done = search.by_link(pid); !done) return fail(std::move(done).error());
   return search.take();
+}
+
+std::optional<Error> foreign_to(std::span<const pid_t> pids, const elf::Machine& machine,
+                                std::string_view subject) {
+  std::optional<elf::Machine> other;
+  for (const pid_t pid : pids) {
+    const auto own = machine_of_process(pid);
+    if (!own || *own == machine) return std::nullopt;
+    other = own;
+  }
+  if (!other) return std::nullopt;
+  const std::string who =
+      pids.size() == 1 ? fmt::format("process {} is", pids.front()) : "the processes are";
+  return Error{ErrorKind::wrong_machine,
+               fmt::format("{}: the file is {}, but {} {}: a probe in it can never fire there",
+                           subject, elf::to_string(machine), who, elf::to_string(*other))};
 }
 
 } // namespace uprobectl

@@ -1,9 +1,14 @@
-// Which file a TARGET means to processes: what they map and how their mount namespace reads a path.
-// A library mapped straight out of an archive is found by its own name.
+// Finds the files that a TARGET means in running processes: by their mappings, or by a path in
+// their mount namespace. A library that is mapped straight out of an archive is found by its own
+// name.
 #pragma once
 
+#include "uprobectl/elf.hpp"
 #include "uprobectl/path.hpp"
 #include "uprobectl/process.hpp"
+
+#include <span>
+#include <sys/types.h>
 
 namespace uprobectl {
 
@@ -14,23 +19,28 @@ struct FileOfProcess {
   std::vector<std::string> warnings;
 };
 
-// Every different file that one of the processes means by the text: for a bare name the mapped
-// files of that name (also lib<NAME>.so… and entries of mapped archives), else the absolute path as
-// their root folder has it. Empty where none does. not_found if a process does not exist.
+// The files that the text means in any of the processes, each once: for a bare name the mapped
+// files of that name (also lib<NAME>.so… and entries of mapped archives), else the absolute path
+// below their root folder. Empty if there is none. not_found if a process does not exist.
 Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
                                                      std::span<const pid_t> pids);
 
-// The first process that maps the file. Files of other mount namespaces count as well.
+// The first process that maps the file, whatever mount namespace the path is in.
 std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pids);
 
 struct FilesOfProcesses {
   std::vector<FileOfProcess> files;
-  std::vector<std::string> warnings; // files that are mapped but out of reach
+  std::vector<std::string> warnings; // about files that are mapped but cannot be opened
 };
 
-// Every different ELF file, plain or an entry of a mapped archive, that one of the processes maps
-// executable, in the order of the processes and their mappings. What is no file of a file system
-// (memory of a just-in-time compiler, devices) and no ELF file is left out.
+// Every ELF file, plain or an entry of a mapped archive, that any of the processes maps executable,
+// each once, in the order of the processes and their mappings. Leaves out memory without a file
+// (just-in-time compilers), devices, and files of other formats.
 Result<FilesOfProcesses> find_all_in_processes(std::span<const pid_t> pids);
+
+// wrong_machine if none of the processes can run code of this machine: a 64-bit process never runs
+// 32-bit code, nor that of another machine. A process whose program cannot be read is assumed to.
+std::optional<Error> foreign_to(std::span<const pid_t> pids, const elf::Machine& machine,
+                                std::string_view subject);
 
 } // namespace uprobectl

@@ -1,4 +1,4 @@
-#include "resolve/library_name.hpp"
+#include "resolve/library_files.hpp"
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
 

@@ -1,7 +1,6 @@
 #include "resolve/locate.hpp"
 
-#include "resolve/elf_file.hpp"
-#include "resolve/loader_cache.hpp"
+#include "resolve/library_files.hpp"
 #include "uprobectl/arch.hpp"
 #include "util/spelling.hpp"
 
@@ -14,25 +13,54 @@ namespace uprobectl {
 
 namespace {
 
-// Adds the path if it is a regular ELF file that is not there yet under another name.
+constexpr std::string_view new_magic = "glibc-ld.so.cache1.1";
+constexpr std::string_view old_magic = "ld.so-1.7.0";
+constexpr std::uint64_t old_header_size = 16; // magic, padding, nlibs
+constexpr std::uint64_t old_entry_size = 12;
+constexpr std::uint64_t new_header_size = 48; // up to and without libs[]
+constexpr std::uint64_t new_entry_size = 24;  // flags, key, value, osversion, hwcap
+
+// No path is longer than PATH_MAX; the limit keeps hostile caches from costing quadratic time.
+constexpr std::uint64_t longest_text = 4096;
+
+std::optional<std::string_view> text_at(Bytes table, std::uint64_t offset) {
+  if (offset >= table.size()) return std::nullopt;
+  const std::uint64_t size = std::min<std::uint64_t>(longest_text, table.size() - offset);
+  return c_string_at(table.subspan(offset, size), 0);
+}
+
+bool begins_with(Bytes bytes, std::string_view magic) {
+  const auto start = slice(bytes, 0, magic.size());
+  return start && as_text(*start) == magic;
+}
+
+// The new table, whose string offsets are relative to its start.
+std::optional<Bytes> find_new_table(Bytes cache) {
+  if (begins_with(cache, new_magic)) return cache;
+  if (!begins_with(cache, old_magic)) return std::nullopt;
+  const auto count = read_at<std::uint32_t>(cache, 12);
+  if (!count) return std::nullopt;
+  const std::uint64_t end = old_header_size + *count * old_entry_size;
+  const std::uint64_t aligned = (end + 7) & ~std::uint64_t{7};
+  if (aligned > cache.size()) return std::nullopt;
+  const Bytes rest = cache.subspan(aligned);
+  return begins_with(rest, new_magic) ? std::optional(rest) : std::nullopt;
+}
+
+// Adds the path if it is a regular ELF file that was not added under another name.
 void add(std::vector<Candidate>& candidates, const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   const FileIdentity identity{status.st_dev, status.st_ino};
   const auto same = [&](const Candidate& known) { return known.identity == identity; };
-  // Linker scripts share the folders and the names of libraries (libc.so is text).
+  // A linker script can have the name of a library (libc.so is text).
   if (std::ranges::any_of(candidates, same) || !is_elf_file(path)) return;
   candidates.push_back({path, identity});
 }
 
-// "libc.so.6" is libc.so followed by nothing or a version.
-bool is_version_of(std::string_view file, std::string_view stem) {
-  return file.starts_with(stem) && (file.size() == stem.size() || file[stem.size()] == '.');
-}
-
 struct LibraryName {
   std::string_view text;
-  bool any_version = false; // text is "libNAME.so", versions may follow
+  bool any_version = false; // text is "libNAME.so", a version may follow
   bool matches(std::string_view file) const {
     return any_version ? is_version_of(file, text) : file == text;
   }
@@ -43,19 +71,19 @@ std::vector<Candidate> from_cache(const LibraryName& wanted, const std::string& 
   std::vector<Candidate> foreign;
   const auto cache = MappedFile::open(cache_path);
   if (!cache) return own;
-  const std::uint32_t host = host_loader_flags();
+  const std::uint32_t host = host_arch_info().loader_flags;
   const auto read = for_each_cached_library(cache->bytes(), [&](const LoaderCacheEntry& entry) {
     if (wanted.matches(entry.name))
       add(entry.flags == host ? own : foreign, std::string(entry.path));
   });
-  if (!read) return {}; // a damaged cache is the loader's problem; the folders still answer
+  if (!read) return {}; // the library may still be found in a folder
   return own.empty() ? foreign : own;
 }
 
 std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPlaces& places) {
   auto candidates = from_cache(wanted, places.loader_cache);
   for (const std::string& folder : places.library_dirs) {
-    if (!candidates.empty()) break; // the loader stops at the first folder, too
+    if (!candidates.empty()) break; // the loader takes the first folder that has it
     if (!wanted.any_version) {
       add(candidates, folder + "/" + std::string(wanted.text));
       continue;
@@ -85,7 +113,7 @@ std::vector<std::string> split_path_variable(std::string_view text) {
   std::vector<std::string> folders;
   while (!text.empty()) {
     const auto end = std::min(text.find(':'), text.size());
-    // An empty element means the current folder, which is looked at before all others anyway.
+    // An empty element means the current folder, which is searched before all others anyway.
     if (end != 0) folders.emplace_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -141,7 +169,7 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPl
   }
   const auto cache = MappedFile::open(places.loader_cache);
   const auto keep = [&](const LoaderCacheEntry& entry) { names.emplace_back(entry.name); };
-  // What was read before any damage will do for suggestions.
+  // For suggestions the entries before any damage are enough.
   if (cache) static_cast<void>(for_each_cached_library(cache->bytes(), keep));
   return nearest(name, names);
 }
@@ -154,6 +182,28 @@ std::vector<std::string> nearest_files(const std::string& missing_path) {
   for (const std::string& name : nearest(wanted, names_in(folder.empty() ? "." : folder)))
     result.push_back(folder + name);
   return result;
+}
+
+Result<void> for_each_cached_library(Bytes cache,
+                                     const std::function<void(const LoaderCacheEntry&)>& visit) {
+  const auto table = find_new_table(cache);
+  if (!table) return fail(ErrorKind::not_found, "no loader cache of a known format");
+  const auto count = read_at<std::uint32_t>(*table, new_magic.size());
+  if (!count) return fail(ErrorKind::corrupt, "the loader cache is cut off in its header");
+  const auto entries = slice(*table, new_header_size, *count * new_entry_size);
+  if (!entries)
+    return fail(ErrorKind::corrupt, "the loader cache announces " + std::to_string(*count) +
+                                        " libraries but is too small for them");
+  for (std::uint64_t at = 0; at < entries->size(); at += new_entry_size) {
+    const auto flags = read_at<std::uint32_t>(*entries, at);
+    const auto key = read_at<std::uint32_t>(*entries, at + 4);
+    const auto value = read_at<std::uint32_t>(*entries, at + 8);
+    if (!flags || !key || !value) break;
+    const auto name = text_at(*table, *key);
+    const auto path = text_at(*table, *value);
+    if (name && path) visit({*name, *path, *flags});
+  }
+  return {};
 }
 
 } // namespace uprobectl

@@ -1,8 +1,10 @@
-// Which file a bare name means: a library as the dynamic loader would find it, a program as the
-// shell would. Looks at names and inodes only, opens no candidate except to see that it is ELF.
+// Finds the installed file that a bare name means: a library as the dynamic loader finds it, a
+// program as the shell does. Compares names and inodes, and reads no more of a file than its magic.
 #pragma once
 
 #include "uprobectl/util.hpp"
+
+#include <functional>
 
 namespace uprobectl {
 
@@ -11,7 +13,7 @@ struct Candidate {
   FileIdentity identity;
 };
 
-// Where names are looked up; a value so that tests can point it at folders of their own.
+// Where names are looked up. A value, so that tests can use folders of their own.
 struct SearchPlaces {
   std::string loader_cache;              // a file; may be missing
   std::vector<std::string> library_dirs; // in the loader's order
@@ -19,20 +21,35 @@ struct SearchPlaces {
 };
 SearchPlaces search_places_of_this_machine();
 
-// Every file a bare name (no slash) can mean, different inodes only: with ".so" in it a library of
-// that name; else a program; else a library lib<NAME>.so*. Empty if there is none.
+// The files that a bare name (without a slash) can mean, each inode once: if it contains ".so", a
+// library of that name; else a program; else a library lib<NAME>.so*. Empty if there is none.
 std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places);
 
-// What a shell would run instead of the located program: a file that is not ELF, mostly a script,
-// in an earlier folder.
+// What a shell runs instead of the located program: a file in an earlier folder of PATH that is not
+// ELF, usually a script.
 std::optional<std::string> script_before(const Candidate& program, std::string_view name,
                                          const SearchPlaces& places);
 
-// The installed libraries (for a name with ".so" in it) or programs with the nearest names.
+// The installed libraries (if the name contains ".so") or programs with the most similar names.
 std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places);
 
-// The names of the directory's files that are nearest to that of a missing path, as paths written
-// the same way.
+// The files in the folder of a missing path whose names are most similar, as paths with the same
+// folder in front.
 std::vector<std::string> nearest_files(const std::string& missing_path);
+
+// An entry of /etc/ld.so.cache, by which the dynamic loader finds a library. Format: glibc
+// sysdeps/generic/dl-cache.h, struct cache_file_new ("glibc-ld.so.cache1.1"), alone or behind the
+// older "ld.so-1.7.0" table, little-endian. A cache that only has the old table (before glibc 2.2)
+// is not supported.
+struct LoaderCacheEntry {
+  std::string_view name;   // "libc.so.6"
+  std::string_view path;   // "/lib/x86_64-linux-gnu/libc.so.6"
+  std::uint32_t flags = 0; // FLAG_ELF_LIBC6 and the machine's bits
+};
+
+// Calls visit for every entry in the file's order, except those that point outside the bytes.
+// not_found if the magic is missing, corrupt if the entries do not fit in the bytes.
+Result<void> for_each_cached_library(Bytes cache,
+                                     const std::function<void(const LoaderCacheEntry&)>& visit);
 
 } // namespace uprobectl

@@ -1,10 +1,10 @@
-#include "resolve/duplicates.hpp"
 #include "resolve/find_file.hpp"
+#include "resolve/in_process.hpp"
+#include "resolve/library_files.hpp"
 #include "resolve/point.hpp"
-#include "resolve/process_machine.hpp"
-#include "resolve/quote.hpp"
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/shell_words.hpp"
 
 #include <cerrno>
 #include <sys/stat.h>

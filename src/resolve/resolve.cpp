@@ -1,9 +1,9 @@
 #include "resolve/debug_source.hpp"
 #include "resolve/explain_method.hpp"
 #include "resolve/point.hpp"
-#include "resolve/quote.hpp"
 #include "resolve/state.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/shell_words.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "resolve/static_names.hpp"
 
-#include "resolve/quote.hpp"
+#include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

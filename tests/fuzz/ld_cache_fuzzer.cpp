@@ -1,5 +1,5 @@
 // The loader cache: whatever the bytes say, names and paths lie inside them.
-#include "resolve/loader_cache.hpp"
+#include "resolve/locate.hpp"
 
 #include <cstdlib>
 

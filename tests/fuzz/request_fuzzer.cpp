@@ -1,5 +1,6 @@
 // Lines of requests, and records of matches that are read back.
 #include "output/output.hpp"
+#include "util/shell_words.hpp"
 
 using namespace uprobectl;
 

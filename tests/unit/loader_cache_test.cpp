@@ -1,4 +1,4 @@
-#include "resolve/loader_cache.hpp"
+#include "resolve/locate.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,23 +1,26 @@
-#include "uprobectl/resolve.hpp"
+#include "util/shell_words.hpp"
 
+#include "util/utf8.hpp"
+
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 namespace uprobectl {
 
 namespace {
 
-// Bytes looked at together, in whatever registers the machine has for that: a vector extension of
-// both compilers.
+// Bytes that are compared together: a vector extension of GCC and Clang.
 using Block = char __attribute__((vector_size(16)));
 
-// Of a character or, each for itself, of all in a block.
+// Of one character, or of each in a block.
 template <typename Chars>
 auto is_special(Chars c) {
   return (c == ' ') | (c == '\t') | (c == '\r') | (c == '\'') | (c == '"') | (c == '\\');
 }
 
-// How much of the text stands before the first special character. Paths and mangled names are long.
+// The length of the text before the first special character.
 std::size_t plain_length(std::string_view text) {
   std::size_t length = 0;
   for (; text.size() - length >= sizeof(Block); length += sizeof(Block)) {
@@ -30,8 +33,7 @@ std::size_t plain_length(std::string_view text) {
   return length;
 }
 
-// What is left of a line, from which words are taken one by one: POSIX shell quoting (Shell Command
-// Language 2.2), nothing else of a shell: no variables, no patterns.
+// The rest of a line, from which words are taken one by one.
 class Rest {
 public:
   explicit Rest(std::string_view line) : rest_(line) {}
@@ -43,14 +45,14 @@ public:
 
   bool at_end_of_word() const { return rest_.empty() || is_blank(rest_.front()); }
 
-  // What stands there up to the first quote, backslash or blank: mostly the whole word.
+  // The text up to the first quote, backslash or blank: usually the whole word.
   std::string_view take_plain() {
     const std::string_view text = rest_.substr(0, plain_length(rest_));
     rest_.remove_prefix(text.size());
     return text;
   }
 
-  // One character, or all of a quoted part; false if the line ends inside.
+  // Takes one character, or a whole quoted part. Returns false if the line ends inside it.
   bool take_part(std::string& word) {
     const char c = take();
     if (c == '\'' || c == '"') return take_quoted(c, word);
@@ -86,6 +88,22 @@ private:
   std::string_view rest_;
 };
 
+// $'…' of bash, ksh and zsh. Octal escapes have three digits, so that a digit may follow.
+std::string ansi_c_word(std::string_view text) {
+  std::string word = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\'' || c == '\\')
+      word += {'\\', c};
+    else if (byte < 0x20 || byte >= 0x7f)
+      word += {'\\', static_cast<char>('0' + (byte >> 6U)),
+               static_cast<char>('0' + ((byte >> 3U) & 7U)), static_cast<char>('0' + (byte & 7U))};
+    else
+      word += c;
+  }
+  return word + "'";
+}
+
 } // namespace
 
 Result<std::span<const std::string_view>> WordSplitter::split(std::string_view line) {
@@ -107,6 +125,24 @@ Result<std::vector<std::string>> split_words(std::string_view line) {
   const auto words = splitter.split(line);
   if (!words) return fail(words.error());
   return std::vector<std::string>(words->begin(), words->end());
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view plain_marks = "_-./:@%+=,";
+  const auto is_plain = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           plain_marks.find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
+  if (!is_printable_text(text)) return ansi_c_word(text);
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      word += "'\\''";
+    else
+      word += c;
+  }
+  return word + "'";
 }
 
 } // namespace uprobectl

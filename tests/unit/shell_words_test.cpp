@@ -1,4 +1,4 @@
-#include "uprobectl/resolve.hpp"
+#include "util/shell_words.hpp"
 
 #include <catch2/catch.hpp>
 
