@@ -77,20 +77,22 @@ std::optional<nesting_layout> find_nesting();
 // Closing it frees all it has in the kernel.
 class BuiltinProgram {
 public:
+  struct Probe {
+    std::uint32_t variant = 0; // of Settings::variants
+    // If all probes have one, entry probes may share cookies, and with them perf events.
+    std::optional<FileOffset> shared_place = {};
+  };
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
     RecordBuffer buffer = RecordBuffer::ring;
     // Cookies reach the program; else there is a copy of it for each, which costs as many loads.
     // Copies are plain programs.
     bool cookie = true;
-    // By probe; where they are given, entry probes may share cookies, and with them perf events.
-    std::vector<FileOffset> shared_places = {};
-    std::uint32_t probes = 1;               // numbers are 0 … probes-1
+    std::vector<Probe> probes = {};         // by number
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
     std::vector<ProbeExit> exits = {};      // all there are, each once
     // What is asked; for each of these the program is loaded once. Their records have one size.
     std::vector<builtin_settings> variants = {};
-    std::vector<std::uint32_t> variant_of = {}; // by probe, its variant; empty: the first
     int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
     int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
     std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf

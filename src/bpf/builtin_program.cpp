@@ -54,6 +54,13 @@ constexpr std::uint32_t most_call_bytes = 64U << 20;
 constexpr std::uint32_t most_process_counts = 65536; // those by stack, too
 constexpr std::uint32_t most_stacks = 16384;
 
+bool shares_places(const BuiltinProgram::Settings& settings) {
+  return !settings.probes.empty() &&
+         std::ranges::all_of(settings.probes, [](const BuiltinProgram::Probe& probe) {
+           return probe.shared_place.has_value();
+         });
+}
+
 class Setup {
 public:
   Setup(bpf_object* object, const BuiltinProgram::Settings& settings,
@@ -67,12 +74,12 @@ public:
         return (each.flags & flag) != 0;
       });
     };
-    const std::uint32_t probes = std::max(settings_.probes, 1U);
+    const auto probes = std::max(static_cast<std::uint32_t>(settings_.probes.size()), 1U);
     // Of perf buffers there are as many as CPUs, which libbpf sees to.
     if (settings_.buffer == RecordBuffer::ring) resize("records", settings_.buffer_bytes);
     resize("counters", probes);
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
-    resize("places", settings_.shared_places.empty() ? 1 : probes);
+    resize("places", shares_places(settings_) ? probes : 1);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", most_process_counts);
     if (has(COUNT_STACKS)) {
@@ -196,13 +203,13 @@ struct BuiltinProgram::State {
   std::size_t processors = 1;
 
   const BuiltinObject& object_of(std::uint32_t probe) const {
-    return objects[settings.variant_of.empty() ? 0 : settings.variant_of[probe]];
+    return objects[settings.probes[probe].variant];
   }
 
   Result<void> make_copies() {
     raise_descriptor_limit();
-    for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
-      BuiltinObject& object = objects[settings.variant_of.empty() ? 0 : settings.variant_of[probe]];
+    for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
+      BuiltinObject& object = objects[settings.probes[probe].variant];
       for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return})
         if (auto made =
                 object.make_copy(role, role == ProbeRole::entry ? entry_cookies[probe] : probe);
@@ -210,8 +217,7 @@ struct BuiltinProgram::State {
           return made;
     }
     for (const ProbeExit& exit : settings.exits) {
-      BuiltinObject& object =
-          objects[settings.variant_of.empty() ? 0 : settings.variant_of[exit.probe]];
+      BuiltinObject& object = objects[settings.probes[exit.probe].variant];
       const ProbeRole role = exit.at_entry ? ProbeRole::entry_and_exit : ProbeRole::exit;
       if (auto made = object.make_copy(role, EXIT_COOKIE(exit.probe, exit.rule)); !made)
         return made;
@@ -233,8 +239,8 @@ struct BuiltinProgram::State {
   Result<void> share_cookies() {
     const int places = objects.front().map("places");
     std::map<std::uint32_t, std::uint32_t> events; // how many by the place within a page
-    for (std::uint32_t probe = 0; probe < settings.probes; ++probe) {
-      const std::uint64_t offset = settings.shared_places[probe].value;
+    for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
+      const std::uint64_t offset = settings.probes[probe].shared_place->value;
       const std::uint32_t event = events[PLACE_KEY(0U, offset)]++;
       entry_cookies[probe] = SHARED_COOKIE | event;
       const std::uint32_t key = PLACE_KEY(event, offset);
@@ -299,16 +305,16 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   state->processors = *processors;
   if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
   for (builtin_settings& variant : state->settings.variants) {
-    if (settings.probes == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
+    if (settings.probes.size() == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
     if (settings.exit_rules.size() > 1) variant.flags |= EXIT_RULES;
     auto object = BuiltinObject::load(state->settings, variant,
                                       state->objects.empty() ? nullptr : &state->objects.front());
     if (!object) return fail(std::move(object).error());
     state->objects.push_back(std::move(*object));
   }
-  for (std::uint32_t probe = 0; probe < settings.probes; ++probe)
+  for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
     state->entry_cookies.push_back(probe);
-  if (settings.shared_places.size() == settings.probes && settings.probes > 1)
+  if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
   if (auto told = state->tell_exit_rules(); !told) return fail(std::move(told).error());
   if (settings.cgroup >= 0)
@@ -388,7 +394,7 @@ BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_e
 }
 
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
-  std::vector<ProbeCounts> result(state_->settings.probes);
+  std::vector<ProbeCounts> result(state_->settings.probes.size());
   for (std::uint32_t probe = 0; probe < result.size(); ++probe)
     for (const auto& [counters] : state_->on_all_cpus<probe_counts>("counters", probe)) {
       result[probe].entries += counters[COUNTED_ENTRIES];

@@ -92,15 +92,15 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
   return raw.pid;
 }
 
-Result<Event> CapturePlan::decode(Bytes record, std::span<const ProbePoint> points) const {
+Result<Event> CapturePlan::decode(Bytes record) const {
   if (record.size() < sizeof(probe_record))
     return fail(too_short(record.size(), sizeof(probe_record)));
   const auto raw = value_at<probe_record>(record, 0);
-  if (raw.cookie >= points.size() || raw.kind > RECORD_CALL)
+  if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
     return fail(ErrorKind::corrupt, "a record of the BPF program names probe " +
                                         std::to_string(raw.cookie) + " of " +
-                                        std::to_string(points.size()));
-  const std::uint32_t variant = variant_of_[raw.cookie];
+                                        std::to_string(probes_.size()));
+  const auto [point, variant] = probes_[raw.cookie];
   const builtin_settings& settings = variants_[variant];
   if (record.size() < settings.kept_size) return fail(too_short(record.size(), settings.kept_size));
 
@@ -110,10 +110,11 @@ Result<Event> CapturePlan::decode(Bytes record, std::span<const ProbePoint> poin
   event.tid = raw.tid;
   event.cpu = raw.cpu;
   event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
-  event.point = &points[raw.cookie];
-  event.kind = raw.kind != RECORD_ENTRY    ? EventKind::on_return
-               : event.point->static_probe ? EventKind::static_probe
-                                           : EventKind::entry;
+  event.point = point;
+  event.probe = static_cast<std::uint32_t>(raw.cookie);
+  event.kind = raw.kind != RECORD_ENTRY ? EventKind::on_return
+               : point->static_probe    ? EventKind::static_probe
+                                        : EventKind::entry;
   event.return_value = raw.return_value;
   event.left_by = raw.left_by == LEFT_BY_RETURN      ? LeftBy::return_instruction
                   : raw.left_by == LEFT_BY_TAIL_CALL ? LeftBy::tail_call
@@ -158,8 +159,8 @@ Result<Event> CapturePlan::decode(Bytes record, std::span<const ProbePoint> poin
 
 std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
-  if (!raw || raw->cookie >= variant_of_.size()) return std::nullopt;
-  const builtin_settings& settings = variants_[variant_of_[raw->cookie]];
+  if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
+  const builtin_settings& settings = variants_[probes_[raw->cookie].variant];
   if (settings.stack_at == 0) return std::nullopt;
   const auto head = structure_at<stack_head>(record, settings.stack_at);
   if (!head) return std::nullopt;

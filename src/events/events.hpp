@@ -49,7 +49,8 @@ struct Event {
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
   std::string comm;                  // at most 15 bytes, as the kernel has it
-  const ProbePoint* point = nullptr; // borrowed from the list given to decode_event
+  const ProbePoint* point = nullptr; // borrowed
+  std::uint32_t probe = 0;           // the number of its probe in the run
   EventKind kind = EventKind::entry;
   // Of an entry, or where calls are paired of a return: the six integer arguments, unless others
   // were asked for.

@@ -107,7 +107,7 @@ bool is_for(const ArgumentList& list, const ProbePoint& point) {
 
 class Planner {
 public:
-  Planner(const CaptureSpec& capture, std::span<const ProbePoint> points)
+  Planner(const CaptureSpec& capture, std::span<const CapturePoint> points)
       : capture_(capture), points_(points) {}
 
   Result<void> check() const {
@@ -117,7 +117,8 @@ public:
         return fail(ErrorKind::usage, "--args without a function is given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
-      if (std::ranges::none_of(points_, [&](const auto& point) { return is_for(list, point); }))
+      if (std::ranges::none_of(points_,
+                               [&](const auto& each) { return is_for(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_quotes(*list.function) +
                                                 " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
@@ -130,9 +131,9 @@ public:
   // Of several static probes not every one has every argument, but one must.
   Result<void> check_numbers(const ArgumentList& list) const {
     std::size_t most = 0;
-    for (const ProbePoint& point : points_) {
-      if (!point.static_probe) return {};
-      most = std::max(most, point.static_probe->arguments.size());
+    for (const CapturePoint& each : points_) {
+      if (!each.point->static_probe) return {};
+      most = std::max(most, each.point->static_probe->arguments.size());
     }
     for (const ArgumentSpec& spec : list.arguments)
       if (spec.by_number && spec.source.number >= most)
@@ -277,7 +278,7 @@ private:
   }
 
   const CaptureSpec& capture_;
-  std::span<const ProbePoint> points_;
+  std::span<const CapturePoint> points_;
 };
 
 // Variants share their maps, and so the size of what lies in them. Stacks come last.
@@ -306,8 +307,7 @@ void give_one_size(std::vector<builtin_settings>& variants) {
 } // namespace
 
 Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
-                                      std::span<const ProbePoint> points,
-                                      std::span<const CodeFacts> facts) {
+                                      std::span<const CapturePoint> points) {
   const Planner planner(capture, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   CapturePlan plan;
@@ -315,30 +315,31 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, std::string>,
       std::uint32_t>
       known;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const std::size_t list = planner.list_for(points[i]);
-    const bool at_start = points[i].symbol_offset == 0;
-    const bool is_entry = planner.is_entry(points[i]);
-    const bool by_goroutine = planner.is_by_goroutine(points[i], facts[i]);
-    const StaticPlace place{.probe = points[i].static_probe.get(), .address = points[i].address};
-    const auto [variant, is_new] = known.emplace(
-        std::tuple(list, facts[i].kind, facts[i].strings, at_start, is_entry, by_goroutine,
-                   reading_key(place) + signature_key(points[i].java.get())),
-        static_cast<std::uint32_t>(plan.variants_.size()));
+  for (const auto& [probed, code] : points) {
+    const ProbePoint& point = *probed;
+    const std::size_t list = planner.list_for(point);
+    const bool at_start = point.symbol_offset == 0;
+    const bool is_entry = planner.is_entry(point);
+    const bool by_goroutine = planner.is_by_goroutine(point, code);
+    const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
+    const auto [variant, is_new] =
+        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                                 reading_key(place) + signature_key(point.java.get())),
+                      static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
-      auto format = planner.format(list, facts[i], points[i], at_start);
-      auto settings = format ? planner.settings(*format, facts[i], at_start, is_entry, by_goroutine,
-                                                place, points[i].java.get())
+      auto format = planner.format(list, code, point, at_start);
+      auto settings = format ? planner.settings(*format, code, at_start, is_entry, by_goroutine,
+                                                place, point.java.get())
                              : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();
-        error.message.insert(0, display_name(points[i]) + ": ");
+        error.message.insert(0, display_name(point) + ": ");
         return fail(std::move(error));
       }
       plan.formats_.push_back(std::move(*format));
       plan.variants_.push_back(*settings);
     }
-    plan.variant_of_.push_back(variant->second);
+    plan.probes_.push_back({.point = probed, .variant = variant->second});
   }
   plan.shows_registers_ = capture.registers;
   plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
@@ -354,19 +355,19 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   return plan;
 }
 
-bool CapturePlan::numbers_arguments(std::size_t point) const {
+bool CapturePlan::numbers_arguments(std::size_t probe) const {
   return compares_arguments_ ||
-         std::ranges::any_of(formats_[variant_of_[point]].arguments,
+         std::ranges::any_of(formats_[probes_[probe].variant].arguments,
                              [](const PlannedArgument& each) {
                                return each.spec.source.kind == ArgumentSource::Kind::argument;
                              });
 }
 
-std::vector<std::string> CapturePlan::problems_of(std::size_t point) const {
+std::vector<std::string> CapturePlan::problems_of(std::size_t probe) const {
   std::vector<std::string> problems;
-  if (copies_stacks_ && (variants_[variant_of_[point]].flags & COPY_STACK) == 0)
+  if (copies_stacks_ && (variants_[probes_[probe].variant].flags & COPY_STACK) == 0)
     problems.emplace_back("stacks of 32-bit code are not unwound");
-  for (const PlannedArgument& each : formats_[variant_of_[point]].arguments)
+  for (const PlannedArgument& each : formats_[probes_[probe].variant].arguments)
     if (!each.problem.empty())
       problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");
   return problems;

@@ -57,6 +57,12 @@ struct CodeFacts {
   std::optional<reading_form> strings; // what a std::string is there; nothing: not known
 };
 
+// A point that is probed, and the code there.
+struct CapturePoint {
+  const ProbePoint* point = nullptr; // borrowed
+  CodeFacts code = {};
+};
+
 struct PlannedArgument {
   ArgumentSpec spec;
   std::size_t reading = 0; // which of the program's readings it is
@@ -90,31 +96,35 @@ struct CapturedStack {
   std::uint64_t caller_at_entry = 0;
 };
 
-// Borrows nothing of what it was made from.
+// Borrows the points that it was made for, and nothing else.
 class CapturePlan {
 public:
-  // `facts` by point. An error names what cannot be read and why: usage, unsupported.
-  static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const ProbePoint> points,
-                                  std::span<const CodeFacts> facts);
+  // A probe's number is the index of its point. An error names what cannot be read and why: usage,
+  // unsupported.
+  static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points);
 
   const std::vector<builtin_settings>& variants() const { return variants_; }
-  const std::vector<std::uint32_t>& variant_of() const { return variant_of_; } // by point
-  // By point: what was asked for and cannot be had there, and why.
-  std::vector<std::string> problems_of(std::size_t point) const;
+  std::uint32_t variant_of(std::size_t probe) const { return probes_[probe].variant; }
+  // What was asked for and cannot be had there, and why.
+  std::vector<std::string> problems_of(std::size_t probe) const;
   // Whether a list, a condition or a measurement asks for arguments by their number there.
-  bool numbers_arguments(std::size_t point) const;
+  bool numbers_arguments(std::size_t probe) const;
 
-  // The names in the event are the plan's. corrupt if the record is too short or names a probe that
-  // is not in the list, which is the one the plan was made for.
-  Result<Event> decode(Bytes record, std::span<const ProbePoint> points) const;
+  // The names in the event are the plan's, the point is the one given to make(). corrupt if the
+  // record is too short or names a probe that the plan does not have.
+  Result<Event> decode(Bytes record) const;
   // Of a record that has been decoded; nothing where none was asked for, or for 32-bit code.
   std::optional<CapturedStack> stack_of(Bytes record) const;
 
 private:
   std::vector<builtin_settings> variants_;
+  struct Probe {
+    const ProbePoint* point = nullptr;
+    std::uint32_t variant = 0;
+  };
   std::vector<RecordFormat> formats_; // by variant
-  std::vector<std::uint32_t> variant_of_;
-  bool shows_registers_ = false; // else they are only there for the stack
+  std::vector<Probe> probes_;         // by number
+  bool shows_registers_ = false;      // else they are only there for the stack
   bool copies_stacks_ = false;
   bool compares_arguments_ = false; // in a condition, or measures one
 };

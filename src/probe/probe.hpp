@@ -50,6 +50,7 @@ struct ProbeSite {
   LoadedProgram program;
   std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie
   std::string label;        // names the site in errors
+  std::size_t probe = 0;    // the caller's number of the probe that it belongs to
 };
 
 // How many perf events that takes. Each costs one or two grace periods of the kernel when it goes.

@@ -1,7 +1,5 @@
 #include "trace/aggregates.hpp"
 
-#include "trace/probes.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <tuple>
@@ -31,36 +29,35 @@ std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
 } // namespace
 
 Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
-           std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of)
-    : request_(request), program_(program), files_(files), points_(points),
-      groups_(probe_groups(points)), since_ns_(nanoseconds(Time::clock::now())),
+           std::span<const Probe> probes, StackFiles& files, ProcessNames name_of)
+    : request_(request), program_(program), files_(files), probes_(probes),
+      since_ns_(nanoseconds(Time::clock::now())), reported_(probes.size()),
       processes_({.places = request.probes.target_options.debug_places},
                  request.probes.target_options.dex),
       name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (is_first(groups_, i)) continue;
-    now[groups_[i]].entries += std::exchange(now[i].entries, 0);
-    now[groups_[i]].returns += std::exchange(now[i].returns, 0);
+  for (const Probe& probe : probes_) {
+    if (probe.is_first()) continue;
+    now[probe.first].entries += std::exchange(now[probe.number].entries, 0);
+    now[probe.first].returns += std::exchange(now[probe.number].returns, 0);
   }
-  counted_.resize(now.size());
   std::vector<CountRecord> records;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    const std::uint64_t entries = now[i].entries - counted_[i].entries;
-    const std::uint64_t returns = now[i].returns - counted_[i].returns;
+  for (const Probe& probe : probes_) {
+    const ProbeCounts before = std::exchange(reported_[probe.number].counts, now[probe.number]);
+    const std::uint64_t entries = now[probe.number].entries - before.entries;
+    const std::uint64_t returns = now[probe.number].returns - before.returns;
     // Where an entry waits for its return they are one call.
     if (entries > 0 && !request_.capture.pair_calls)
-      records.push_back({.point = &points_[i], .count = entries, .pid = {}, .comm = {}});
+      records.push_back({.point = &probe.point, .count = entries, .pid = {}, .comm = {}});
     if (returns > 0)
-      records.push_back({.point = &points_[i],
+      records.push_back({.point = &probe.point,
                          .on_return = !request_.capture.pair_calls,
                          .count = returns,
                          .pid = {},
                          .comm = {}});
   }
-  counted_ = std::move(now);
   return records;
 }
 
@@ -70,11 +67,11 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
   for (const ProcessCount& each : counted) {
     std::uint64_t& before = by_process_[{each.probe, each.pid}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
-    if (count == 0 || each.probe >= points_.size()) continue;
-    const std::size_t first = groups_[each.probe];
+    if (count == 0 || each.probe >= probes_.size()) continue;
+    const std::size_t first = probes_[each.probe].first;
     const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
     if (is_new)
-      records.push_back({.point = &points_[first],
+      records.push_back({.point = &probes_[first].point,
                          .on_return = !request_.capture.on_entry,
                          .count = 0,
                          .pid = each.pid,
@@ -85,20 +82,21 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
 }
 
 void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
-  measured_.resize(points_.size());
   std::vector<HistogramRecord> records;
-  std::vector<Histogram> sums(points_.size());
-  for (std::uint32_t i = 0; i < points_.size(); ++i) add(sums[groups_[i]], program_.histogram(i));
-  for (std::uint32_t i = 0; i < points_.size(); ++i) {
-    if (!is_first(groups_, i)) continue;
-    Histogram& now = sums[i];
-    records.push_back({.point = &points_[i],
+  std::vector<Histogram> sums(probes_.size());
+  for (const Probe& probe : probes_)
+    add(sums[probe.first], program_.histogram(static_cast<std::uint32_t>(probe.number)));
+  for (const Probe& probe : probes_) {
+    if (!probe.is_first()) continue;
+    Histogram& now = sums[probe.number];
+    Histogram& before = reported_[probe.number].histogram;
+    records.push_back({.point = &probe.point,
                        .in_nanoseconds = request_.capture.measure_latency,
-                       .histogram = since(now, measured_[i]),
+                       .histogram = since(now, before),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
                        .of_interval = request_.limits.interval.has_value()});
-    measured_[i] = std::move(now);
+    before = std::move(now);
   }
   if (request_.aggregates.top) {
     const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
@@ -144,7 +142,7 @@ void Sums::tell(Time now, Sink& sink) {
 // The first address is that of the point, where the thread was.
 stacks::Stack Sums::stack_of(const StackCount& counted) {
   const auto pid = static_cast<pid_t>(counted.pid);
-  const ProbePoint& point = points_[counted.probe];
+  const ProbePoint& point = probes_[counted.probe].point;
   if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
   const stacks::KnownPlace hit{.pc = counted.frames.front(),
                                .file = point.binary->file,
@@ -157,7 +155,7 @@ std::vector<Sums::Way> Sums::new_ways() {
   std::vector<StackCount> counted = program_.stack_counts();
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, Way> ways;
   for (StackCount& each : counted) {
-    if (each.probe >= points_.size()) continue;
+    if (each.probe >= probes_.size()) continue;
     std::uint64_t& before = by_stack_[{each.probe, each.pid, each.frames}];
     const std::uint64_t count = each.count - before;
     before = each.count;
@@ -170,7 +168,7 @@ std::vector<Sums::Way> Sums::new_ways() {
     for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);
     const bool alone = request_.capture.count_by_process;
-    const auto probe = static_cast<std::uint32_t>(groups_[each.probe]);
+    const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
     Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
       way = {.probe = probe,
@@ -199,7 +197,7 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
   if (request_.aggregates.top && ways.size() > *request_.aggregates.top)
     ways.resize(*request_.aggregates.top);
   for (const Way& way : ways)
-    sink.count({.point = &points_[way.probe],
+    sink.count({.point = &probes_[way.probe].point,
                 .on_return = !request_.capture.on_entry,
                 .count = way.count,
                 .pid = way.pid,
@@ -211,10 +209,10 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
                 .of_interval = request_.limits.interval.has_value()});
 }
 
-UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
+UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes,
                              const Reporter& reporter, ProcessNames name_of)
-    : request_(request), points_(points), groups_(probe_groups(points)), reporter_(reporter),
-      name_of_(std::move(name_of)), since_ns_(in_nanoseconds(Time::clock::now())) {}
+    : request_(request), probes_(probes), reporter_(reporter), name_of_(std::move(name_of)),
+      since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto alone = [](const Key& key) {
@@ -241,7 +239,7 @@ const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
 }
 
 void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
-  Key key{.probe = groups_[static_cast<std::size_t>(event.point - points_.data())],
+  Key key{.probe = probes_[event.probe].first,
           .on_return = event.kind == EventKind::on_return && !request_.capture.pair_calls,
           .pid = request_.capture.count_by_process ? event.pid : 0,
           .wholeness = wholeness,
@@ -277,7 +275,7 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
     const auto& [key, met] = *way;
     std::optional<std::string> name;
     if (request_.capture.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
-    sink.count({.point = &points_[key.probe],
+    sink.count({.point = &probes_[key.probe].point,
                 .on_return = key.on_return,
                 .count = count,
                 .pid = request_.capture.count_by_process ? std::optional(key.pid) : std::nullopt,

@@ -18,8 +18,8 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
-  Sums(const AttachRequest& request, const BuiltinProgram& program,
-       std::span<const ProbePoint> points, StackFiles& files, ProcessNames name_of);
+  Sums(const AttachRequest& request, const BuiltinProgram& program, std::span<const Probe> probes,
+       StackFiles& files, ProcessNames name_of);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
   void see_process(pid_t pid) { processes_.look_at(pid); }
@@ -49,12 +49,15 @@ private:
   const AttachRequest& request_;
   const BuiltinProgram& program_;
   StackFiles& files_; // of what the kernel has counted
-  std::span<const ProbePoint> points_;
-  std::vector<std::size_t> groups_; // probe_groups() of them
+  std::span<const Probe> probes_;
   std::uint64_t since_ns_;
-  std::vector<ProbeCounts> counted_; // when it was told last
+  // By number, when it was reported last.
+  struct Reported {
+    ProbeCounts counts;
+    Histogram histogram;
+  };
+  std::vector<Reported> reported_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_process_; // by probe and pid
-  std::vector<Histogram> measured_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
       by_stack_; // by probe, pid and addresses
   std::uint64_t without_stack_ = 0;
@@ -69,7 +72,7 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
-  UnwoundCounts(const AttachRequest& request, std::span<const ProbePoint> points,
+  UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes,
                 const Reporter& reporter, ProcessNames name_of = HitProcesses().name_of);
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
@@ -80,7 +83,7 @@ public:
 
 private:
   struct Key {
-    std::size_t probe = 0; // the first place of it
+    std::size_t probe = 0; // Probe::first
     bool on_return = false;
     std::uint32_t pid = 0; // where processes are counted for themselves
     Wholeness wholeness = Wholeness::whole;
@@ -99,8 +102,7 @@ private:
   bool has_room_for(const stacks::Stack& stack);
 
   const AttachRequest& request_;
-  std::span<const ProbePoint> points_;
-  std::vector<std::size_t> groups_;
+  std::span<const Probe> probes_;
   const Reporter& reporter_;
   ProcessNames name_of_;
   std::map<Key, Way, Order> ways_;

@@ -40,15 +40,18 @@ Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
 MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& program,
                         const Resolved& resolved) {
   // Only at entry the built-in program knows which of several probes of one event it runs for.
-  const auto sharing = std::ranges::count_if(resolved.sites, [&](const PlannedSite& site) {
-    return request.program.has_value() || !site.on_return;
-  });
+  std::size_t sharing = 0;
+  bool semaphores = false;
+  for (const Probe& probe : resolved.probes) {
+    semaphores |= probe.point.semaphore.has_value();
+    for (const PlannedSite& site : probe.sites)
+      if (request.program || !site.on_return) ++sharing;
+  }
   const std::size_t processes = std::max<std::size_t>(request.processes.pids.size(), 1);
   return {.filters_by_pid = !request.processes.pids.empty(),
-          .probes = static_cast<std::size_t>(sharing) * processes,
+          .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
-          .semaphores = std::ranges::any_of(
-              resolved.points, [](const ProbePoint& point) { return point.semaphore.has_value(); }),
+          .semaphores = semaphores,
           .kind = program.kind()};
 }
 
@@ -71,7 +74,7 @@ public:
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.dry_run) {
-      for (const ProbePoint& point : resolved_.points) show_point(point);
+      for (const Probe& probe : resolved_.probes) show_point(probe.point);
       return AttachOutcome{.some_failed = !resolved_.failures.empty()};
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
@@ -121,7 +124,7 @@ private:
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features, needs_of(placing, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
-    if (auto checked = check_unwritten(resolved_.points); !checked)
+    if (auto checked = check_unwritten(resolved_.probes); !checked)
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
@@ -131,14 +134,14 @@ private:
       reporter_.notice(*notice);
     auto placed = place(placing, *mechanism, program_, resolved_, signals, sink_, reporter_);
     if (!placed) return fail(std::move(placed).error());
-    const std::vector<ProbePoint>& points = resolved_.points;
-    history_.emplace(request_, points);
+    Probes& probes = resolved_.probes;
+    history_.emplace(request_, probes);
     // Of processes that may end before the run does.
     if (const auto known = processes.known(); !known.empty())
-      earlier_ = survey_points(points, known);
-    if (processes.is_everybody()) warn_if_everybody(points, survey_points(points, {}), reporter_);
-    if (auto checked = check_unwritten(points); !checked) return fail(std::move(checked).error());
-    warn_of_replaced(points, reporter_);
+      add_surveys(probes, survey_probes(probes, known));
+    if (processes.is_everybody()) warn_if_everybody(probes, survey_probes(probes, {}), reporter_);
+    if (auto checked = check_unwritten(probes); !checked) return fail(std::move(checked).error());
+    warn_of_replaced(probes, reporter_);
     tolerate_all_shrinking();
     program_.tell_cautions(reporter_);
     reporter_.tell_repeated();
@@ -156,7 +159,8 @@ private:
 
   // What a session program does at returns it does by the kernel's return probes.
   Result<void> check_session() {
-    for (const ProbePoint& point : resolved_.points) {
+    for (const Probe& probe : resolved_.probes) {
+      const ProbePoint& point = probe.point;
       const auto reader = readers_.reader_of(point);
       if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
         return fail(ErrorKind::unsupported,
@@ -184,9 +188,9 @@ private:
   }
 
   Result<AttachOutcome> watch(FilteredProcesses& processes, Placed& placed, SignalWatch& signals) {
-    const std::vector<ProbePoint>& points = resolved_.points;
-    show_instructions(points, reporter_);
-    reporter_.status(start_line(request_, probe_totals(points), program_.others()) +
+    Probes& probes = resolved_.probes;
+    show_instructions(probes, reporter_);
+    reporter_.status(start_line(request_, probe_totals(probes), program_.others()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events)
       reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
@@ -198,7 +202,7 @@ private:
     out_.write_only_when_asked();
     RunLoop loop(program_, processes, signals, out_, sink_, request_.limits,
                  !request_.stacks.hides_events);
-    SilenceTeller teller(points, resolved_.sites, program_, processes, reporter_, start_);
+    SilenceTeller teller(probes, program_, processes, reporter_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
       tell_ended(processes, now);
@@ -222,15 +226,16 @@ private:
     history_->look();
     program_.report_aggregates(end, sink_);
     program_.show_maps(sink_, reporter_);
-    const auto hits = program_.hits(resolved_.sites, points.size());
-    report(processes, hits, loop.totals(), {end - start_, stopped, command_end});
+    program_.count_hits(probes);
+    add_up_hits(probes);
+    report(processes, loop.totals(), {end - start_, stopped, command_end});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_, reporter_);
     report_without_stack(program_.without_stack(), reporter_);
     write_stacks(end - start_, outcome);
     if (request_.limits.expected_hits)
       outcome.too_few_hits =
-          !check_expected_hits(*request_.limits.expected_hits, points, hits, sink_, reporter_);
+          !check_expected_hits(*request_.limits.expected_hits, probes, sink_, reporter_);
     return outcome;
   }
 
@@ -239,23 +244,21 @@ private:
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
   };
-  void report(const FilteredProcesses& processes,
-              const std::vector<std::optional<std::uint64_t>>& hits, const RunTotals& totals,
-              const Stop& stop) {
+  void report(const FilteredProcesses& processes, const RunTotals& totals, const Stop& stop) {
     const std::vector<pid_t> known = processes.known();
-    // Of --follow all that come from them are probed.
+    Probes& probes = resolved_.probes;
+    add_surveys(probes, history_->surveys(known, false));
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
-    if (earlier_.empty()) earlier_.resize(resolved_.points.size());
-    add_earlier(earlier_, history_->surveys(known, false));
-    if (request_.processes.follow) add_earlier(earlier_, std::exchange(descendants, {}));
+    // Of --follow all that come from them are probed.
+    if (request_.processes.follow)
+      add_surveys(probes, descendants);
+    else if (processes.leaves_children_out())
+      for (Probe& probe : probes)
+        probe.facts.children = std::move(descendants[probe.number].executable);
     const bool nobody = known.empty() && !processes.is_everybody();
-    report_end({.points = resolved_.points,
+    report_end({.probes = probes,
                 .pids = known,
-                .hits = hits,
-                .earlier = earlier_,
-                .descendants = descendants,
                 .nobody = nobody ? processes.nobody() : std::string(),
-                .left_out = program_.explain_left_out(resolved_.points.size()),
                 .only_counted = !request_.program && !request_.capture.send_events,
                 .totals = totals,
                 .corrupt = program_.corrupt(),
@@ -294,7 +297,6 @@ private:
   Sink& sink_;
   const Reporter& reporter_;
   Resolved resolved_;
-  std::vector<MappingSurvey> earlier_;
   std::optional<ProcessHistory> history_; // since the probes are in place
   Clock::time_point start_;
 };

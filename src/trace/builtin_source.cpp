@@ -64,53 +64,49 @@ public:
 
   bool judges_exits() const override { return true; }
 
-  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
-    const std::span<const ProbePoint> points = resolved.points;
-    cookies_ = hands_over_cookie(mechanism, features_);
-    points_ = points;
+  Result<void> load(Mechanism mechanism, Resolved& resolved) override {
+    const bool cookies = hands_over_cookie(mechanism, features_);
+    probes_ = resolved.probes;
     const bool strings = asks_for(request_.capture, ArgumentType::cxx_string);
-    std::vector<CodeFacts> facts;
-    facts.reserve(points.size());
-    for (const ProbePoint& point : points) facts.push_back(readers_.facts_of(point, strings));
+    std::vector<CapturePoint> points;
+    points.reserve(probes_.size());
+    for (const Probe& probe : probes_)
+      points.push_back({.point = &probe.point, .code = readers_.facts_of(probe.point, strings)});
     CaptureSpec capture = request_.capture;
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
     capture.by_trampoline = by_trampoline();
     capture.nesting = nesting_.value_or(nesting_layout{});
-    auto plan = CapturePlan::make(capture, points, facts);
+    auto plan = CapturePlan::make(capture, points);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
                                          .buffer = buffer_,
-                                         .cookie = cookies_,
-                                         .shared_places = shared_places(mechanism, points),
-                                         .probes = static_cast<std::uint32_t>(points.size()),
+                                         .cookie = cookies,
+                                         .probes = loaded_probes(mechanism),
                                          .exit_rules = resolved.exit_rules,
-                                         .exits = exits_of(resolved.sites),
+                                         .exits = exits_of(probes_),
                                          .variants = plan_.variants(),
-                                         .variant_of = plan_.variant_of(),
                                          .processes = filter_.processes,
                                          .cgroup = filter_.cgroup,
                                          .buffer_bytes = buffer_bytes()});
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
+    for (Probe& probe : resolved.probes)
+      for (PlannedSite& site : probe.sites) {
+        const auto number = static_cast<std::uint32_t>(probe.number);
+        site.loaded = program_->program(number, role_of(site), rule_of(site));
+        site.cookie = cookies ? program_->cookie(number, role_of(site), rule_of(site)) : 0;
+      }
     return {};
   }
 
-  LoadedProgram program(const PlannedSite& site) const override {
-    return program_->program(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
-  }
-  std::uint64_t cookie(const PlannedSite& site) const override {
-    if (!cookies_) return 0;
-    return program_->cookie(static_cast<std::uint32_t>(site.point), role_of(site), rule_of(site));
-  }
-
   void tell_cautions(const Reporter& reporter) const override {
-    std::set<std::string> told; // a point may have several places
-    for (std::size_t i = 0; i < points_.size(); ++i)
-      for (const std::string& problem : plan_.problems_of(i)) {
-        const std::string text = display_name(points_[i]) + ": " + problem;
+    std::set<std::string> told; // a static probe may have several places
+    for (const Probe& probe : probes_)
+      for (const std::string& problem : plan_.problems_of(probe.number)) {
+        const std::string text = display_name(probe.point) + ": " + problem;
         if (told.insert(text).second) reporter.gathered_warning(problem, text);
       }
     if (const std::string caution = caution_of_clones(); !caution.empty())
@@ -120,7 +116,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_, who, files_, reporter_);
-      if (request_.aggregates.counts) unwound_.emplace(request_, points_, reporter_, who.name_of);
+      if (request_.aggregates.counts) unwound_.emplace(request_, probes_, reporter_, who.name_of);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -131,7 +127,7 @@ public:
       read_ahead_ = std::move(*reading);
     }
     if (request_.aggregates.counts || request_.aggregates.histograms)
-      sums_.emplace(request_, *program_, points_, files_, who.name_of);
+      sums_.emplace(request_, *program_, probes_, files_, who.name_of);
     return program_->arm(true);
   }
   Result<void> stop() override {
@@ -184,19 +180,14 @@ public:
     return events;
   }
 
-  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> /*sites*/,
-                                                 std::size_t /*points*/) const override {
-    std::vector<std::optional<std::uint64_t>> result;
-    for (const ProbeCounts& counts : program_->counts())
-      result.emplace_back(request_.capture.pair_calls ? counts.entries
-                                                      : counts.entries + counts.returns);
-    return result;
-  }
-  std::vector<std::string> explain_left_out(std::size_t /*points*/) const override {
-    std::vector<std::string> result;
-    for (const ProbeCounts& counts : program_->counts())
-      result.push_back(uprobectl::explain_left_out(counts, request_.capture));
-    return result;
+  void count_hits(std::span<Probe> probes) const override {
+    const std::vector<ProbeCounts> counts = program_->counts();
+    for (Probe& probe : probes) {
+      const ProbeCounts& counted = counts[probe.number];
+      probe.hits =
+          request_.capture.pair_calls ? counted.entries : counted.entries + counted.returns;
+      probe.left_out = explain_left_out(counted, request_.capture);
+    }
   }
   void report_aggregates(Sums::Time now, Sink& sink) override {
     if (sums_) sums_->tell(now, sink);
@@ -235,7 +226,7 @@ private:
       if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
       return true;
     }
-    auto event = plan_.decode(record, points_);
+    auto event = plan_.decode(record);
     if (!event) {
       ++corrupt_;
       return true;
@@ -254,10 +245,10 @@ private:
   // Said once, however many there are.
   std::string caution_of_clones() const {
     std::vector<const ProbePoint*> clones;
-    for (std::size_t i = 0; i < points_.size(); ++i)
-      if (!points_[i].static_probe && points_[i].symbol &&
-          has_other_arguments(*points_[i].symbol) && plan_.numbers_arguments(i))
-        clones.push_back(&points_[i]);
+    for (const Probe& probe : probes_)
+      if (!probe.point.static_probe && probe.point.symbol &&
+          has_other_arguments(*probe.point.symbol) && plan_.numbers_arguments(probe.number))
+        clones.push_back(&probe.point);
     if (clones.empty()) return {};
     const std::string others =
         clones.size() == 1 ? "" : " and " + counted(clones.size() - 1, "other", "others");
@@ -283,22 +274,25 @@ private:
   }
   static std::uint32_t rule_of(const PlannedSite& site) { return site.exit ? site.exit->rule : 0; }
 
-  static std::vector<ProbeExit> exits_of(std::span<const PlannedSite> sites) {
+  static std::vector<ProbeExit> exits_of(std::span<const Probe> probes) {
     std::set<ProbeExit> exits;
-    for (const PlannedSite& site : sites)
-      if (site.exit)
-        exits.insert({.probe = static_cast<std::uint32_t>(site.point),
-                      .rule = site.exit->rule,
-                      .at_entry = !site.on_return});
+    for (const Probe& probe : probes)
+      for (const PlannedSite& site : probe.sites)
+        if (site.exit)
+          exits.insert({.probe = static_cast<std::uint32_t>(probe.number),
+                        .rule = site.exit->rule,
+                        .at_entry = !site.on_return});
     return {exits.begin(), exits.end()};
   }
 
-  static std::vector<FileOffset> shared_places(Mechanism mechanism,
-                                               std::span<const ProbePoint> points) {
-    std::vector<FileOffset> places;
-    if (mechanism == Mechanism::tracefs)
-      for (const ProbePoint& point : points) places.push_back(*point.offset);
-    return places;
+  std::vector<BuiltinProgram::Probe> loaded_probes(Mechanism mechanism) const {
+    std::vector<BuiltinProgram::Probe> loaded;
+    loaded.reserve(probes_.size());
+    for (const Probe& probe : probes_)
+      loaded.push_back(
+          {.variant = plan_.variant_of(probe.number),
+           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
+    return loaded;
   }
 
   const AttachRequest& request_;
@@ -307,11 +301,10 @@ private:
   const Reporter& reporter_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
-  bool cookies_ = true; // else each point has a program of its own
   CapturePlan plan_;
   std::optional<BuiltinProgram> program_;
   std::optional<Sums> sums_; // where they are asked for
-  std::span<const ProbePoint> points_;
+  std::span<const Probe> probes_;
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   OwnPids own_pids_;

@@ -3,7 +3,6 @@
 #include "elf/inlined.hpp"
 #include "symbols/clones.hpp"
 #include "trace/counted.hpp"
-#include "trace/probes.hpp"
 #include "trace/process_history.hpp"
 
 #include <algorithm>
@@ -24,6 +23,13 @@ void unite(std::vector<Seen>& into, const std::vector<Seen>& from) {
   into.insert(into.end(), from.begin(), from.end());
   std::ranges::sort(into);
   into.erase(std::ranges::unique(into).begin(), into.end());
+}
+
+void add_survey(MappingSurvey& into, const MappingSurvey& survey) {
+  unite(into.executable, survey.executable);
+  unite(into.other_inode, survey.other_inode);
+  unite(into.elsewhere, survey.elsewhere);
+  unite(into.other_copies, survey.other_copies);
 }
 
 bool contains(std::span<const pid_t> pids, pid_t pid) {
@@ -132,16 +138,24 @@ constexpr std::size_t most_told = 20;
 
 std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
                                          std::span<const pid_t> pids) {
-  return survey_mappings(probed_files(points), pids);
+  std::vector<ProbedFile> files;
+  files.reserve(points.size());
+  for (const ProbePoint& point : points) files.push_back(probed_file(point));
+  return survey_mappings(files, pids);
+}
+
+std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
+                                         std::span<const pid_t> pids) {
+  return survey_mappings(probed_files(probes), pids);
 }
 
 void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
-  for (std::size_t i = 0; i < now.size() && i < earlier.size(); ++i) {
-    unite(now[i].executable, earlier[i].executable);
-    unite(now[i].other_inode, earlier[i].other_inode);
-    unite(now[i].elsewhere, earlier[i].elsewhere);
-    unite(now[i].other_copies, earlier[i].other_copies);
-  }
+  for (std::size_t i = 0; i < now.size() && i < earlier.size(); ++i) add_survey(now[i], earlier[i]);
+}
+
+void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys) {
+  for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i)
+    add_survey(probes[i].survey, surveys[i]);
 }
 
 std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
@@ -163,37 +177,31 @@ std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> 
   return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);
 }
 
-std::vector<std::vector<pid_t>> children_mapping(std::span<const ProbePoint> points,
-                                                 std::span<const pid_t> pids) {
+void find_children(std::span<Probe> probes, std::span<const pid_t> pids) {
   std::vector<pid_t> children;
   for (const pid_t pid : pids) unite(children, descendants_of(pid));
   std::erase_if(children, [&](pid_t pid) { return contains(pids, pid); });
-  std::vector<std::vector<pid_t>> result(points.size());
-  if (children.empty()) return result;
-  const std::vector<MappingSurvey> surveys = survey_points(points, children);
-  for (std::size_t i = 0; i < surveys.size(); ++i) result[i] = surveys[i].executable;
-  return result;
+  if (children.empty()) return;
+  const std::vector<MappingSurvey> surveys = survey_probes(probes, children);
+  for (std::size_t i = 0; i < surveys.size(); ++i)
+    unite(probes[i].facts.children, surveys[i].executable);
 }
 
-std::vector<std::optional<std::uint64_t>>
-inlined_places(std::span<const ProbePoint> points, const std::vector<bool>& silent,
-               std::span<const std::string> debug_places) {
-  std::map<std::shared_ptr<const ProbedBinary>, std::vector<std::size_t>> by_binary;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    if (silent[i] && source_name(points[i])) by_binary[points[i].binary].push_back(i);
+void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places) {
+  std::map<std::shared_ptr<const ProbedBinary>, std::vector<Probe*>> by_binary;
+  for (Probe* const probe : probes)
+    if (source_name(probe->point)) by_binary[probe->point.binary].push_back(probe);
 
-  std::vector<std::optional<std::uint64_t>> result(points.size());
   const elf::DebugSearch where{.places = {debug_places.begin(), debug_places.end()}};
-  for (const auto& [binary, indices] : by_binary) {
+  for (const auto& [binary, in_it] : by_binary) {
     const auto image = elf::Image::open(binary->file, binary->path);
     if (!image) continue;
     std::vector<std::string_view> names;
-    for (const std::size_t i : indices) names.push_back(*source_name(points[i]));
+    for (const Probe* const probe : in_it) names.push_back(*source_name(probe->point));
     const auto counts = elf::count_inlined(*image, where, names);
-    if (!counts) continue; // that nothing is known is no news
-    for (std::size_t at = 0; at < indices.size(); ++at) result[indices[at]] = (*counts)[at];
+    if (!counts) continue; // missing debug info is not reported
+    for (std::size_t i = 0; i < in_it.size(); ++i) in_it[i]->facts.inlined = (*counts)[i];
   }
-  return result;
 }
 
 std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture) {
@@ -218,18 +226,18 @@ std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& captu
   return {};
 }
 
-void warn_if_everybody(std::span<const ProbePoint> points, std::span<const MappingSurvey> surveys,
+void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSurvey> surveys,
                        const Reporter& reporter) {
   // By the path of the file: the probe that most processes may hit.
   std::map<std::string_view, std::size_t> most;
-  for (std::size_t i = 0; i < points.size() && i < surveys.size(); ++i) {
-    const auto [at, is_new] = most.try_emplace(points[i].binary->real_path, i);
+  for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i) {
+    const auto [at, is_new] = most.try_emplace(probes[i].point.binary->real_path, i);
     if (!is_new && surveys[i].executable.size() > surveys[at->second].executable.size())
       at->second = i;
   }
   for (const auto& [path, i] : most) {
     if (surveys[i].executable.size() < many_processes) continue;
-    const ProbedBinary& binary = *points[i].binary;
+    const ProbedBinary& binary = *probes[i].point.binary;
     const std::size_t users = count_users(binary, surveys[i].executable);
     if (users >= many_processes)
       reporter.gathered_warning(
@@ -240,44 +248,45 @@ void warn_if_everybody(std::span<const ProbePoint> points, std::span<const Mappi
   }
 }
 
-SilenceTeller::SilenceTeller(std::span<const ProbePoint> points, std::span<const PlannedSite> sites,
-                             const ProbeProgram& program, const FilteredProcesses& processes,
-                             const Reporter& reporter, Time start)
-    : points_(points), sites_(sites), program_(program), processes_(processes), reporter_(reporter),
+SilenceTeller::SilenceTeller(std::span<Probe> probes, const ProbeProgram& program,
+                             const FilteredProcesses& processes, const Reporter& reporter,
+                             Time start)
+    : probes_(probes), program_(program), processes_(processes), reporter_(reporter),
       next_(start + before_first) {}
 
 std::map<std::size_t, std::string> SilenceTeller::reasons() const {
-  const std::vector<std::size_t> groups = probe_groups(points_);
-  const auto hits = hits_by_probe(groups, program_.hits(sites_, points_.size()));
-  const auto left_out = program_.explain_left_out(points_.size());
+  program_.count_hits(probes_);
+  add_up_hits(probes_);
   std::map<std::size_t, std::string> result;
-  std::vector<std::size_t> unexplained;
-  for (std::size_t i = 0; i < points_.size() && result.size() < most_told; ++i) {
-    if (hits[i] != 0 || !is_first(groups, i)) continue;
-    result[i] = left_out[i];
-    if (left_out[i].empty()) unexplained.push_back(i);
+  std::vector<const Probe*> unexplained;
+  for (const Probe& probe : probes_) {
+    if (result.size() >= most_told) break;
+    if (probe.total_hits != 0 || !probe.is_first()) continue;
+    result[probe.number] = probe.left_out;
+    if (probe.left_out.empty()) unexplained.push_back(&probe);
   }
   if (unexplained.empty()) return result;
   const std::vector<pid_t> pids = processes_.known();
   if (pids.empty() && !processes_.is_everybody()) {
-    for (const std::size_t i : unexplained) result[i] = processes_.nobody();
+    for (const Probe* const probe : unexplained) result[probe->number] = processes_.nobody();
     return result;
   }
-  std::vector<ProbePoint> points;
-  for (const std::size_t i : unexplained) points.push_back(points_[i]);
-  const auto surveys = survey_points(points, pids);
-  for (std::size_t i = 0; i < points.size(); ++i)
-    result[unexplained[i]] = explain_silence(
-        surveys[i], pids, {.change = points[i].binary->file->change(), .children = {}});
+  std::vector<ProbedFile> files;
+  for (const Probe* const probe : unexplained) files.push_back(probed_file(probe->point));
+  const auto surveys = survey_mappings(files, pids);
+  for (std::size_t i = 0; i < unexplained.size(); ++i)
+    result[unexplained[i]->number] = explain_silence(
+        surveys[i], pids, {.change = unexplained[i]->point.binary->file->change(), .children = {}});
   return result;
 }
 
 void SilenceTeller::tell(Time now) {
   if (!reporter_.is_verbose() || now < next_) return;
   std::map<std::size_t, std::string> found = reasons();
-  for (const auto& [point, reason] : found)
-    if (const auto before = told_.find(point); before == told_.end() || before->second != reason)
-      reporter_.detail(fmt::format("{}: not hit so far: {}", display_name(points_[point]), reason));
+  for (const auto& [number, reason] : found)
+    if (const auto before = told_.find(number); before == told_.end() || before->second != reason)
+      reporter_.detail(
+          fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
   told_ = std::move(found);
   const auto end = std::chrono::steady_clock::now();
   next_ = end + std::max<Time::duration>(between_tellings, (end - now) * most_share);

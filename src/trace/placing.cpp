@@ -1,11 +1,10 @@
 #include "trace/placing.hpp"
 
-#include "trace/probes.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
@@ -15,26 +14,27 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12.
 constexpr std::size_t many_perf_events = 50;
 
-std::vector<ProbeSite> sites_of(const Resolved& resolved, const ProbeProgram& program) {
+std::vector<ProbeSite> sites_of(const Probes& probes) {
   std::vector<ProbeSite> sites;
-  sites.reserve(resolved.sites.size());
-  for (const PlannedSite& site : resolved.sites) {
-    const ProbePoint& point = resolved.points[site.point];
-    sites.push_back({.file = point.binary->file->fd(),
-                     // resolve_questions() takes no points without an offset
-                     .offset = site.exit ? site.exit->offset : *point.offset,
-                     .semaphore = point.semaphore,
-                     .on_return = site.on_return && !site.exit,
-                     .program = program.program(site),
-                     .cookie = program.cookie(site),
-                     .label = to_string(point.binary->path) + ": " + display_name(point)});
+  for (const Probe& probe : probes) {
+    const ProbePoint& point = probe.point;
+    for (const PlannedSite& site : probe.sites)
+      sites.push_back({.file = point.binary->file->fd(),
+                       // resolve_questions() takes no points without an offset
+                       .offset = site.exit ? site.exit->offset : *point.offset,
+                       .semaphore = point.semaphore,
+                       .on_return = site.on_return && !site.exit,
+                       .program = site.loaded,
+                       .cookie = site.cookie,
+                       .label = to_string(point.binary->path) + ": " + display_name(point),
+                       .probe = probe.number});
   }
   return sites;
 }
 
-// A place that the kernel refuses.
+// The kernel refuses a site of the probe.
 struct Refusal {
-  std::size_t site = 0;
+  std::size_t probe = 0;
   Error error;
 };
 
@@ -89,18 +89,16 @@ public:
   }
 
   // The sites that the kernel refuses, among some that it refused together; attaches for moments.
-  // `first` is the number of the first one.
-  void find_refused(std::span<const ProbeSite> sites, std::size_t first,
-                    std::vector<Refusal>& refused) const {
+  void find_refused(std::span<const ProbeSite> sites, std::vector<Refusal>& refused) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
     if (sites.size() == 1 || !is_about_one_place(tried.error())) {
-      refused.push_back({.site = first, .error = tried.error()});
+      refused.push_back({.probe = sites.front().probe, .error = tried.error()});
       return;
     }
     const std::size_t half = sites.size() / 2;
-    find_refused(sites.first(half), first, refused);
-    find_refused(sites.subspan(half), first + half, refused);
+    find_refused(sites.first(half), refused);
+    find_refused(sites.subspan(half), refused);
   }
 
 private:
@@ -125,26 +123,21 @@ private:
   const Reporter& reporter_;
 };
 
-// A refused site takes its point along, with its other sites; and a static probe's point all of its
-// places.
+// Removes the probes of the refused sites, of static probes all places.
 void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
                   const Reporter& reporter) {
-  const std::vector<std::size_t> groups = probe_groups(resolved.points);
-  std::set<std::size_t> told;
+  std::set<std::size_t> told; // by Probe::first
   for (const Refusal& refusal : refused) {
-    const std::size_t index = resolved.sites[refusal.site].point;
-    if (!told.insert(groups[index]).second) continue;
-    const ProbePoint& point = resolved.points[index];
+    const Probe& probe = resolved.probes[refusal.probe];
+    if (!told.insert(probe.first).second) continue;
+    const ProbePoint& point = probe.point;
     const std::string& target = point.binary->target;
     reporter.error(refusal.error);
     sink.error({.target = target, .request = point.request, .error = refusal.error});
     resolved.failures.push_back(
         {.target = target, .function = point.request, .error = refusal.error});
   }
-  std::set<std::size_t> dropped;
-  for (std::size_t i = 0; i < groups.size(); ++i)
-    if (told.contains(groups[i])) dropped.insert(i);
-  drop_points(dropped, resolved);
+  resolved.probes.remove_if([&](const Probe& probe) { return told.contains(probe.first); });
 }
 
 void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
@@ -155,10 +148,10 @@ void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
 }
 
 // Each file once.
-std::vector<const MappedFile*> files_of(std::span<const ProbePoint> points) {
+std::vector<const MappedFile*> files_of(std::span<const Probe> probes) {
   std::map<FileIdentity, const MappedFile*> files;
-  for (const ProbePoint& point : points)
-    files.emplace(point.binary->file->identity(), point.binary->file.get());
+  for (const Probe& probe : probes)
+    files.emplace(probe.point.binary->file->identity(), probe.point.binary->file.get());
   std::vector<const MappedFile*> result;
   result.reserve(files.size());
   for (const auto& [identity, file] : files) result.push_back(file);
@@ -192,7 +185,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
   for (;;) {
     if (auto loaded = program.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
-    const std::vector<ProbeSite> sites = sites_of(resolved, program);
+    const std::vector<ProbeSite> sites = sites_of(resolved.probes);
     if (sites.empty()) return Placed{};
     const std::size_t probes =
         sites.size() * std::max<std::size_t>(request.processes.pids.size(), 1);
@@ -205,25 +198,29 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
       return fail(std::move(attachment).error());
 
     std::vector<Refusal> refused;
-    placer.find_refused(sites, 0, refused);
+    placer.find_refused(sites, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
     if (!request.probes.keep_going) return fail(std::move(refused.front().error));
     drop_refused(refused, resolved, sink, reporter);
-    if (resolved.points.empty())
+    if (resolved.probes.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
   }
 }
 
-Result<void> check_unwritten(std::span<const ProbePoint> points) {
-  for (const MappedFile* file : files_of(points))
-    if (file->change() == FileChange::written)
-      return fail(Error{ErrorKind::io, file->path() + ": written to while it was being read"}.hint(
-          "run it again when what writes the file is done"));
+Result<void> check_unwritten(const MappedFile& file) {
+  if (file.change() != FileChange::written) return {};
+  return fail(Error{ErrorKind::io, file.path() + ": written to while it was being read"}.hint(
+      "run it again when what writes the file is done"));
+}
+
+Result<void> check_unwritten(std::span<const Probe> probes) {
+  for (const MappedFile* file : files_of(probes))
+    if (auto checked = check_unwritten(*file); !checked) return checked;
   return {};
 }
 
-void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter) {
-  for (const MappedFile* file : files_of(points))
+void warn_of_replaced(std::span<const Probe> probes, const Reporter& reporter) {
+  for (const MappedFile* file : files_of(probes))
     if (file->change() == FileChange::replaced)
       reporter.gathered_warning(
           "replaced", file->path() + ": replaced while it was being read; the probes are in the "

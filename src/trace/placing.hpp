@@ -32,7 +32,7 @@ struct Placed {
 
 // The program is loaded for the mechanism, attached and not started. Where the kernel refuses
 // single places, which leave_out_unprobeable() did not know of, they are found by halving. Those of
-// patterns are left out with a warning. With keep_going the others move from the points to the
+// patterns are left out with a warning. With keep_going the others move from the probes to the
 // failures, reported, and the rest is attached, else the first refusal is the error.
 Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
                      Resolved& resolved, SignalWatch& signals, Sink& sink,
@@ -44,9 +44,10 @@ void take_away(Placed& placed, const Reporter& reporter);
 
 // Whether the files are still what was resolved in them: io where one was written to since it was
 // opened, and its offsets may be those of other code.
-Result<void> check_unwritten(std::span<const ProbePoint> points);
+Result<void> check_unwritten(std::span<const Probe> probes);
+Result<void> check_unwritten(const MappedFile& file);
 
 // One that was replaced is no failure: its probes are in the file that was opened.
-void warn_of_replaced(std::span<const ProbePoint> points, const Reporter& reporter);
+void warn_of_replaced(std::span<const Probe> probes, const Reporter& reporter);
 
 } // namespace uprobectl

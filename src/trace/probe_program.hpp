@@ -6,6 +6,7 @@
 #include "trace/code_facts.hpp"
 #include "trace/event_source.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/probes.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
@@ -19,21 +20,6 @@ struct ProbeRequest {
   bool on_entry = true;
   bool on_return = false;
   bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
-};
-
-// A place where a function can be left.
-struct PlannedExit {
-  FileOffset offset;
-  std::uint32_t rule = 0; // of Resolved::exit_rules
-};
-
-// One probe.
-struct PlannedSite {
-  std::size_t point = 0;
-  std::size_t program = 0;
-  bool on_return = false;
-  bool by_trampoline = false;
-  std::optional<PlannedExit> exit = {}; // of on_return; nothing: by the kernel's return probe
 };
 
 // Whose hits the program is to look at; those of others it passes over.
@@ -51,8 +37,7 @@ struct Failure {
 };
 
 struct Resolved {
-  std::vector<ProbePoint> points;    // each place once
-  std::vector<PlannedSite> sites;    // each probe once, by point
+  Probes probes;
   std::vector<exit_rule> exit_rules; // the first is that of return instructions
   std::vector<Failure> failures;
 };
@@ -73,10 +58,9 @@ public:
   // Whether its programs can be told when a conditional exit is one.
   virtual bool judges_exits() const = 0;
 
-  // Loads the programs for the mechanism. May be asked again with fewer points; these are borrowed.
-  virtual Result<void> load(Mechanism mechanism, const Resolved& resolved) = 0;
-  virtual LoadedProgram program(const PlannedSite& site) const = 0;
-  virtual std::uint64_t cookie(const PlannedSite& site) const = 0;
+  // Loads the programs for the mechanism and gives each site its program and cookie. May be called
+  // again with fewer probes; these are borrowed.
+  virtual Result<void> load(Mechanism mechanism, Resolved& resolved) = 0;
 
   // After load(): what a person should know of what the probes will show.
   virtual void tell_cautions(const Reporter& /*reporter*/) const {}
@@ -86,13 +70,8 @@ public:
   virtual Result<void> stop() = 0; // before the first one is taken away
 
   virtual std::uint64_t corrupt() const = 0; // records of an odd size, which are shown raw
-  // By point, exact; nothing where it is not known.
-  virtual std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
-                                                         std::size_t points) const = 0;
-  // By point, why hits were seen and yet nothing was shown; empty where there is nothing to say.
-  virtual std::vector<std::string> explain_left_out(std::size_t points) const {
-    return std::vector<std::string>(points);
-  }
+  // Sets the hits of each probe so far, and why they were left out.
+  virtual void count_hits(std::span<Probe> probes) const = 0;
   // What became of the stacks that were asked for; null where there are none.
   virtual const StackTotals* stacks() { return nullptr; }
   // Calls that were entered and had not returned at the end of the run, or of their process;

@@ -1,48 +1,50 @@
 #include "trace/probes.hpp"
 
-#include <map>
-
 namespace uprobectl {
 
-std::vector<std::size_t> probe_groups(std::span<const ProbePoint> points) {
-  std::map<std::pair<FileIdentity, std::pair<std::uint64_t, std::string_view>>, std::size_t> first;
-  std::vector<std::size_t> groups;
-  groups.reserve(points.size());
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const ProbePoint& point = points[i];
-    if (!point.static_probe) {
-      groups.push_back(i);
-      continue;
-    }
-    const auto [known, is_new] = first.emplace(
-        std::pair(point.binary->file->identity(),
-                  std::pair(point.binary->entry_data.value, std::string_view(*point.symbol))),
-        i);
-    groups.push_back(known->second);
-  }
-  return groups;
+Probe& Probes::add(ProbePoint point) {
+  probes_.push_back({.point = std::move(point)});
+  number(probes_.size() - 1);
+  return probes_.back();
 }
 
-ProbeTotals probe_totals(std::span<const ProbePoint> points) {
-  const std::vector<std::size_t> groups = probe_groups(points);
+void Probes::remove_if(const std::function<bool(const Probe&)>& is_removed) {
+  if (std::erase_if(probes_, is_removed) == 0) return;
+  first_places_.clear();
+  for (std::size_t i = 0; i < probes_.size(); ++i) number(i);
+}
+
+void Probes::number(std::size_t index) {
+  Probe& probe = probes_[index];
+  probe.number = index;
+  probe.first = index;
+  if (!probe.point.static_probe) return;
+  const ProbedBinary& binary = *probe.point.binary;
+  probe.first = first_places_
+                    .emplace(std::tuple(binary.file->identity(), binary.entry_data.value,
+                                        *probe.point.symbol),
+                             index)
+                    .first->second;
+}
+
+ProbeTotals probe_totals(std::span<const Probe> probes) {
   ProbeTotals totals;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    totals.probes += is_first(groups, i) ? 1 : 0;
-    totals.static_places += points[i].static_probe ? 1 : 0;
+  for (const Probe& probe : probes) {
+    totals.probes += probe.is_first() ? 1 : 0;
+    totals.static_places += probe.point.static_probe ? 1 : 0;
   }
   return totals;
 }
 
-std::vector<std::optional<std::uint64_t>>
-hits_by_probe(const std::vector<std::size_t>& groups,
-              std::span<const std::optional<std::uint64_t>> hits) {
-  std::vector<std::optional<std::uint64_t>> sums(hits.begin(), hits.end());
-  for (std::size_t i = 0; i < hits.size(); ++i) {
-    if (is_first(groups, i)) continue;
-    std::optional<std::uint64_t>& sum = sums[groups[i]];
-    sum = sum && hits[i] ? std::optional(*sum + *hits[i]) : std::nullopt;
+void add_up_hits(std::span<Probe> probes) {
+  for (Probe& probe : probes) {
+    if (probe.is_first()) {
+      probe.total_hits = probe.hits;
+      continue;
+    }
+    std::optional<std::uint64_t>& total = probes[probe.first].total_hits;
+    total = total && probe.hits ? std::optional(*total + *probe.hits) : std::nullopt;
   }
-  return sums;
 }
 
 } // namespace uprobectl

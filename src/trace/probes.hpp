@@ -1,31 +1,95 @@
-// A static probe may be at many places, which are one to who asks for it: they are placed together,
-// and what they count is told as one.
+// The probes of a run: where each one is, the uprobes that make it up, and what became of it.
 #pragma once
 
+#include "bpf/bpf.hpp"
+#include "uprobectl/process.hpp"
 #include "uprobectl/resolve.hpp"
 
+#include <functional>
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace uprobectl {
 
-// By point, the first point of the same probe of the same file; functions are for themselves.
-std::vector<std::size_t> probe_groups(std::span<const ProbePoint> points);
+// A place where a function can be left.
+struct PlannedExit {
+  FileOffset offset;
+  std::uint32_t rule = 0; // of Resolved::exit_rules
+};
 
-// Whether a point is the first one of its probe.
-inline bool is_first(const std::vector<std::size_t>& groups, std::size_t point) {
-  return groups[point] == point;
-}
+// A uprobe of a probe.
+struct PlannedSite {
+  std::size_t program = 0; // as ProbeRequest::program numbers them
+  bool on_return = false;
+  bool by_trampoline = false;
+  std::optional<PlannedExit> exit = {}; // of on_return; nullopt: by the kernel's return probe
+  // Set by ProbeProgram::load().
+  LoadedProgram loaded = {};
+  std::uint64_t cookie = 0;
+};
+
+// What is known of an unhit probe besides who maps it.
+struct SilenceFacts {
+  FileChange change = FileChange::none; // of the probed file since it was opened
+  // Descendants of the processes that are probed, not probed themselves, that map it executable.
+  std::vector<pid_t> children = {};
+  bool takes_pids = true; // the command has -p
+  // At how many places the function is inlined, if debug info tells.
+  std::optional<std::uint64_t> inlined = {};
+  bool file_was_hit = false; // at another probe, so that a process maps it
+};
+
+// A probed place. A static probe has one for each of its places: they are attached together and
+// reported as one probe.
+struct Probe {
+  std::size_t number = 0; // its index in Probes, which records of the built-in program name
+  std::size_t first = 0;  // the first place of the same static probe; of a function its own number
+  ProbePoint point;
+  std::vector<PlannedSite> sites = {};
+
+  // How it went. Exact; nullopt if it is not known.
+  std::optional<std::uint64_t> hits = {};
+  std::optional<std::uint64_t> total_hits = {}; // of all places; only the first one has it
+  std::string left_out = {};                    // why hits were seen and not shown, or empty
+  MappingSurvey survey = {};                    // who maps the place, or did during the run
+  SilenceFacts facts = {};
+
+  bool is_first() const { return first == number; }
+};
+
+// Numbers its probes in their order.
+class Probes {
+public:
+  Probe& add(ProbePoint point);
+  // Probes that follow a removed one get other numbers.
+  void remove_if(const std::function<bool(const Probe&)>& is_removed);
+
+  bool empty() const { return probes_.empty(); }
+  std::size_t size() const { return probes_.size(); }
+  Probe& operator[](std::size_t number) { return probes_[number]; }
+  const Probe& operator[](std::size_t number) const { return probes_[number]; }
+  auto begin() { return probes_.begin(); }
+  auto end() { return probes_.end(); }
+  auto begin() const { return probes_.begin(); }
+  auto end() const { return probes_.end(); }
+
+private:
+  void number(std::size_t index);
+
+  std::vector<Probe> probes_;
+  // The first place of each static probe, by its file, ELF image and name.
+  std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> first_places_;
+};
 
 struct ProbeTotals {
   std::size_t probes = 0;
   std::size_t static_places = 0; // of static probes
 };
-ProbeTotals probe_totals(std::span<const ProbePoint> points);
+ProbeTotals probe_totals(std::span<const Probe> probes);
 
-// Of all places together, at the first one of each; nothing where one is not known.
-std::vector<std::optional<std::uint64_t>>
-hits_by_probe(const std::vector<std::size_t>& groups,
-              std::span<const std::optional<std::uint64_t>> hits);
+// Sets Probe::total_hits. It is not known if the hits of one place are not.
+void add_up_hits(std::span<Probe> probes);
 
 } // namespace uprobectl

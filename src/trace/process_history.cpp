@@ -27,20 +27,23 @@ constexpr std::uint64_t trusted_ns = 1'000'000'000;
 
 } // namespace
 
-std::vector<ProbedFile> probed_files(std::span<const ProbePoint> points) {
+ProbedFile probed_file(const ProbePoint& point) {
+  return {.real_path = path_in_maps(*point.binary),
+          .identity = point.binary->file->identity(),
+          .offset = *point.offset};
+}
+
+std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
   std::vector<ProbedFile> files;
-  files.reserve(points.size());
-  for (const ProbePoint& point : points)
-    files.push_back({.real_path = path_in_maps(*point.binary),
-                     .identity = point.binary->file->identity(),
-                     .offset = *point.offset});
+  files.reserve(probes.size());
+  for (const Probe& probe : probes) files.push_back(probed_file(probe.point));
   return files;
 }
 
-ProcessHistory::ProcessHistory(const AttachRequest& request, std::span<const ProbePoint> points)
+ProcessHistory::ProcessHistory(const AttachRequest& request, std::span<const Probe> probes)
     // The program tells pids as the kernel itself has them.
     : wants_names_(request.capture.count_by_process && in_initial_pid_namespace()),
-      files_(probed_files(points)) {
+      files_(probed_files(probes)) {
   const bool only_these =
       !request.processes.pids.empty() && request.processes.names.empty() && !request.processes.all;
   if (!wants_names_ && !only_these) return;

@@ -4,6 +4,7 @@
 
 #include "process/mapping_watch.hpp"
 #include "process/survey.hpp"
+#include "trace/probes.hpp"
 #include "trace/trace.hpp"
 #include "uprobectl/util.hpp"
 
@@ -15,20 +16,21 @@
 namespace uprobectl {
 
 // What is probed, for surveys of who maps it.
-std::vector<ProbedFile> probed_files(std::span<const ProbePoint> points);
+ProbedFile probed_file(const ProbePoint& point);
+std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
 
 class ProcessHistory {
 public:
   // From now on, as far as the request needs it and this user may know it: what its processes and
   // their descendants map, and how processes are called if they are counted for themselves.
-  ProcessHistory(const AttachRequest& request, std::span<const ProbePoint> points);
+  ProcessHistory(const AttachRequest& request, std::span<const Probe> probes);
   // What has happened since the last time: records wait in buffers that have bounds.
   void look();
 
   // The name of the process, not of one of its threads, by now or when it ended. Nothing if it is
   // not known.
   std::optional<std::string> name_of(pid_t pid) const;
-  // By point: who has mapped it meanwhile, of these processes or, with `others`, of all others that
+  // By probe: who has mapped it meanwhile, of these processes or, with `others`, of all others that
   // were watched.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
 

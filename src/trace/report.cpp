@@ -60,39 +60,31 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
   return duration_cast<milliseconds>(duration);
 }
 
-// By point; of those that were hit nothing is looked for.
-std::vector<SilenceFacts> facts_of(const RunEnd& end, std::span<const MappingSurvey> surveys) {
-  std::vector<SilenceFacts> facts(end.points.size());
-  std::vector<bool> silent(facts.size());
-  std::vector<bool> uncalled(facts.size());
+// Completes the surveys of all probes and the facts of unhit ones.
+void diagnose(const RunEnd& end) {
+  const std::span<Probe> probes = end.probes;
+  // Over nobody there is nothing to survey; over no pids it would be over all processes.
+  if (end.nobody.empty()) {
+    const std::vector<MappingSurvey> now = survey_probes(probes, end.pids);
+    add_surveys(probes, now);
+    for (std::size_t i = 0; i < now.size(); ++i) probes[i].survey.unreadable = now[i].unreadable;
+  }
   std::set<FileIdentity> hit_files;
-  for (std::size_t i = 0; i < facts.size(); ++i)
-    if (end.hits[i] > 0) hit_files.insert(end.points[i].binary->file->identity());
-  for (std::size_t i = 0; i < facts.size(); ++i) {
-    silent[i] = end.hits[i] == 0;
-    facts[i].file_was_hit = hit_files.contains(end.points[i].binary->file->identity());
-    uncalled[i] = silent[i] && (!surveys[i].executable.empty() || facts[i].file_was_hit);
+  for (const Probe& probe : probes)
+    if (probe.hits > 0) hit_files.insert(probe.point.binary->file->identity());
+  std::vector<Probe*> uncalled;
+  bool any_unhit = false;
+  for (Probe& probe : probes) {
+    const MappedFile& file = *probe.point.binary->file;
+    probe.facts.file_was_hit = hit_files.contains(file.identity());
+    if (probe.hits != 0) continue;
+    any_unhit = true;
+    probe.facts.change = file.change();
+    if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
-  if (std::ranges::find(silent, true) == silent.end()) return facts;
-  const auto inlined = inlined_places(end.points, uncalled, end.debug_places);
-  auto children = end.follows_children ? std::vector<std::vector<pid_t>>(facts.size())
-                                       : children_mapping(end.points, end.pids);
-  for (std::size_t i = 0; i < facts.size(); ++i) {
-    if (!silent[i]) continue;
-    if (!end.follows_children && i < end.descendants.size())
-      for (const pid_t pid : end.descendants[i].executable)
-        if (std::ranges::find(children[i], pid) == children[i].end()) children[i].push_back(pid);
-    facts[i].change = end.points[i].binary->file->change();
-    facts[i].children = children[i];
-    facts[i].inlined = inlined[i];
-  }
-  return facts;
-}
-
-// Over nobody there is nothing to survey; over no pids it would be over all processes.
-std::vector<MappingSurvey> surveys_of(const RunEnd& end) {
-  if (!end.nobody.empty()) return std::vector<MappingSurvey>(end.points.size());
-  return survey_points(end.points, end.pids);
+  if (!any_unhit) return;
+  find_inlined(uncalled, end.debug_places);
+  if (!end.follows_children) find_children(probes, end.pids);
 }
 
 // Which a person has asked not to see.
@@ -157,7 +149,7 @@ std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
     return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
                        summary.lost - beyond_max_events(end.totals));
   std::uint64_t hits = 0;
-  for (const auto& each : end.hits) hits += each.value_or(0);
+  for (const Probe& probe : end.probes) hits += probe.hits.value_or(0);
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
@@ -211,21 +203,15 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   return fmt::format("probing {} in {} until ctrl-c", what, where);
 }
 
-void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter) {
-  for (const ProbePoint& point : points)
-    if (point.instruction)
+void show_instructions(std::span<const Probe> probes, const Reporter& reporter) {
+  for (const Probe& probe : probes)
+    if (const ProbePoint& point = probe.point; point.instruction)
       reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
                                   *point.instruction));
 }
 
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
-  std::vector<MappingSurvey> surveys = surveys_of(end);
-  add_earlier(surveys, end.earlier);
-  const std::vector<SilenceFacts> facts = facts_of(end, surveys);
-
-  // A probe is silent where none of its places was reached, and is told of once.
-  const std::vector<std::size_t> groups = probe_groups(end.points);
-  const std::vector<std::optional<std::uint64_t>> hits = hits_by_probe(groups, end.hits);
+  diagnose(end);
   SummaryRecord summary{.events = end.totals.events,
                         .lost = end.totals.lost(),
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
@@ -247,40 +233,42 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
   summary.open = end.open_calls;
   if (end.open_calls) summary.single_stepped = 0;
   std::size_t probes = 0;
-  for (std::size_t i = 0; i < end.points.size(); ++i) {
-    ProbeRecord record{.point = &end.points[i],
-                       .hits = end.hits[i],
-                       .processes_mapping = surveys[i].executable.size(),
+  for (const Probe& probe : end.probes) {
+    ProbeRecord record{.point = &probe.point,
+                       .hits = probe.hits,
+                       .processes_mapping = probe.survey.executable.size(),
                        .reason = std::nullopt};
-    const std::string left_out = i < end.left_out.size() ? end.left_out[i] : std::string();
-    const bool first = is_first(groups, i);
+    const std::string& left_out = probe.left_out;
+    // A static probe is unhit if none of its places was reached, and is reported once.
+    const std::optional<std::uint64_t> hits = end.probes[probe.first].total_hits;
+    const bool first = probe.is_first();
     if (first) ++probes;
-    if (hits[groups[i]] > 0) {
+    if (hits > 0) {
       if (first) ++summary.probes_hit;
-      if (first && summary.single_stepped && !end.points[i].effect.emulated)
+      if (first && summary.single_stepped && !probe.point.effect.emulated)
         ++*summary.single_stepped;
-      if (end.hits[i] == 0) record.reason = "other places of this probe were reached, this was not";
-      if (end.hits[i] > 0 && !left_out.empty()) {
+      if (probe.hits == 0) record.reason = "other places of this probe were reached, this was not";
+      if (probe.hits > 0 && !left_out.empty()) {
         record.reason = left_out;
         reporter.gathered_warning(
             "nothing to show: " + left_out,
-            fmt::format("{}: nothing to show: {}", display_name(end.points[i]), left_out));
+            fmt::format("{}: nothing to show: {}", display_name(probe.point), left_out));
       }
-    } else if (hits[groups[i]] == 0) {
+    } else if (hits == 0) {
       record.reason = !left_out.empty()     ? left_out
                       : !end.nobody.empty() ? end.nobody
-                                            : explain_silence(surveys[i], end.pids, facts[i]);
+                                            : explain_silence(probe.survey, end.pids, probe.facts);
       if (first) {
         ++summary.probes_silent;
-        SilenceFacts shared = facts[i];
+        SilenceFacts shared = probe.facts;
         shared.inlined.reset();
         const bool is_explained = left_out.empty() && end.nobody.empty();
         const std::string reason =
-            is_explained ? explain_silence(surveys[i], end.pids, shared) : *record.reason;
+            is_explained ? explain_silence(probe.survey, end.pids, shared) : *record.reason;
         // At how many places each is inlined does not make it another kind, only that it is.
         reporter.gathered_warning(
             (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
-            fmt::format("{}: never hit: {}", display_name(end.points[i]), *record.reason));
+            fmt::format("{}: never hit: {}", display_name(probe.point), *record.reason));
       }
     }
     sink.probe(record);
@@ -339,22 +327,21 @@ std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotal
   return text;
 }
 
-bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
-                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+bool check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Sink& sink,
                          const Reporter& reporter) {
   bool met = true;
-  const std::vector<std::size_t> groups = probe_groups(points);
-  const auto hits = hits_by_probe(groups, by_point);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (!is_first(groups, i) || (hits[i] && *hits[i] >= expected)) continue;
+  for (const Probe& probe : probes) {
+    const std::optional<std::uint64_t>& hits = probe.total_hits;
+    if (!probe.is_first() || (hits && *hits >= expected)) continue;
     met = false;
-    const Error error{ErrorKind::not_found,
-                      fmt::format("{}: {} where {} {} expected", display_name(points[i]),
-                                  hits[i] ? counted(*hits[i], "hit", "hits")
-                                          : "it is not known how often it was hit",
-                                  expected, expected == 1 ? "is" : "are")};
+    const ProbePoint& point = probe.point;
+    const Error error{
+        ErrorKind::not_found,
+        fmt::format("{}: {} where {} {} expected", display_name(point),
+                    hits ? counted(*hits, "hit", "hits") : "it is not known how often it was hit",
+                    expected, expected == 1 ? "is" : "are")};
     reporter.error(error);
-    sink.error({.target = points[i].binary->target, .request = points[i].request, .error = error});
+    sink.error({.target = point.binary->target, .request = point.request, .error = error});
   }
   return met;
 }

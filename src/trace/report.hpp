@@ -18,17 +18,13 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals, 
 std::string format_duration(std::chrono::nanoseconds duration);
 
 // The instruction at each place, where the request asked for them.
-void show_instructions(std::span<const ProbePoint> points, const Reporter& reporter);
+void show_instructions(std::span<const Probe> probes, const Reporter& reporter);
 
 struct RunEnd {
-  std::span<const ProbePoint> points;
-  std::span<const pid_t> pids;
-  std::vector<std::optional<std::uint64_t>> hits;  // by point; nothing: not known
-  std::span<const MappingSurvey> earlier;          // by point, or empty
-  std::span<const MappingSurvey> descendants = {}; // likewise: others that were seen to map it
-  std::string nobody = {};                // why there are no pids, though not everybody is probed
-  std::vector<std::string> left_out = {}; // by point, or empty: ProbeProgram::explain_left_out()
-  bool only_counted = false;              // no events were asked for
+  std::span<Probe> probes;     // with their hits
+  std::span<const pid_t> pids; // of the processes that are probed
+  std::string nobody = {};     // why there are no pids, though not everybody is probed
+  bool only_counted = false;   // no events were asked for
   RunTotals totals;
   std::uint64_t corrupt = 0; // records of an odd size
   std::chrono::nanoseconds duration{};
@@ -41,13 +37,12 @@ struct RunEnd {
   bool copies_stacks = false;                     // to unwind them, as against addresses alone
 };
 
-// The `probe` records, one line for each probe that never fired, and the summary.
+// The `probe` records, one line for each unhit probe, and the summary.
 void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter);
 
 // Whether probes were hit as often as expected. Reports each probe that was not; one whose hits are
-// not known is one of them. by_point: the hits.
-bool check_expected_hits(std::uint64_t expected, std::span<const ProbePoint> points,
-                         std::span<const std::optional<std::uint64_t>> by_point, Sink& sink,
+// not known is one of them.
+bool check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Sink& sink,
                          const Reporter& reporter);
 
 // Reports the stacks that are not whole, with the option that would help.

@@ -202,21 +202,23 @@ private:
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
                                      point.static_probe ? *point.symbol : std::string()),
-                          resolved_.points.size());
-      if (is_new) resolved_.points.push_back(std::move(point));
+                          resolved_.probes.size());
+      if (is_new) resolved_.probes.add(std::move(point));
       for (const bool on_return : {false, true})
         if (on_return ? question.on_return : question.on_entry)
-          add_site({.point = known->second,
-                    .program = question.program,
+          add_site(resolved_.probes[known->second],
+                   {.program = question.program,
                     .on_return = on_return,
                     .by_trampoline = on_return && question.by_trampoline});
     }
   }
 
   // The kernel would fire twice for a place that two FUNCTIONs name.
-  void add_site(const PlannedSite& site) {
-    if (planned_.emplace(site.point, site.program, site.on_return).second)
-      resolved_.sites.push_back(site);
+  static void add_site(Probe& probe, const PlannedSite& site) {
+    if (std::ranges::none_of(probe.sites, [&](const PlannedSite& known) {
+          return known.program == site.program && known.on_return == site.on_return;
+        }))
+      probe.sites.push_back(site);
   }
 
   // Said once, however many places it is true of.
@@ -237,9 +239,8 @@ private:
   const Reporter& reporter_;
   Resolved resolved_;
   std::size_t without_semaphore_ = 0; // static probes that are left out
-  // By file and offset the number of the point; two static probes may be at one place.
+  // By file and offset the number of the probe; two static probes may be at one place.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
-  std::set<std::tuple<std::size_t, std::size_t, bool>> planned_;
 };
 
 // The instruction by which the function of the point is left.
@@ -276,17 +277,14 @@ using PatternKey = std::pair<std::string, std::string>; // TARGET and FUNCTION a
 class Leaving {
 public:
   Leaving(Resolved& resolved, const Reporter& reporter)
-      : resolved_(resolved), reporter_(reporter), groups_(probe_groups(resolved.points)) {}
+      : resolved_(resolved), reporter_(reporter) {}
 
   void run() {
     find();
     if (troubled_.empty()) return;
     count();
     tell();
-    std::set<std::size_t> dropped;
-    for (std::size_t i = 0; i < groups_.size(); ++i)
-      if (troubled_.contains(groups_[i])) dropped.insert(i);
-    drop_points(dropped, resolved_);
+    resolved_.probes.remove_if([&](const Probe& probe) { return troubled_.contains(probe.first); });
   }
 
 private:
@@ -296,13 +294,12 @@ private:
   };
 
   void find() {
-    for (const PlannedSite& site : resolved_.sites) {
-      const std::size_t group = groups_[site.point];
-      if (troubled_.contains(group)) continue;
-      const ProbePoint& point = resolved_.points[site.point];
-      if (auto error = trouble_of(site, point))
-        troubled_.emplace(group, Trouble{std::move(*error), reason_of(site, point)});
-    }
+    for (const Probe& probe : resolved_.probes)
+      for (const PlannedSite& site : probe.sites) {
+        if (troubled_.contains(probe.first)) break;
+        if (auto error = trouble_of(site, probe.point))
+          troubled_.emplace(probe.first, Trouble{std::move(*error), reason_of(site, probe.point)});
+      }
   }
 
   static PatternKey key_of(const ProbePoint& point) {
@@ -311,16 +308,15 @@ private:
 
   // How many probes each pattern stands for.
   void count() {
-    for (std::size_t i = 0; i < groups_.size(); ++i)
-      if (is_first(groups_, i) && is_of_pattern(resolved_.points[i]))
-        ++asked_[key_of(resolved_.points[i])];
+    for (const Probe& probe : resolved_.probes)
+      if (probe.is_first() && is_of_pattern(probe.point)) ++asked_[key_of(probe.point)];
   }
 
   void tell() {
     std::map<PatternKey, std::map<std::string_view, std::vector<const ProbePoint*>>> left_out;
     std::map<PatternKey, std::size_t> total;
-    for (auto& [index, trouble] : troubled_) {
-      const ProbePoint& point = resolved_.points[index];
+    for (auto& [first, trouble] : troubled_) {
+      const ProbePoint& point = resolved_.probes[first].point;
       if (!is_of_pattern(point)) {
         resolved_.failures.push_back({.target = point.binary->target,
                                       .function = point.request,
@@ -355,26 +351,11 @@ private:
 
   Resolved& resolved_;
   const Reporter& reporter_;
-  std::vector<std::size_t> groups_;
-  std::map<std::size_t, Trouble> troubled_; // by the first point of the probe
+  std::map<std::size_t, Trouble> troubled_; // by Probe::first
   std::map<PatternKey, std::size_t> asked_;
 };
 
 } // namespace
-
-void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved) {
-  if (dropped.empty()) return;
-  std::vector<std::size_t> renumbered(resolved.points.size());
-  std::vector<ProbePoint> kept;
-  for (std::size_t i = 0; i < resolved.points.size(); ++i) {
-    renumbered[i] = kept.size();
-    if (!dropped.contains(i)) kept.push_back(std::move(resolved.points[i]));
-  }
-  resolved.points = std::move(kept);
-  std::erase_if(resolved.sites,
-                [&](const PlannedSite& site) { return dropped.contains(site.point); });
-  for (PlannedSite& site : resolved.sites) site.point = renumbered[site.point];
-}
 
 Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
                                    const AttachRequest& request, const TargetOptions& options,
@@ -391,7 +372,7 @@ Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
 Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
                             const Resolved& resolved, Sink& sink, const Reporter& reporter) {
   if (resolved.failures.empty()) return {};
-  const bool goes_on = request.probes.keep_going && !resolved.points.empty();
+  const bool goes_on = request.probes.keep_going && !resolved.probes.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
   // Several files of one TARGET can each have a reason.
@@ -405,7 +386,7 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
                           functions, request.probes.static_probes ? "static probes" : "functions")};
-  if (resolved.points.empty()) return fail(std::move(error));
+  if (resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }
 

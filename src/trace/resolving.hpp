@@ -3,12 +3,7 @@
 
 #include "trace/probe_program.hpp"
 
-#include <set>
-
 namespace uprobectl {
-
-// Takes points away, and their sites with them; the others are renumbered.
-void drop_points(const std::set<std::size_t>& dropped, Resolved& resolved);
 
 // Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
@@ -25,7 +20,7 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
 // Whether the point is one of many that a pattern stands for, which nobody has named by itself.
 bool is_of_pattern(const ProbePoint& point);
 
-// Takes away the points that have a site at such an instruction, and a static probe's with all of
+// Removes the probes that have a site at such an instruction, and a static probe's with all of
 // its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
 // with one warning for each reason, unless none is left.
 void leave_out_unprobeable(Resolved& resolved, const Reporter& reporter);

@@ -162,9 +162,9 @@ public:
   LeftOut(Resolved& resolved, const Reporter& reporter)
       : resolved_(resolved), reporter_(reporter) {}
 
-  void skip(std::size_t index, Error why) {
-    if (!dropped_.insert(index).second) return;
-    const ProbePoint& point = resolved_.points[index];
+  void skip(const Probe& probe, Error why) {
+    if (!dropped_.insert(probe.number).second) return;
+    const ProbePoint& point = probe.point;
     if (!is_pattern(point.request)) {
       resolved_.failures.push_back(
           {.target = point.binary->target, .function = point.request, .error = std::move(why)});
@@ -174,12 +174,12 @@ public:
     skipped_.push_back({point.request, point.binary->target, std::move(why)});
   }
 
-  void never_returns(std::size_t index, bool has_entry) {
-    const ProbePoint& point = resolved_.points[index];
+  void never_returns(const Probe& probe, bool has_entry) {
+    const ProbePoint& point = probe.point;
     const std::string name = display_name(point);
     if (!has_entry) {
       const auto before = dropped_.size();
-      skip(index, Error{ErrorKind::unsupported,
+      skip(probe, Error{ErrorKind::unsupported,
                         fmt::format("'{}' never returns: none of its instructions leaves it", name)}
                       .hint("probe where it begins, without --return and --latency"));
       if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
@@ -198,7 +198,7 @@ public:
     tell(never_left_, "is left out: it never returns", "are left out: they never return");
     tell(only_entries_, "never returns: it is probed at its entry only",
          "never return: they are probed at their entries only");
-    drop_points(dropped_, resolved_);
+    resolved_.probes.remove_if([&](const Probe& probe) { return dropped_.contains(probe.number); });
   }
 
 private:
@@ -211,8 +211,8 @@ private:
   // Patterns of whose functions none is left.
   void fail_whole_patterns() {
     std::set<std::string> with_points;
-    for (std::size_t i = 0; i < resolved_.points.size(); ++i)
-      if (!dropped_.contains(i)) with_points.insert(resolved_.points[i].request);
+    for (const Probe& probe : resolved_.probes)
+      if (!dropped_.contains(probe.number)) with_points.insert(probe.point.request);
     std::set<std::string> failed;
     for (const Skipped& each : skipped_) {
       if (with_points.contains(each.request) || !failed.insert(each.request).second) continue;
@@ -244,7 +244,7 @@ private:
 bool join_entry(std::vector<PlannedSite>& sites, const PlannedSite& exit, FileOffset entry) {
   if (exit.exit->offset != entry) return false;
   for (PlannedSite& site : sites)
-    if (site.point == exit.point && site.program == exit.program && !site.on_return) {
+    if (site.program == exit.program && !site.on_return) {
       site.exit = exit.exit;
       return true;
     }
@@ -284,39 +284,39 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
 
 void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
                   Resolved& resolved, const Reporter& reporter) {
-  if (std::ranges::none_of(resolved.sites, &PlannedSite::on_return)) return;
+  if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
+        return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
+      }))
+    return;
   ReturnPlanner planner(request, judges_exits, readers);
   LeftOut left_out(resolved, reporter);
-  std::vector<PlannedSite> sites;
   std::size_t replaced = 0;
-  for (const PlannedSite& site : resolved.sites) {
-    if (!site.on_return) {
-      sites.push_back(site);
-      continue;
-    }
-    const ProbePoint& point = resolved.points[site.point];
-    const std::size_t before = sites.size();
-    auto exits = planner.exits_of(site, point);
-    if (!exits) {
-      left_out.skip(site.point, std::move(exits).error());
-    } else if (!*exits) {
-      sites.push_back(site);
-    } else if ((*exits)->empty()) {
-      left_out.never_returns(site.point, request.capture.on_entry && !request.capture.pair_calls);
-    } else {
-      ++replaced;
-      for (const PlannedExit& exit : **exits) {
-        PlannedSite planned = site;
-        planned.exit = exit;
-        const auto own = std::span(sites).first(before);
-        if (judges_exits && !own.empty() && own.back().point == site.point &&
-            join_entry(sites, planned, *point.offset))
-          continue;
-        sites.push_back(planned);
+  for (Probe& probe : resolved.probes) {
+    std::vector<PlannedSite> sites;
+    for (const PlannedSite& site : probe.sites) {
+      if (!site.on_return) {
+        sites.push_back(site);
+        continue;
+      }
+      auto exits = planner.exits_of(site, probe.point);
+      if (!exits) {
+        left_out.skip(probe, std::move(exits).error());
+      } else if (!*exits) {
+        sites.push_back(site);
+      } else if ((*exits)->empty()) {
+        left_out.never_returns(probe, request.capture.on_entry && !request.capture.pair_calls);
+      } else {
+        ++replaced;
+        for (const PlannedExit& exit : **exits) {
+          PlannedSite planned = site;
+          planned.exit = exit;
+          if (judges_exits && join_entry(sites, planned, *probe.point.offset)) continue;
+          sites.push_back(planned);
+        }
       }
     }
+    probe.sites = std::move(sites);
   }
-  resolved.sites = std::move(sites);
   resolved.exit_rules = planner.take_rules();
   left_out.finish();
   if (const auto count = planner.with_tail_calls(); count > 0)
@@ -332,8 +332,10 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
 std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
                                              bool sees_entries) {
   const bool used = mechanism == Mechanism::session ||
-                    std::ranges::any_of(resolved.sites, [](const PlannedSite& site) {
-                      return site.on_return && !site.exit;
+                    std::ranges::any_of(resolved.probes, [](const Probe& probe) {
+                      return std::ranges::any_of(probe.sites, [](const PlannedSite& site) {
+                        return site.on_return && !site.exit;
+                      });
                     });
   if (!used) return std::nullopt;
   std::string notice =

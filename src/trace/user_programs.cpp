@@ -212,16 +212,14 @@ std::optional<DataTypes> UserPrograms::types() const {
   return std::move(*types);
 }
 
-Result<void> UserStaticProbes::load(std::span<const UserMap> maps,
-                                    std::span<const ProbePoint> points, std::uint64_t cookie,
-                                    bool hands_over_cookie) {
+Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Probe> probes,
+                                    std::uint64_t cookie, bool hands_over_cookie) {
   specs_.reset(); // before it is filled again
-  cookies_.assign(points.size(), std::nullopt);
   cautions_.clear();
   const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
   if (table == maps.end()) return {};
-  if (std::ranges::none_of(points,
-                           [](const ProbePoint& point) { return point.static_probe != nullptr; }))
+  if (std::ranges::none_of(probes,
+                           [](const Probe& probe) { return probe.point.static_probe != nullptr; }))
     return {};
   if (!hands_over_cookie)
     return fail(Error{ErrorKind::unsupported,
@@ -230,13 +228,13 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> maps,
   auto specs = UsdtSpecs::open(*table);
   if (!specs) return fail(std::move(specs).error());
   specs_ = std::move(*specs);
-  return add(points, cookie);
+  return add(probes, cookie);
 }
 
-Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint64_t cookie) {
+Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie) {
   std::map<std::string, std::uint32_t> known; // places with the same arguments share an entry
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const ProbePoint& point = points[i];
+  for (Probe& probe : probes) {
+    const ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
     const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
     const bool is_64bit = point.binary->machine.is_64bit;
@@ -256,7 +254,7 @@ Result<void> UserStaticProbes::add(std::span<const ProbePoint> points, std::uint
       if (!added) return fail(Error(added.error()).within(display_name(point)));
       entry->second = *added;
     }
-    cookies_[i] = entry->second;
+    for (PlannedSite& site : probe.sites) site.cookie = entry->second;
   }
   return {};
 }
@@ -272,10 +270,6 @@ void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument
 
 void UserStaticProbes::tell_cautions(const Reporter& reporter) const {
   for (const Caution& caution : cautions_) reporter.gathered_warning(caution.problem, caution.text);
-}
-
-std::optional<std::uint64_t> UserStaticProbes::cookie(std::size_t point) const {
-  return cookies_[point];
 }
 
 std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps) {

@@ -58,16 +58,16 @@ private:
 
 class UserStaticProbes {
 public:
-  // `maps`: those of the programs, borrowed. A program without the table asks for no arguments; its
-  // places have `cookie` itself. unsupported where there are arguments and no cookie would arrive.
-  Result<void> load(std::span<const UserMap> maps, std::span<const ProbePoint> points,
-                    std::uint64_t cookie, bool hands_over_cookie);
+  // Gives the sites of static probes their cookies. `maps`: those of the programs, borrowed. A
+  // program without the table asks for no arguments; its places keep `cookie` itself. unsupported
+  // where there are arguments and no cookie would arrive.
+  Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
+                    bool hands_over_cookie);
 
-  std::optional<std::uint64_t> cookie(std::size_t point) const; // nothing: it is none of these
-  void tell_cautions(const Reporter& reporter) const;           // which arguments cannot be read
+  void tell_cautions(const Reporter& reporter) const; // which arguments cannot be read
 
 private:
-  Result<void> add(std::span<const ProbePoint> points, std::uint64_t cookie);
+  Result<void> add(std::span<Probe> probes, std::uint64_t cookie);
   void add_caution(const ProbePoint& point, std::size_t argument, std::string_view problem);
 
   struct Caution {
@@ -76,7 +76,6 @@ private:
   };
 
   std::optional<UsdtSpecs> specs_;
-  std::vector<std::optional<std::uint64_t>> cookies_; // by point
   std::vector<Caution> cautions_;
 };
 

@@ -101,23 +101,21 @@ public:
 
   bool judges_exits() const override { return false; }
 
-  Result<void> load(Mechanism mechanism, const Resolved& resolved) override {
+  Result<void> load(Mechanism mechanism, Resolved& resolved) override {
     if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
-    return static_probes_.load(spec_table_, resolved.points, request_.cookie,
+    for (Probe& probe : resolved.probes)
+      for (PlannedSite& site : probe.sites) {
+        site.loaded = programs_.program(site.program);
+        site.cookie = request_.cookie;
+      }
+    return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
                                hands_over_cookie(mechanism, features_));
   }
   void tell_cautions(const Reporter& reporter) const override {
     static_probes_.tell_cautions(reporter);
-  }
-
-  LoadedProgram program(const PlannedSite& site) const override {
-    return programs_.program(site.program);
-  }
-  std::uint64_t cookie(const PlannedSite& site) const override {
-    return static_probes_.cookie(site.point).value_or(request_.cookie);
   }
 
   Result<void> start(const HitProcesses& who) override {
@@ -168,8 +166,7 @@ public:
     return events;
   }
 
-  std::vector<std::optional<std::uint64_t>> hits(std::span<const PlannedSite> sites,
-                                                 std::size_t points) const override;
+  void count_hits(std::span<Probe> probes) const override;
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   void show_maps(Sink& sink, const Reporter& reporter) const override;
 
@@ -332,20 +329,18 @@ Result<void> UserSource::open_maps() {
 
 // The kernel counts runs by program: they tell of a place if the program has no other, or never
 // ran.
-std::vector<std::optional<std::uint64_t>> UserSource::hits(std::span<const PlannedSite> sites,
-                                                           std::size_t points) const {
-  std::vector<std::set<std::size_t>> places(programs_.count()); // points by program
-  for (const PlannedSite& site : sites) places[site.program].insert(site.point);
-  std::vector<std::optional<std::uint64_t>> result(points, 0);
-  for (std::size_t program = 0; program < places.size(); ++program) {
-    const auto count = runs_since_start(program);
-    const bool known = count && (*count == 0 || places[program].size() == 1);
-    for (const std::size_t point : places[program]) {
-      auto& sum = result[point];
-      sum = known && sum ? std::optional(*sum + *count) : std::nullopt;
-    }
+void UserSource::count_hits(std::span<Probe> probes) const {
+  std::vector<std::set<Probe*>> probes_of(programs_.count()); // by program
+  for (Probe& probe : probes) {
+    probe.hits = 0;
+    for (const PlannedSite& site : probe.sites) probes_of[site.program].insert(&probe);
   }
-  return result;
+  for (std::size_t program = 0; program < probes_of.size(); ++program) {
+    const auto count = runs_since_start(program);
+    const bool known = count && (*count == 0 || probes_of[program].size() == 1);
+    for (Probe* const probe : probes_of[program])
+      probe->hits = known && probe->hits ? std::optional(*probe->hits + *count) : std::nullopt;
+  }
 }
 
 void UserSource::show_table(const UserMap& map, const Table& table, Sink& sink) const {

@@ -129,7 +129,7 @@ bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch&
     failed_ = true;
     return false;
   };
-  if (auto checked = check_unwritten(std::span(&place, 1)); !checked)
+  if (auto checked = check_unwritten(*place.binary->file); !checked)
     return tell_refused(checked.error());
   const ProbeSite site{.file = place.binary->file->fd(),
                        .offset = *place.offset,

@@ -14,9 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (auto condition = parse_condition(text))
     inspection.conditions.push_back(std::move(*condition));
-  const std::vector<ProbePoint> points(1);
-  const CodeFacts facts{.kind = CodeKind::native, .strings = READ_LIBCXX_STRING};
-  const auto plan = CapturePlan::make(inspection, points, std::span(&facts, 1));
+  const ProbePoint point;
+  const CapturePoint probed{.point = &point,
+                            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING}};
+  const auto plan = CapturePlan::make(inspection, std::span(&probed, 1));
   if (!plan) return 0;
   // What is planned lies inside the record.
   for (const builtin_settings& settings : plan->variants())
@@ -25,6 +26,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           each.base >= register_names().size() || each.length_from > settings.reading_count)
         std::abort();
   const std::vector<std::byte> record(plan->variants().front().record_size);
-  if (!plan->decode(record, points)) std::abort();
+  if (!plan->decode(record)) std::abort();
   return 0;
 }

@@ -1,4 +1,5 @@
 #include "bpf/builtin.hpp"
+#include "capture_points.hpp"
 #include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
@@ -44,7 +45,7 @@ CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeFa
   inspection.stack = walk;
   inspection.return_instances = returns;
   inspection.stack_bytes = 256;
-  auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size(), facts));
+  auto plan = CapturePlan::make(inspection, capture_points(points, facts));
   REQUIRE(plan);
   return std::move(*plan);
 }
@@ -72,7 +73,7 @@ TEST_CASE("a record has the registers and as much of the stack as could be copie
   std::string bytes = record_of(RECORD_ENTRY);
   put_head(bytes, 0x7ffd00001000, 5, 0, 0);
   bytes += "stack" + std::string(251, '?'); // what was there before
-  const auto event = plan.decode(as_bytes(bytes), points);
+  const auto event = plan.decode(as_bytes(bytes));
   REQUIRE(event);
   CHECK(event->registers.empty()); // nobody asked to see them
   const auto stack = plan.stack_of(as_bytes(bytes));
@@ -102,7 +103,7 @@ TEST_CASE("a size beyond the record's end takes what there is, a record without 
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_RETURN);
   CHECK_FALSE(plan.stack_of(as_bytes(bytes)));
-  CHECK_FALSE(plan.decode(as_bytes(bytes), points));
+  CHECK_FALSE(plan.decode(as_bytes(bytes)));
   put_head(bytes, 0x7ffd00001000, 0xffffffff, 0, 0);
   bytes += "four";
   const auto stack = plan.stack_of(as_bytes(bytes));
@@ -132,7 +133,7 @@ TEST_CASE("only where a function is known to begin is its caller what was pushed
     CaptureSpec inspection;
     inspection.stack = StackWalk::frame_data;
     inspection.on_return = on_return;
-    const auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(1));
+    const auto plan = CapturePlan::make(inspection, capture_points(points));
     REQUIRE(plan);
     return (plan->variants().front().flags & AT_START) != 0;
   };
@@ -243,11 +244,11 @@ TEST_CASE("a record that ends among its replaced return addresses has no stack")
   put_returns(bytes, 64, {});
   put_head(bytes, 0x7ffd00001000, 0, 0, 0);
   REQUIRE(plan.stack_of(as_bytes(bytes)));
-  CHECK(plan.decode(as_bytes(bytes), points));
+  CHECK(plan.decode(as_bytes(bytes)));
   for (const std::size_t missing : {1U, 24U, 25U, 24U + 64U * 16U, 24U + 64U * 16U + 8U}) {
     const std::string cut = bytes.substr(0, bytes.size() - missing);
     CHECK_FALSE(plan.stack_of(as_bytes(cut)));
-    CHECK_FALSE(plan.decode(as_bytes(cut), points));
+    CHECK_FALSE(plan.decode(as_bytes(cut)));
   }
 }
 

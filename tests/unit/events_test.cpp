@@ -1,3 +1,4 @@
+#include "capture_points.hpp"
 #include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
@@ -35,7 +36,7 @@ private:
 };
 
 CapturePlan plan_for(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
-  auto plan = CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+  auto plan = CapturePlan::make(inspection, capture_points(points));
   REQUIRE(plan);
   return std::move(*plan);
 }
@@ -50,8 +51,7 @@ CaptureSpec typed(std::string_view arguments) {
 
 TEST_CASE("an entry record becomes an event with six arguments") {
   const std::vector<ProbePoint> points(2);
-  const auto event =
-      plan_for({}, points).decode(Record(1, RECORD_ENTRY).six_values().bytes(), points);
+  const auto event = plan_for({}, points).decode(Record(1, RECORD_ENTRY).six_values().bytes());
   REQUIRE(event);
   CHECK(event->time_ns == 1234567890123);
   CHECK(event->pid == 4711);
@@ -67,8 +67,7 @@ TEST_CASE("an entry record becomes an event with six arguments") {
 
 TEST_CASE("a return record carries the return value and no arguments") {
   const std::vector<ProbePoint> points(1);
-  const auto event =
-      plan_for({}, points).decode(Record(0, RECORD_RETURN).six_values().bytes(), points);
+  const auto event = plan_for({}, points).decode(Record(0, RECORD_RETURN).six_values().bytes());
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
   CHECK(event->return_value == 0xffffffffffffffff);
@@ -79,7 +78,7 @@ TEST_CASE("a return record carries the return value and no arguments") {
 TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
   const std::vector<ProbePoint> points(1);
   const auto kind = RECORD_RETURN | LEFT_BY_TAIL_CALL << 16; // two numbers of 16 bits
-  const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes(), points);
+  const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes());
   REQUIRE(plain);
   CHECK(plain->kind == EventKind::on_return);
   CHECK(plain->left_by == LeftBy::tail_call);
@@ -87,7 +86,7 @@ TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
   inspection.on_entry = false;
   inspection.on_return = true;
   const auto typed_one =
-      plan_for(inspection, points).decode(Record(0, kind).put(0, 8).put(7, 8).bytes(), points);
+      plan_for(inspection, points).decode(Record(0, kind).put(0, 8).put(7, 8).bytes());
   REQUIRE(typed_one);
   CHECK_FALSE(typed_one->typed_return);
 }
@@ -97,7 +96,7 @@ TEST_CASE("a paired call is a return with the arguments of its entry and a laten
   CaptureSpec inspection;
   inspection.pair_calls = true;
   const auto event =
-      plan_for(inspection, points).decode(Record(0, RECORD_CALL).six_values().bytes(), points);
+      plan_for(inspection, points).decode(Record(0, RECORD_CALL).six_values().bytes());
   REQUIRE(event);
   CHECK(event->kind == EventKind::on_return);
   CHECK(event->latency_ns == 83000);
@@ -109,13 +108,13 @@ TEST_CASE("a record that is short or names an unknown probe is refused") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for({}, points);
   const Record whole = Record(0, RECORD_ENTRY).six_values();
-  CHECK(plan.decode(whole.bytes().first(111), points).error().message ==
+  CHECK(plan.decode(whole.bytes().first(111)).error().message ==
         "a record of the BPF program has 111 bytes where 112 are needed");
-  CHECK(plan.decode(whole.bytes().first(63), points).error().message ==
+  CHECK(plan.decode(whole.bytes().first(63)).error().message ==
         "a record of the BPF program has 63 bytes where 64 are needed");
-  CHECK(plan.decode(Record(1, RECORD_ENTRY).six_values().bytes(), points).error().message ==
+  CHECK(plan.decode(Record(1, RECORD_ENTRY).six_values().bytes()).error().message ==
         "a record of the BPF program names probe 1 of 1");
-  CHECK_FALSE(plan.decode(Record(0, 7).six_values().bytes(), points));
+  CHECK_FALSE(plan.decode(Record(0, 7).six_values().bytes()));
 }
 
 TEST_CASE("typed arguments come in the order they were asked for, integers read first") {
@@ -128,7 +127,7 @@ TEST_CASE("typed arguments come in the order they were asked for, integers read 
   Record record(0, RECORD_CALL);
   record.put(0, 8).put(0xfffffffffffffffe, 8).put(0, 8).put(0xffffffffffffffff, 8);
   record.put(8, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/ho\0", 8), 8);
-  const auto event = plan.decode(record.bytes(), points);
+  const auto event = plan.decode(record.bytes());
   REQUIRE(event);
   REQUIRE(event->typed->size() == 2);
   const ArgumentValue& path = event->typed->at(0);
@@ -146,7 +145,7 @@ TEST_CASE("a string that just fits is whole") {
   inspection.longest_text = 6;
   Record record(0, RECORD_ENTRY);
   record.put(7, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/h\0", 7), 8);
-  const auto event = plan_for(inspection, points).decode(record.bytes(), points);
+  const auto event = plan_for(inspection, points).decode(record.bytes());
   REQUIRE(event);
   CHECK(event->typed->front().bytes == "/etc/h");
   CHECK_FALSE(event->typed->front().truncated);
@@ -159,7 +158,7 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
     Record record(0, RECORD_ENTRY);
     record.put(0xfffffffffffffff2, 8).put(address + 4, 8); // next: -EFAULT
     record.put(0xfffffffffffffff2, 8).put(address, 8).text("", 136);
-    auto event = plan.decode(record.bytes(), points);
+    auto event = plan.decode(record.bytes());
     REQUIRE(event);
     return std::move(*event->typed);
   };
@@ -176,7 +175,7 @@ TEST_CASE("a buffer is as long as the argument that says so, and tells when that
   const auto decode = [&](std::uint64_t size, std::uint64_t read) {
     Record record(0, RECORD_ENTRY);
     record.put(0, 8).put(size, 8).put(read, 8).put(0x1000, 8).text("\x01\x02\x03\x04", 8);
-    auto event = plan.decode(record.bytes(), points);
+    auto event = plan.decode(record.bytes());
     REQUIRE(event);
     return event->typed->front();
   };
@@ -192,7 +191,7 @@ TEST_CASE("a buffer whose length cannot be read is none of length 0") {
   Record record(0, RECORD_ENTRY);
   record.put(0xfffffffffffffff2, 8).put(8, 8); // size: -EFAULT
   record.put(0, 8).put(0x1000, 8).text("", 128);
-  const auto event = plan.decode(record.bytes(), points);
+  const auto event = plan.decode(record.bytes());
   REQUIRE(event);
   CHECK(event->typed->front().error == "its length cannot be read");
 }
@@ -204,7 +203,7 @@ TEST_CASE("registers come behind the values") {
   Record record(0, RECORD_ENTRY);
   record.six_values();
   for (std::size_t i = 0; i < register_names().size(); ++i) record.put(100 + i, 8);
-  const auto event = plan_for(inspection, points).decode(record.bytes(), points);
+  const auto event = plan_for(inspection, points).decode(record.bytes());
   REQUIRE(event);
   REQUIRE(event->registers.size() == register_names().size());
   CHECK(event->registers.front() == 100);

@@ -1,3 +1,4 @@
+#include "capture_points.hpp"
 #include "events/java_method.hpp"
 
 #include <catch2/catch.hpp>
@@ -29,8 +30,7 @@ CapturePlan plan_of(const CaptureSpec& inspection, const JavaMethod& method,
   points[0].binary = std::make_shared<ProbedBinary>();
   points[0].symbol = "int com.foo.Bar.baz()";
   points[0].java = std::make_shared<JavaMethod>(method);
-  const std::vector<CodeFacts> facts{{.kind = kind, .strings = {}}};
-  auto plan = CapturePlan::make(inspection, points, facts);
+  auto plan = CapturePlan::make(inspection, capture_points(points, {.kind = kind, .strings = {}}));
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
   return std::move(*plan);
@@ -160,9 +160,9 @@ TEST_CASE("methods with other parameters get programs of their own") {
   points[0].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
   points[1].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, true});
   points[2].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
-  const auto plan = CapturePlan::make({}, points, std::vector<CodeFacts>(3));
+  const auto plan = CapturePlan::make({}, capture_points(points));
   REQUIRE(plan);
-  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1, 0});
+  CHECK(variants_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
 }
 
 TEST_CASE("characters of Java strings become UTF-8") {

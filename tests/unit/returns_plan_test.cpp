@@ -26,11 +26,9 @@ Resolved unreadable(const std::string& path, bool is_method,
     point.java =
         std::make_shared<const JavaMethod>(JavaMethod{.return_type = "void", .parameters = {}});
   PlannedSite site;
-  site.point = 0;
   site.on_return = true;
   Resolved resolved;
-  resolved.points.push_back(std::move(point));
-  resolved.sites.push_back(std::move(site));
+  resolved.probes.add(std::move(point)).sites.push_back(std::move(site));
   return resolved;
 }
 
@@ -47,11 +45,11 @@ Resolved planned(Resolved resolved, ReturnAt return_at) {
 TEST_CASE("no return probe of the kernel's is put on Java code that cannot be read") {
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::exits}) {
     const Resolved method = planned(unreadable("/data/app/strange.name", true), return_at);
-    CHECK(method.sites.empty());
+    CHECK(method.probes.empty());
     CHECK(method.failures.size() == 1);
     // Code that methods share has no signature.
     const Resolved shared = planned(unreadable("/data/app/base.odex", false), return_at);
-    CHECK(shared.sites.empty());
+    CHECK(shared.probes.empty());
     CHECK(shared.failures.size() == 1);
   }
 }
@@ -60,8 +58,7 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::exits}) {
     const Resolved native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
-    CHECK(native.sites.empty());
-    CHECK(native.points.empty());
+    CHECK(native.probes.empty());
     CHECK_FALSE(trampoline_notice(native, Mechanism::perf, true));
   }
 }
@@ -69,8 +66,9 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
 TEST_CASE("the kernel's return probe is there for who asks for it, and said to be dangerous") {
   const Resolved asked = planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
   CHECK(asked.failures.empty());
-  REQUIRE(asked.sites.size() == 1);
-  CHECK_FALSE(asked.sites.front().exit);
+  REQUIRE(asked.probes.size() == 1);
+  REQUIRE(asked.probes[0].sites.size() == 1);
+  CHECK_FALSE(asked.probes[0].sites.front().exit);
   const auto notice = trampoline_notice(asked, Mechanism::perf, true);
   REQUIRE(notice);
   CHECK_THAT(*notice, !Catch::Contains("nested"));
@@ -79,9 +77,9 @@ TEST_CASE("the kernel's return probe is there for who asks for it, and said to b
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));
   Resolved of_section = unreadable("/data/app/libf.so", false);
-  of_section.sites.front().by_trampoline = true;
+  of_section.probes[0].sites.front().by_trampoline = true;
   CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi, true));
-  CHECK(planned(of_section, ReturnAt::exits).sites.empty());
+  CHECK(planned(of_section, ReturnAt::exits).probes.empty());
   CHECK(trampoline_notice(Resolved(), Mechanism::session, true));
 }
 

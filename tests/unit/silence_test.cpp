@@ -31,11 +31,16 @@ ProbePoint own_point(std::string real_path) {
   return point;
 }
 
-std::string warnings_of(std::span<const ProbePoint> points,
-                        std::span<const MappingSurvey> surveys) {
+Probes probes_at(std::vector<ProbePoint> points) {
+  Probes probes;
+  for (ProbePoint& point : points) probes.add(std::move(point));
+  return probes;
+}
+
+std::string warnings_of(std::span<const Probe> probes, std::span<const MappingSurvey> surveys) {
   int ends[2] = {};
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
-  warn_if_everybody(points, surveys, Reporter(ends[1], false, Reporter::Level::normal));
+  warn_if_everybody(probes, surveys, Reporter(ends[1], false, Reporter::Level::normal));
   char text[4096];
   const ssize_t size = read(ends[0], text, sizeof(text));
   close(ends[0]);
@@ -136,40 +141,43 @@ TEST_CASE("children that map a probed file are found, but for those that are pro
   const auto here = reinterpret_cast<std::uintptr_t>(&nobodies);
   const auto mappings = mappings_of(getpid());
   REQUIRE(mappings);
-  std::vector<ProbePoint> points(2, own_point("/proc/self/exe"));
+  Probes found;
+  for (int i = 0; i < 2; ++i) found.add(own_point("/proc/self/exe"));
   for (const Mapping& mapping : *mappings)
-    if (mapping.start <= here && here < mapping.end) points[0].offset = mapping.offset;
-  points[1].offset = FileOffset{std::uint64_t{1} << 40}; // nobody's
+    if (mapping.start <= here && here < mapping.end) found[0].point.offset = mapping.offset;
+  found[1].point.offset = FileOffset{std::uint64_t{1} << 40}; // nobody's
+  Probes left = found;
 
   const pid_t self[] = {getpid()};
-  const auto found = children_mapping(points, self);
+  find_children(found, self);
   const pid_t both[] = {getpid(), child};
-  const auto left = children_mapping(points, both);
+  find_children(left, both);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
-  const std::vector<pid_t> nobody;
-  CHECK(found == std::vector<std::vector<pid_t>>{{child}, nobody});
-  CHECK(left == std::vector<std::vector<pid_t>>{nobody, nobody});
+  CHECK(found[0].facts.children == std::vector<pid_t>{child});
+  CHECK(found[1].facts.children.empty());
+  CHECK(left[0].facts.children.empty());
+  CHECK(left[1].facts.children.empty());
 }
 
 TEST_CASE("a library that ten processes map is warned of once, with their number") {
-  const ProbePoint points[] = {own_point("/lib/libfoo.so.1"), own_point("/lib/libfoo.so.1"),
-                               own_point("/lib/libbar.so")};
+  const Probes probes = probes_at(
+      {own_point("/lib/libfoo.so.1"), own_point("/lib/libfoo.so.1"), own_point("/lib/libbar.so")});
   const MappingSurvey surveys[] = {mapped_by(nobodies(9)), mapped_by(nobodies(10)),
                                    mapped_by(nobodies(9))};
-  CHECK(warnings_of(points, surveys) ==
+  CHECK(warnings_of(probes, surveys) ==
         "uprobectl: warning: libfoo.so.1 is mapped by 10 processes: every call in any of them "
         "stops at the probes; restrict with -p, --app, --uid or --cgroup\n");
 }
 
 TEST_CASE("processes that run the file are not counted among those that map it as a library") {
-  const ProbePoint points[] = {own_point("/usr/bin/program")};
+  const Probes probes = probes_at({own_point("/usr/bin/program")});
   std::vector<pid_t> pids = nobodies(9);
   pids.push_back(getpid()); // which runs it
   MappingSurvey surveys[] = {mapped_by(pids)};
-  CHECK(warnings_of(points, surveys).empty());
+  CHECK(warnings_of(probes, surveys).empty());
   surveys[0].executable.push_back(first - 9);
-  CHECK(warnings_of(points, surveys).find(" is mapped by 10 processes") != std::string::npos);
+  CHECK(warnings_of(probes, surveys).find(" is mapped by 10 processes") != std::string::npos);
 }

@@ -1,3 +1,4 @@
+#include "capture_points.hpp"
 #include "events/histogram.hpp"
 #include "events/plan.hpp"
 #include "trace/probes.hpp"
@@ -49,13 +50,24 @@ ProbePoint place(std::vector<StaticArgument> arguments, std::uint64_t address = 
 }
 
 Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
-  return CapturePlan::make(inspection, points, std::vector<CodeFacts>(points.size()));
+  return CapturePlan::make(inspection, capture_points(points));
 }
 
 CaptureSpec asking_for(const char* list) {
   CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments(list));
   return inspection;
+}
+
+ProbePoint place_of(const std::string& name) {
+  ProbePoint point = place({});
+  auto file = MappedFile::open("/etc/passwd");
+  REQUIRE(file);
+  auto binary = std::make_shared<ProbedBinary>();
+  binary->file = std::make_shared<const MappedFile>(std::move(*file));
+  point.binary = std::move(binary);
+  point.symbol = name;
+  return point;
 }
 
 std::string error_of(const CaptureSpec& inspection, std::vector<ProbePoint> points) {
@@ -113,7 +125,7 @@ TEST_CASE("places whose arguments are at the same places share a program") {
                                           place({in_register(2, 8, false)}, 0x3000, "8@b")};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 0, 1});
+  CHECK(variants_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
 }
 
 TEST_CASE("a number in --args gives an argument another type and leaves the others") {
@@ -179,7 +191,7 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   std::vector<std::byte> record(settings.record_size);
   const reading_result read{.status = 0, .value = 42};
   std::memcpy(record.data() + sizeof(probe_record), &read, sizeof(read));
-  const auto event = plan->decode(record, points);
+  const auto event = plan->decode(record);
   REQUIRE(event);
   CHECK(event->kind == EventKind::static_probe);
   REQUIRE(event->typed->size() == 2);
@@ -256,7 +268,7 @@ TEST_CASE("places with the same text and other numbers do not share a program") 
                                     place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  CHECK(plan->variant_of() == std::vector<std::uint32_t>{0, 1});
+  CHECK(variants_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
@@ -264,7 +276,7 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
   const std::vector<std::byte> record(plan->variants().front().record_size);
-  const auto event = plan->decode(record, points);
+  const auto event = plan->decode(record);
   REQUIRE(event);
   REQUIRE(event->typed);
   CHECK(event->typed->empty());
@@ -285,12 +297,33 @@ TEST_CASE("numbers of two histograms are one") {
 }
 
 TEST_CASE("hits of the places of a static probe are those of the probe") {
-  const std::vector<std::size_t> groups = {0, 1, 1, 3, 1};
-  const std::vector<std::optional<std::uint64_t>> hits = {5, 0, 7, std::nullopt, 2};
-  const auto sums = hits_by_probe(groups, hits);
-  CHECK(sums[0] == 5);
-  CHECK(sums[1] == 9);
-  CHECK_FALSE(sums[3]);
-  const std::vector<std::optional<std::uint64_t>> unknown = {5, 0, std::nullopt, 1, 2};
-  CHECK_FALSE(hits_by_probe(groups, unknown)[1]);
+  Probes probes;
+  for (const char* const name : {"a:a", "b:b", "b:b", "c:c", "b:b"}) probes.add(place_of(name));
+  const auto set_hits = [&](std::vector<std::optional<std::uint64_t>> hits) {
+    for (Probe& probe : probes) probe.hits = hits[probe.number];
+    add_up_hits(probes);
+  };
+  set_hits({5, 0, 7, std::nullopt, 2});
+  CHECK(probes[0].total_hits == 5);
+  CHECK(probes[1].total_hits == 9);
+  CHECK_FALSE(probes[3].total_hits);
+  const ProbeTotals totals = probe_totals(probes);
+  CHECK((totals.probes == 3 && totals.static_places == 5));
+  set_hits({5, 0, std::nullopt, 1, 2});
+  CHECK_FALSE(probes[1].total_hits);
+}
+
+TEST_CASE("probes that are left keep their order, sites and static probe") {
+  Probes probes;
+  for (const char* const name : {"a:a", "b:b", "c:c", "b:b"}) {
+    Probe& probe = probes.add(place_of(name));
+    probe.sites.push_back({.program = probes.size()});
+  }
+  CHECK((probes[3].number == 3 && probes[3].first == 1));
+  probes.remove_if([](const Probe& probe) { return probe.first == 0; });
+  REQUIRE(probes.size() == 3);
+  CHECK((probes[0].number == 0 && probes[0].point.symbol == "b:b" && probes[0].is_first()));
+  CHECK((probes[1].number == 1 && probes[1].point.symbol == "c:c" && probes[1].is_first()));
+  CHECK((probes[2].number == 2 && probes[2].first == 0));
+  CHECK(probes[2].sites.front().program == 4);
 }

@@ -25,19 +25,24 @@ struct Pipe {
   UniqueFd reader, writer;
 };
 
+Probes probes_of_f() {
+  auto binary = std::make_shared<ProbedBinary>();
+  binary->path = {.file = "f.so", .entry = {}};
+  ProbePoint point;
+  point.binary = binary;
+  point.symbol = "f";
+  point.offset = FileOffset{0x3010};
+  Probes probes;
+  probes.add(std::move(point));
+  return probes;
+}
+
 struct Counting {
-  Counting() {
-    auto binary = std::make_shared<ProbedBinary>();
-    binary->path = {.file = "f.so", .entry = {}};
-    points[0].binary = binary;
-    points[0].symbol = "f";
-    points[0].offset = FileOffset{0x3010};
-    request.aggregates.top = 2;
-  }
+  Counting() { request.aggregates.top = 2; }
 
   void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {
     Event event;
-    event.point = points.data();
+    event.point = &probes[0].point;
     stacks::Stack stack;
     for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
     counts.add(event, stack, wholeness);
@@ -52,11 +57,11 @@ struct Counting {
     return pipe.text();
   }
 
-  std::vector<ProbePoint> points{1};
+  Probes probes = probes_of_f();
   AttachRequest request;
   Pipe told;
   Reporter reporter{told.writer.get(), false, Reporter::Level::normal};
-  UnwoundCounts counts{request, points, reporter};
+  UnwoundCounts counts{request, probes, reporter};
 };
 
 } // namespace

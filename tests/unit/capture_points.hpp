@@ -1,0 +1,22 @@
+// Points of probes, for tests of what is captured there.
+#pragma once
+
+#include "events/plan.hpp"
+
+namespace uprobectl {
+
+inline std::vector<CapturePoint> capture_points(std::span<const ProbePoint> points,
+                                                CodeFacts code = {}) {
+  std::vector<CapturePoint> result;
+  for (const ProbePoint& point : points) result.push_back({.point = &point, .code = code});
+  return result;
+}
+
+// By probe.
+inline std::vector<std::uint32_t> variants_of(const CapturePlan& plan, std::size_t probes) {
+  std::vector<std::uint32_t> result;
+  for (std::size_t i = 0; i < probes; ++i) result.push_back(plan.variant_of(i));
+  return result;
+}
+
+} // namespace uprobectl
