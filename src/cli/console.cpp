@@ -37,14 +37,14 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
                                           "LLVM " UPROBECTL_LLVM_VERSION "\n"
                                           "libbpf " UPROBECTL_LIBBPF_VERSION "\n";
 
+} // namespace
+
 ExitCode print(std::string_view text, const CommonOptions& options) {
   OutputBuffer out(STDOUT_FILENO);
   out.append(text);
   out.flush();
   return out.error() ? finish_with(*out.error(), options) : ExitCode::done;
 }
-
-} // namespace
 
 void bind_common_options(OptionParser& parser, CommonOptions& options) {
   parser.bind("--json", options.json);
@@ -78,7 +78,8 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    std::span<const std::string_view> arguments) {
   auto parsed = parser.parse(arguments);
   if (!parsed) return std::unexpected(finish_with(parsed.error(), options));
-  if (parsed->help) return std::unexpected(print(parser.help(), options));
+  if (parsed->help || parsed->help_all)
+    return std::unexpected(print(parser.help(parsed->help_all), options));
   if (parsed->version) return std::unexpected(print(version_text, options));
   return std::move(*parsed);
 }

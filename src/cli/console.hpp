@@ -35,6 +35,9 @@ ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool 
 // --extracted, of the commands that only look at files.
 void bind_extracted_option(OptionParser& parser, bool& extracted);
 
+// Writes text that is no record, such as help, to stdout.
+ExitCode print(std::string_view text, const CommonOptions& options);
+
 // Returns the arguments, or the exit code if the run ends here: the command line is wrong
 // (reported), or asks for help or the version (printed).
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,

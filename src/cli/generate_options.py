@@ -4,16 +4,18 @@ completions out of their templates.
 Usage: generate_options.py c++|man|bash|zsh TABLE OUTPUT [TEMPLATE]
 
 A template has lines with marks between @@: @@OPTIONS GROUP-OR-COMMAND@@ in the man page,
-@@OPTIONS@@, @@COMMANDS@@, @@USDT COMMANDS@@ and @@COMMON VALUES@@ in the completions."""
+@@OPTIONS@@, @@COMMANDS@@, @@USDT COMMANDS@@, @@TOPICS@@ and @@COMMON VALUES@@ in the completions."""
 
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
 OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help", "man", "choices", "list",
-               "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs"}
+               "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs",
+               "section", "short"}
 COMPLETIONS = {"file", "dir", "pid", "command"}
 
 
@@ -56,13 +58,16 @@ def read_table(path):
     for command in commands:
         command["conflicts"] = list(conflicts_of(command, table["conflict"]))
         for option in command["options"]:
+            if "sections" in command and option.get("section") not in command["sections"]:
+                raise SystemExit(f"options.toml: {option['names']} stands in no section of {command['name']}")
+        for option in command["options"]:
             for other in option.get("needs", []):
                 command.option(other)
-    unused = [row["names"] for group in table.keys() - {"command", "conflict"} for row in table[group]
+    unused = [row["names"] for group in table.keys() - {"command", "conflict", "topic"} for row in table[group]
               if id(row) not in homes]
     if unused:
         raise SystemExit(f"options.toml: no command has {', '.join(unused)}")
-    return commands
+    return commands, table["topic"]
 
 
 def conflicts_of(command, conflicts):
@@ -89,6 +94,51 @@ def conflicts_of(command, conflicts):
                        conflict.get("hint", ""))
 
 
+# ---- help
+
+HELP_COLUMNS = 100
+HELP_LINES = 60  # without --help-all
+TEXT_COLUMN = 28
+
+
+def help_line(option):
+    head = "  " + ", ".join(option.names)
+    if "value" in option:
+        head += f"[={option['value']}]" if option.get("optional") else f" {option['value']}"
+    head = head + "  " if len(head) > TEXT_COLUMN - 2 else head.ljust(TEXT_COLUMN)
+    return textwrap.fill(option["help"], HELP_COLUMNS, initial_indent=head, subsequent_indent=" " * TEXT_COLUMN,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def help_of(command, commands, topics, full):
+    parts = [f"usage: uprobectl {command['synopsis']}\n", command["description"] + "\n"]
+    if "usage" not in command:  # it only has subcommands
+        parts.append("commands:\n" + "".join(
+            f"  uprobectl {each['usage']}\n      {each['summary']}\n"
+            for each in commands if "usage" in each and each["name"].startswith(command["name"])))
+    if command["name"] in ("", "help"):
+        parts.append("topics:\n" + "".join(f"  {topic['name']:12}  {topic['summary']}\n" for topic in topics))
+    parts.append("examples:\n" + command["examples"])
+    if sections := command.get("sections"):
+        parts.append("".join(f"{section}:\n" + "".join(
+            help_line(option) + "\n" for option in command["options"]
+            if option["section"] == section and (full or option.get("short"))) for section in sections))
+        more = "" if full else f"uprobectl {command['name']} --help-all (all options), "
+        parts.append(f"see also: {more}uprobectl help (topics)\n")
+    else:
+        parts.append("options:\n" + "".join(help_line(option) + "\n" for option in command["options"]))
+    text = "\n".join(parts)
+    if len(text.splitlines()) > HELP_LINES and not full:
+        raise SystemExit(f"options.toml: the help of {command['name']} has more than {HELP_LINES} lines")
+    return fits_columns(text, command["name"])
+
+
+def fits_columns(text, name):
+    if wide := [line for line in text.splitlines() if len(line) > HELP_COLUMNS]:
+        raise SystemExit(f"options.toml: the help of {name} has a line of more than {HELP_COLUMNS} columns: {wide[0]}")
+    return text
+
+
 # ---- C++
 
 def literal(text):
@@ -110,14 +160,14 @@ def cpp_option(option, words):
     fields = {"names": literal(option["names"]), "value": literal(option.get("value", "")),
               "default_value": literal(option.get("default", "")),
               "optional": str(option.get("optional", False)).lower(),
-              "list": str(option.get("list", False)).lower(), "help": literal(option["help"]),
+              "list": str(option.get("list", False)).lower(),
               "choices": words(option.get("choices")), "needs": words(option.get("needs")),
               "needs_message": literal(needs_message(option))}
     return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items()
                            if value not in ('""', "false", "{}")) + "}"
 
 
-def cpp(commands, _):
+def cpp(commands, topics, _):
     lists = {}
 
     def words(values):
@@ -130,15 +180,19 @@ def cpp(commands, _):
         tables.append(cpp_array("OptionConflict", f"conflicts_{index}",
                                 ["{" + ", ".join(map(literal, conflict)) + "}"
                                  for conflict in command["conflicts"]]))
-        texts = [command["name"], command.get("usage", ""), command.get("summary", ""),
-                 command["synopsis"], command["description"], command["examples"]]
+        texts = [command["name"], help_of(command, commands, topics, full=False),
+                 help_of(command, commands, topics, full=True)]
         rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}}}")
     return "".join([
         "// Generated from options.toml.\n#include \"option_table.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",
         *[cpp_array("std::string_view", name, map(literal, values)) for values, name in lists.items()],
         *tables, cpp_array("CommandSpec", "command_table", rows),
+        cpp_array("HelpTopic", "topic_table",
+                  [f"{{{literal(topic['name'])}, {literal(fits_columns(topic['text'], topic['name']))}}}"
+                   for topic in topics]),
         "\n} // namespace\n\nstd::span<const CommandSpec> command_specs() { return command_table; }\n",
+        "std::span<const HelpTopic> help_topics() { return topic_table; }\n",
         "\n} // namespace uprobectl::cli\n"])
 
 
@@ -183,7 +237,7 @@ def man_list(options, command):
     return "\n".join([".Bl -tag -width Ds", *lines, ".El"])
 
 
-def man(commands, template):
+def man(commands, _, template):
     common = [option for option in commands[0]["options"] if option["group"] == "common"]
     lists = {"common": man_list(common, commands[0]["name"])}
     for command in commands:
@@ -233,7 +287,7 @@ def bash_option(option):
     return f"{names}:{',' if option.get('list') else ''}{words or option.get('complete', 'any')}"
 
 
-def bash(commands, template):
+def bash(commands, topics, template):
     lines = ["cat <<'EOF'", *map(bash_option, common_options(commands)), "EOF", "  case $1 in"]
     for command in commands:
         if own := own_options(command):
@@ -242,7 +296,8 @@ def bash(commands, template):
     values = [name for option in common_options(commands) if "value" in option for name in option.names]
     return fill_template(template, {
         "OPTIONS": "\n".join([*lines, "  esac"]), "COMMANDS": " ".join(first),
-        "USDT COMMANDS": " ".join(usdt), "COMMON VALUES": " | ".join(values)})
+        "USDT COMMANDS": " ".join(usdt), "TOPICS": " ".join(topic["name"] for topic in topics),
+        "COMMON VALUES": " | ".join(values)})
 
 
 def zsh_quoted(text):
@@ -278,7 +333,7 @@ def zsh_option(option, command):
                        f"[{text}]{value}") for name in option.names]
 
 
-def zsh(commands, template):
+def zsh(commands, topics, template):
     lines = ["reply=(", *(f"    {spec}" for option in common_options(commands)
                           for spec in zsh_option(option, commands[0])), "  )", "  case $1 in"]
     for command in commands:
@@ -293,14 +348,15 @@ def zsh(commands, template):
 
     return fill_template(template, {"OPTIONS": "\n".join([*lines, "  esac"]),
                                     "COMMANDS": described(first).lstrip(),
-                                    "USDT COMMANDS": described(usdt).lstrip()})
+                                    "USDT COMMANDS": described(usdt).lstrip(),
+                                    "TOPICS": described({topic["name"]: topic["summary"] for topic in topics}).lstrip()})
 
 
 def main():
     kind, table, output, *template = sys.argv[1:]
     write = {"c++": cpp, "man": man, "bash": bash, "zsh": zsh}[kind]
-    text = write(read_table(table), Path(template[0]).read_text() if template else "")
-    if left := re.search(r"@@[A-Z].*@@", text):
+    text = write(*read_table(table), Path(template[0]).read_text() if template else "")
+    if template and (left := re.search(r"@@[A-Z].*@@", text)):
         raise SystemExit(f"{template[0]}: unknown mark {left[0]}")
     Path(output).write_text(text)
 

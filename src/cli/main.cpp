@@ -34,6 +34,7 @@ constexpr std::array all_commands = {
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},
     Command{"debug-unwind", run_debug_unwind},
+    Command{"help", run_help},
 };
 
 // Whether `argument` is an option of every command that takes the next argument as its value.

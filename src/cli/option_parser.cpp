@@ -185,9 +185,11 @@ OptionParser::OptionParser(std::string_view command) : impl_(std::make_unique<Im
   // Positionals and unknown options come out as extras: CLI11 would take "[ab]" for a list.
   app.allow_extras();
   const OptionSpec& help = impl_->option_spec("--help");
-  impl_->options.emplace(&help, app.set_help_flag(std::string(help.names), std::string(help.help)));
-  const OptionSpec& version = impl_->option_spec("--version");
-  impl_->options.emplace(&version, app.add_flag(std::string(version.names)));
+  impl_->options.emplace(&help, app.set_help_flag(std::string(help.names)));
+  for (const std::string_view name : {"--help-all", "--version"}) {
+    const OptionSpec& spec = impl_->option_spec(name);
+    impl_->options.emplace(&spec, app.add_flag(std::string(spec.names)));
+  }
 }
 
 OptionParser::~OptionParser() = default;
@@ -315,34 +317,14 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
   result.positionals.insert(result.positionals.end(), tail, dashes);
   // Help is given even if the other options are wrong.
   result.help = app.get_help_ptr()->count() > 0;
+  result.help_all = impl_->option("--help-all")->count() > 0;
   result.version = impl_->option("--version")->count() > 0;
-  if (wrong && !result.help && !result.version) return fail(std::move(*wrong));
+  if (wrong && !result.help && !result.help_all && !result.version) return fail(std::move(*wrong));
   return result;
 }
 
-std::string OptionParser::help() const {
-  const CommandSpec& spec = impl_->spec;
-  std::string help = fmt::format("usage: uprobectl {}\n\n{}\n", spec.synopsis, spec.description);
-  if (spec.usage.empty()) {
-    help += "\ncommands:\n";
-    for (const CommandSpec& command : command_specs())
-      if (!command.usage.empty() && command.name.starts_with(spec.name))
-        help += fmt::format("  uprobectl {}\n      {}\n", command.usage, command.summary);
-  }
-  help += "\noptions:\n";
-  for (const OptionSpec& option : spec.options) {
-    std::string line = "  ";
-    for_each_part(option.names, [&](std::string_view name) {
-      line.append(line.size() > 2 ? ", " : "").append(name);
-    });
-    if (!option.value.empty())
-      line +=
-          option.optional ? fmt::format("[={}]", option.value) : fmt::format(" {}", option.value);
-    constexpr std::size_t column = 28;
-    line.append(line.size() < column ? column - line.size() : 2, ' ');
-    help.append(line).append(option.help).append("\n");
-  }
-  return spec.examples.empty() ? help : fmt::format("{}\nexamples:\n{}", help, spec.examples);
+std::string_view OptionParser::help(bool all) const {
+  return all ? impl_->spec.full_help : impl_->spec.help;
 }
 
 } // namespace uprobectl::cli

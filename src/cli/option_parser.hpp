@@ -14,6 +14,7 @@ struct Arguments {
   std::vector<std::string_view> positionals;
   std::vector<std::string_view> after_dashes; // what follows "--"
   bool help = false;
+  bool help_all = false;
   bool version = false;
 
   // All words that are not options, in order.
@@ -46,7 +47,8 @@ public:
   // Checks choices, needs and conflicts. usage errors suggest similar options and say where to find
   // help.
   Result<Arguments> parse(std::span<const std::string_view> arguments);
-  std::string help() const;
+  // all: also the options that are rarely needed.
+  std::string_view help(bool all = false) const;
   // Makes a usage error of this subcommand.
   Error usage_error(std::string message) const;
 

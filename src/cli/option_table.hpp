@@ -12,7 +12,6 @@ struct OptionSpec {
   std::string_view default_value; // of an option whose value may be left out
   bool optional = false;          // the value may be left out
   bool list = false;              // the value is a list of choices, separated by commas
-  std::string_view help;
   std::span<const std::string_view> choices; // empty: any value
   std::span<const std::string_view> needs;   // options of which one must be given, too
   std::string_view needs_message;
@@ -27,18 +26,22 @@ struct OptionConflict {
 };
 
 struct CommandSpec {
-  std::string_view name;  // one word, or two: "usdt list"; empty for the whole program
-  std::string_view usage; // empty for the whole program and for "usdt", which only have subcommands
-  std::string_view summary;
-  std::string_view synopsis;
-  std::string_view description;
-  std::string_view examples;
+  std::string_view name;      // one word, or two: "usdt list"; empty for the whole program
+  std::string_view help;      // what --help prints
+  std::string_view full_help; // what --help-all prints
   std::span<const OptionSpec> options;
   std::span<const OptionConflict> conflicts;
 };
 
+// What `uprobectl help NAME` prints.
+struct HelpTopic {
+  std::string_view name;
+  std::string_view text;
+};
+
 // The first one is the whole program.
 std::span<const CommandSpec> command_specs();
+std::span<const HelpTopic> help_topics();
 
 // name: with its dashes.
 bool has_name(const OptionSpec& option, std::string_view name);

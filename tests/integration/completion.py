@@ -174,8 +174,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 OFFERS = [
     ("uprobectl ", {"resolve", "list-symbols", "attach", "usdt", "load", "list-probes", "doctor",
-                    "debug-unwind"}),
-    ("uprobectl doctor --", {"--help", "--version", "--json", "--output", "--quiet", "--verbose",
+                    "debug-unwind", "help"}),
+    ("uprobectl help ex", {"exit-status"}),
+    ("uprobectl help at", {"attach"}),
+    ("uprobectl doctor --", {"--help", "--help-all", "--version", "--json", "--output", "--quiet", "--verbose",
                              "--header", "--color"}),
     ("uprobectl resolve --emit ", {"bpftrace", "tracefs", "perf", "libbpf"}),
     ("uprobectl resolve gre", {"greet.apk", "greet.apk!/"}),
