@@ -85,12 +85,12 @@ Found decode_arm64(const CodeBytes& code, std::size_t at) {
   const std::uint32_t adrp = word_at(code, at);
   const std::uint32_t ldr = word_at(code, at + 4);
   if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211) return std::nullopt;
-  constexpr std::uint32_t branch = 0xd61f0220;
+  constexpr std::uint32_t br_x17 = 0xd61f0220;
   constexpr std::uint32_t nop = 0xd503201f;
   constexpr std::uint32_t bti_c = 0xd503245f;
   std::size_t end = at + 8;
-  while (end < at + 16 && word_at(code, end) != branch) end += 4;
-  if (word_at(code, end) != branch) return std::nullopt;
+  while (end < at + 16 && word_at(code, end) != br_x17) end += 4;
+  if (word_at(code, end) != br_x17) return std::nullopt;
   end += 4;
   const bool marked = at >= 4 && word_at(code, at - 4) == bti_c;
   const std::size_t begin = marked ? at - 4 : at;
