@@ -39,7 +39,7 @@ struct {
   __uint(max_entries, BUFFER_SIZE);
 } call_timestamp_buf SEC(".maps");
 
-/* What found its buffer full, by the convention of uprobectl's docs/compiled-program.md. */
+/* What found its buffer full, by the convention of uprobectl's docs/bpf-programs.md. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles the program of docs/compiled-program.md as the page says: docs_object.py PAGE arm64|x86 OUT."""
+"""Compiles the program of docs/bpf-programs.md as the page says: docs_object.py PAGE arm64|x86 OUT."""
 import subprocess
 import sys
 import tempfile

@@ -4,7 +4,7 @@
 # each line below it must come out, "…" standing for anything.
 
 docs_scenarios() {
-  for page in builtin-program compiled-program pinned-program; do
+  for page in attach bpf-programs; do
     scenario "docs: the commands of $page.md do what it says" runs_page "$page"
   done
   scenario 'docs: the commands of usdt.md that attach do what it says' runs_usdt_page

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The rules that need no compiler: format, sizes, names, shell scripts, files that
-no meson.build lists, and names of machines and hosts that must not leak.
+no meson.build lists, names of machines and hosts that must not leak, and the wording, width and
+links of documents.
 Usage: style.py [SOURCE_ROOT]; prints TAP."""
 
 import re
@@ -19,6 +20,25 @@ NOT_OURS = re.compile(r"(^|/)(__pycache__|tests/fuzz/corpus)/")
 
 MAX_LINES = 800  # beyond this a file holds more than one class, algorithm or table
 # Written in pieces, so that this file does not accuse itself. /proc/PID may stand before the third.
+# A document: prose of at most so many columns; tables, code and links that cannot be broken are exempt.
+MAX_COLUMNS = 100
+FENCE = re.compile(r"\s*(```|~~~)")
+# Wording that readers of the first documents stumbled over, with what to write instead.
+PHRASES = [
+    (r"\b(rooms?|houses?|rungs?|ladder)\b", "the field's word: module, preference order"),
+    (r"\bwho(m|so)?ever\b", "if somebody"),
+    (r"\bof which\b", "two sentences"),
+    (r"\bthat which\b", "what, or the noun"),
+    (r"(?<!there )\b(is|are) no (?!(longer|more|less|other)\b)", "is not a"),
+    (r"\bwhat \w+ does is\b", "subject, verb, object"),
+    (r"\bno news\b", "is not reported"),
+    (r"^Nothing if\b", "Returns nothing if"),
+    (r"\bexclude each other\b", "cannot be combined"),
+    (r"\btak(e|es|ing|en) away\b", "detach, remove"),
+    (r"\bwill take\b.*\bto\b.*\bs\b", "may take"),
+    (r"\byet to start\b", "not started"),
+]
+PHRASES = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in PHRASES]
 LEAKS = re.compile("|".join(["deb" + r"\.debian", "registry" + r"\.npm", r"(?<![\w+])/roo" + "t/", "/tmp/w" + "t/"]))
 
 
@@ -88,6 +108,56 @@ def leaks(files):
                 yield f"{name}:{number}: {line.strip()[:100]}"
 
 
+def documents(files):
+    for name, file in files:
+        if name == "README.md" or (name.startswith("docs/") and file.suffix == ".md"):
+            yield name, file.read_text().splitlines()
+
+
+def prose(lines):
+    """The numbered lines of a document outside of fenced and indented code."""
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield number, line
+
+
+def wide_lines(files):
+    for name, lines in documents(files):
+        for number, line in prose(lines):
+            if len(line) > MAX_COLUMNS and not line.startswith("|") and " " in line.lstrip("- "):
+                yield f"{name}:{number}: {len(line)} columns, expected at most {MAX_COLUMNS}"
+
+
+def phrase_problems(files):
+    for name, lines in documents(files):
+        for number, line in prose(lines):
+            # Messages of the program are quoted as they are.
+            words = re.sub(r"`[^`]*`", "", line)
+            for pattern, instead in PHRASES:
+                if found := pattern.search(words):
+                    yield f"{name}:{number}: '{found[0]}', expected: {instead}"
+
+
+def broken_links(root, files):
+    """Links between documents, and to their headings."""
+    for name, lines in documents(files):
+        for number, line in prose(lines):
+            for target, anchor in re.findall(r"\]\(([^)#\s:]*)(?:#([^)\s]*))?\)", line):
+                page = ((root / name).parent / target) if target else root / name
+                if not page.exists():
+                    yield f"{name}:{number}: no file '{target}'"
+                elif anchor and page.suffix == ".md" and anchor not in headings(page):
+                    yield f"{name}:{number}: no heading '#{anchor}' in '{target or name}'"
+
+
+def headings(page):
+    titles = [line.lstrip("# ") for _, line in prose(page.read_text().splitlines()) if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def bash_scripts(files):
     for _, file in files:
         with file.open("rb") as stream:
@@ -111,6 +181,9 @@ def main():
     tap.check("nothing is called after what it is not", name_problems(files))
     tap.check("every source file is listed in a meson.build", list(unlisted(root, files)))
     tap.check("no file names a machine or a package host", list(leaks(files)))
+    tap.check(f"documents have at most {MAX_COLUMNS} columns", list(wide_lines(files)))
+    tap.check("documents use plain words", list(phrase_problems(files)))
+    tap.check("links of documents lead somewhere", list(broken_links(root, files)))
     tap.check("shell scripts pass shellcheck", shell_problems(root, files))
     tap.done()
 
