@@ -11,12 +11,12 @@ namespace uprobectl {
 
 namespace {
 
-// pm starts a Java program on old versions of Android.
-constexpr std::chrono::seconds patience{20};
+// On old versions of Android, pm starts a Java program.
+constexpr std::chrono::seconds command_timeout{20};
 
-// What one of Android's own commands prints.
+// The output of one of Android's own commands.
 Result<std::string> ask_android(const std::vector<std::string>& words) {
-  auto result = run_android_command(words, patience);
+  auto result = run_android_command(words, command_timeout);
   if (!result && result.error().kind == ErrorKind::not_found)
     return fail(Error{ErrorKind::unsupported,
                       fmt::format("this is not Android: no /system/bin/{}", words.front())}
@@ -40,7 +40,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-// Letters, digits, '_' and '.', and no option: what pm is given.
+// Letters, digits, '_' and '.', so that pm does not take it for an option.
 bool is_package_name(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -66,7 +66,7 @@ std::vector<std::uint32_t> parse_users(std::string_view list) {
 
 } // namespace
 
-// "arm64-v8a,armeabi-v7a,armeabi", or of Android before 5.0 the one ABI.
+// "arm64-v8a,armeabi-v7a,armeabi", or the only ABI on Android before 5.0.
 Result<std::vector<std::string>> abis_of_device() {
   for (const char* property : {"ro.product.cpu.abilist", "ro.product.cpu.abi"}) {
     const auto text = ask_android({"getprop", property});
@@ -78,7 +78,7 @@ Result<std::vector<std::string>> abis_of_device() {
 }
 
 Result<bool> is_user_build() {
-  const auto result = run_android_command({"getprop", "ro.build.type"}, patience);
+  const auto result = run_android_command({"getprop", "ro.build.type"}, command_timeout);
   if (!result && result.error().kind == ErrorKind::not_found) return false;
   if (!result) return fail(result.error());
   if (result->exit_code != 0)
@@ -106,8 +106,8 @@ Result<std::vector<std::string>> archives_of_package(const std::string& package)
   return paths;
 }
 
-// `pm list packages -U PKG` prints "package:PKG uid:10123", a line for each package whose name has
-// PKG in it.
+// `pm list packages -U PKG` prints "package:PKG uid:10123", a line for each package whose name
+// contains PKG.
 Result<PackageUser> user_of_package(const std::string& package) {
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));

@@ -1,6 +1,7 @@
 #include "uprobectl/resolve.hpp"
 #include "util/shrinking.hpp"
 #include "util/spelling.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,7 +11,22 @@ namespace uprobectl {
 
 namespace {
 
-// The file simply does not have it, as against having it in a way that is a person's business.
+// The first few names, then how many more.
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 10;
+  std::string text = joined(std::span(names).first(std::min(most, names.size())));
+  if (names.size() > most) text += fmt::format(" and {} more", names.size() - most);
+  return text;
+}
+
+Error none_usable(const Targets& targets, Error first) {
+  if (targets.files.size() > 1)
+    first.message = fmt::format("{}: none of its {} files can be probed, the first: {}",
+                                targets.text, targets.files.size(), first.message);
+  return first;
+}
+
+// Whether the error says that the file does not have the FUNCTION. Other errors are reported.
 bool means_lacking(std::string_view text, const Error& error) {
   if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
       error.kind == ErrorKind::no_code)
@@ -21,13 +37,14 @@ bool means_lacking(std::string_view text, const Error& error) {
   return !is_name && error.kind == ErrorKind::out_of_range;
 }
 
-// The entry's data lies where the kernel takes no offset of it.
+// Whether the kernel refuses all offsets in the entry because of where its data lie.
 bool is_misplaced(const Target& target, const Error& error) {
   constexpr std::uint64_t largest_alignment = 4; // arm64's
   return error.kind == ErrorKind::misaligned && target.image() != nullptr &&
          target.image()->entry_data().value % largest_alignment != 0;
 }
 
+// Asks the files of one call of ask_all().
 class Asking {
 public:
   Asking(const Targets& targets, std::span<const std::string_view> functions,
@@ -75,7 +92,7 @@ private:
       ++answer.files;
       std::ranges::move(*points, std::back_inserter(answer.points));
     } else if (is_misplaced(target, points.error())) {
-      // Of the whole entry, not of this FUNCTION.
+      // This is about the whole entry, so it is reported once.
       if (!std::exchange(said_misplaced_, true))
         answers_.warnings.push_back("left out: " + points.error().message);
     } else if (!means_lacking(functions_[index], points.error())) {
@@ -85,7 +102,7 @@ private:
     }
   }
 
-  // A FUNCTION that no file has fails once.
+  // The one error for a FUNCTION that no file has.
   Error nowhere(std::size_t index) const {
     if (answers_.asked == 1)
       if (auto own = own_error(functions_[index])) return std::move(*own);
@@ -99,7 +116,7 @@ private:
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));
   }
 
-  // What the only file that could be asked says itself.
+  // The error of the only file that could be asked.
   std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
     (void)visit_all(targets_, where_, [&](const Target& target) {
@@ -110,7 +127,7 @@ private:
     return own;
   }
 
-  // Names worth suggesting; of many files and FUNCTIONs only a few are looked at.
+  // Similar names, from the first few files only, and none if there are many FUNCTIONs.
   std::vector<std::string> names_near(const std::string& request) const {
     constexpr std::size_t few = 8;
     if (!how_.suggest || answers_.functions.size() > few) return {};
@@ -131,11 +148,39 @@ private:
   ResolveOptions how_;
   ResolveOptions quick_; // without suggestions
   SharedAnswers answers_;
-  bool said_misplaced_ = false;        // of the file that is being asked
+  bool said_misplaced_ = false;        // for the current file
   std::vector<std::size_t> importing_; // files, for each FUNCTION
 };
 
 } // namespace
+
+Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
+                          const std::function<void(Target&)>& visit) {
+  Visited visited{.files = 0, .warnings = targets.warnings};
+  std::optional<Error> first_refusal;
+  std::vector<std::string> compressed;
+  for (const TargetFile& file : targets.files) {
+    auto target = Target::open(file, targets.text, options);
+    if (target && targets.several && target->foreign()) target = fail(*target->foreign());
+    if (target) {
+      ++visited.files;
+      visit(*target);
+      continue;
+    }
+    if (!first_refusal) first_refusal = target.error();
+    if (target.error().kind == ErrorKind::compressed)
+      compressed.push_back(file.shown.entry.value_or(file.shown.file));
+    else
+      visited.warnings.push_back("left out: " + target.error().message);
+  }
+  if (visited.files == 0) return fail(none_usable(targets, std::move(*first_refusal)));
+  if (!compressed.empty())
+    visited.warnings.push_back(
+        fmt::format("{}: {} of {} files {} compressed and cannot be probed: {}", targets.text,
+                    compressed.size(), targets.files.size(), compressed.size() == 1 ? "is" : "are",
+                    first_few(compressed)));
+  return visited;
+}
 
 Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string_view> functions,
                               const TargetOptions& where, const ResolveOptions& how) {

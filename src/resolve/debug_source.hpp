@@ -1,8 +1,8 @@
-// The symbols outside a file's own tables, brought in one source at a time and only when a question
-// needs them: reading them costs more than everything else.
+// Symbols outside a file's own tables. They are read one source at a time and only when a question
+// needs them, because reading them takes longer than all the rest.
 #pragma once
 
-#include "resolve/point.hpp"
+#include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
 
@@ -10,10 +10,10 @@ class DebugSource {
 public:
   explicit DebugSource(elf::DebugSearch where = {}) : where_(std::move(where)) {}
 
-  // Adds the next source that has symbols: .gnu_debugdata, then the debug file. False when there is
-  // no more.
+  // Adds the next source that has symbols to the image: .gnu_debugdata, then the debug file.
+  // Returns false if there is none left.
   bool add_next(elf::Image& image);
-  // Everything, for questions about all symbols, where the image has no .symtab.
+  // Adds all sources unless the image has a .symtab: for questions about all symbols.
   void complete(elf::Image& image);
 
   const elf::DebugSearch& where() const { return where_; }
@@ -27,9 +27,6 @@ private:
   DebugNotes notes_;
 };
 
-// Answers the question with the image's own tables and, if these do not know the name, with what
-// the source brings in. The image is that of the question.
-Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
-                                       DebugSource& source);
+bool has_symtab(const elf::Image& image);
 
 } // namespace uprobectl

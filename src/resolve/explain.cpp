@@ -1,8 +1,8 @@
 #include "resolve/explain.hpp"
 
-#include "resolve/choose.hpp"
-#include "resolve/explain_method.hpp"
-#include "resolve/static_names.hpp"
+#include "resolve/method_name.hpp"
+#include "resolve/names.hpp"
+#include "resolve/static_probes.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
@@ -26,7 +26,7 @@ std::string_view common_part(std::string_view a, std::string_view b) {
   return best;
 }
 
-// A pattern that matches the suggested names: what they have in common.
+// A pattern that matches the suggested names.
 std::string pattern_for(const std::vector<std::string>& near) {
   std::string_view common = unversioned(near.front());
   for (const std::string& name : near) common = common_part(common, unversioned(name));
@@ -48,7 +48,7 @@ std::string_view version_text(std::string_view name, std::size_t at) {
   return begin == std::string_view::npos ? "" : name.substr(begin);
 }
 
-// "f@V" where f is there in other versions.
+// The versions of f in the file, for a request "f@V" with another one.
 std::vector<std::string> other_versions(const Question& question) {
   const std::string_view name = question.function.name;
   const auto at = name.find('@');
@@ -64,7 +64,7 @@ std::vector<std::string> other_versions(const Question& question) {
   return names;
 }
 
-// A name that is no function's but that of a static probe.
+// For a name that is that of a static probe, not of a function.
 std::optional<std::string> static_probe_hint(const Question& question) {
   const auto notes = read_static_probes(question.image);
   if (!notes) return std::nullopt;
@@ -72,6 +72,75 @@ std::optional<std::string> static_probe_hint(const Question& question) {
   if (!probe) return std::nullopt;
   return fmt::format("'{}' is a static probe, probe it with: uprobectl usdt attach {} {}", *probe,
                      shell_word(question.subject()), shell_word(*probe));
+}
+
+// " from libc.so.6 (GLIBC_2.34)", or empty if the version table does not have it.
+std::string origin(const elf::Symbol& symbol) {
+  if (!symbol.version || symbol.version->library.empty()) return "";
+  return fmt::format(" from {} ({})", symbol.version->library, symbol.version->name);
+}
+
+bool has_plt_entry(const elf::Image& image, std::string_view name) {
+  return std::ranges::any_of(plt_entries(image),
+                             [&](const elf::Symbol& entry) { return entry.name == name; });
+}
+
+std::string why_no_entry(const elf::Image& image, std::string_view name) {
+  const auto slots = image.import_slots();
+  const auto symbols = image.dynamic_symbols();
+  const bool has_slot =
+      slots && symbols && std::ranges::any_of(*slots, [&](const elf::ImportSlot& slot) {
+        return symbols->has_name(slot.symbol, name);
+      });
+  if (!has_slot) return "nothing here calls it";
+  if (!image.has_section_headers())
+    return "code jumps through the GOT (-fno-plt), or the missing section headers would tell";
+  return "code jumps through the GOT (-fno-plt) or only takes its address";
+}
+
+std::string_view without_version(std::string_view name) {
+  return name.substr(0, name.find('@', 1));
+}
+
+// The first symbol of that name, defined or not.
+std::optional<elf::Symbol> first_symbol(const Question& question) {
+  const auto named = find_by_name(question.image, question.function.name);
+  if (named && !named->empty()) return named->front();
+  const auto written = find_by_demangled_name(question.image, question.function.name);
+  if (written && !written->empty()) return written->front();
+  return std::nullopt;
+}
+
+constexpr std::size_t most_listed = 10;
+
+std::string_view simple_name(std::string_view qualified) {
+  return qualified.substr(qualified.find_last_of(".$") + 1);
+}
+
+bool is_class(const art::OatFile& oat, std::string_view name) {
+  return oat.find_class(name).has_value();
+}
+
+// Classes with a similar name, or with the same name in another package.
+std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_view wanted) {
+  const unsigned limit = suggestion_limit(wanted);
+  NearestNames near;
+  oat.for_each_class([&](art::Class, std::string_view name) {
+    if (const auto rank = guess_rank(wanted, name, limit))
+      near.offer(*rank, name);
+    else if (simple_name(name) == simple_name(wanted))
+      near.offer(static_cast<unsigned>(name.size()), name);
+    return true;
+  });
+  return std::move(near).take();
+}
+
+Error list_signatures(Error error, const art::OatFile& oat, std::span<const art::Method> methods) {
+  for (const art::Method& method : methods.first(std::min(most_listed, methods.size())))
+    error = std::move(error).hint("it is there as: " + to_string(oat.signature(method)));
+  if (methods.size() > most_listed)
+    error = std::move(error).hint(fmt::format("and {} more", methods.size() - most_listed));
+  return error;
 }
 
 } // namespace
@@ -135,6 +204,165 @@ Error ambiguous_name(const Question& question, const std::vector<elf::Symbol>& c
   if (places.size() > most)
     error = std::move(error).hint(fmt::format("and {} more", places.size() - most));
   return std::move(error).hint("--all takes every one of them");
+}
+
+Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
+                      const elf::Symbol& symbol) {
+  const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  if (symbol.version && !symbol.version->library.empty())
+    return std::move(error).hint(fmt::format("probe it there: uprobectl {} {} {}", command,
+                                             shell_word(symbol.version->library),
+                                             shell_word(name)));
+  const auto needed = image.needed_libraries();
+  if (needed.empty()) return error;
+  return std::move(error).hint("it may come from: " + joined(needed));
+}
+
+Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
+  if (symbol.defined)
+    return {ErrorKind::no_code, fmt::format("{}: '{}' is data, there is no code to probe",
+                                            question.subject(), symbol.name)};
+  const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is elsewhere",
+                                               question.subject(), name, origin(symbol))};
+  error = hint_at_library(std::move(error), "resolve", question.image, symbol);
+  if (has_plt_entry(question.image, symbol.name))
+    return std::move(error).hint(
+        fmt::format("or probe the calls that leave from here: {}", shell_word("plt:" + name)));
+  return error;
+}
+
+Error no_plt_entry(const Question& question) {
+  const std::string subject = question.subject();
+  const std::string_view name = question.function.name;
+  const elf::Machine& machine = question.image.machine();
+  if (!can_find_plt_entries(machine))
+    return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} cannot be found, only those "
+                                                "of x86-64, i386, arm64 and arm",
+                                                subject, elf::to_string(machine))};
+  if (const auto symbol = first_symbol(question)) {
+    if (symbol->defined)
+      return Error{ErrorKind::not_found,
+                   fmt::format("{}: '{}' is no import and has no PLT entry, its code is here",
+                               subject, name)}
+          .hint(fmt::format("probe it by its name: {}", shell_word(name)));
+    Error error{ErrorKind::not_found,
+                fmt::format("{}: '{}' is imported{}, but has no PLT entry: {}", subject, name,
+                            origin(*symbol), why_no_entry(question.image, symbol->name))};
+    return hint_at_library(std::move(error), "resolve", question.image, *symbol);
+  }
+  Error error{ErrorKind::not_found, fmt::format("{}: no import '{}'", subject, name)};
+  std::vector<std::string> names;
+  for (const elf::Symbol& entry : plt_entries(question.image)) names.emplace_back(entry.name);
+  if (names.empty()) return std::move(error).hint("the file has no PLT entries");
+  const auto near = nearest(without_version(name), names);
+  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint("list them with: uprobectl list-symbols --kind plt " +
+                               shell_word(subject));
+}
+
+std::string in_compiler_filter(const art::OatFile& oat) {
+  const auto filter = oat.value("compiler-filter");
+  return filter.empty() ? std::string() : fmt::format(" (compiler filter '{}')", filter);
+}
+
+Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
+  const auto files = oat.dex_files();
+  const auto first =
+      std::ranges::find_if(files, [](const art::OatDex& dex) { return !dex.source; });
+  if (first == files.end()) return {ErrorKind::not_found, std::string(subject)};
+  const auto missing =
+      std::ranges::count_if(files, [](const art::OatDex& dex) { return !dex.source; });
+  Error error{ErrorKind::not_found,
+              fmt::format("{}: the DEX file of {} {} not found, so the methods have no names",
+                          subject, first->location,
+                          missing > 1 ? fmt::format("and {} more are", missing - 1) : "is")};
+  return art::with_dex_places(std::move(error), *first);
+}
+
+Error no_such_class(const Question& question, const art::OatFile& oat, const MethodName& name) {
+  if (!oat.has_all_dex_files()) return no_dex_file(question.subject(), oat);
+  Error error{ErrorKind::not_found,
+              fmt::format("{}: no class '{}'", question.subject(), name.class_name)};
+  const std::string_view whole = question.function.name;
+  if (is_class(oat, whole))
+    return std::move(error).hint(
+        fmt::format("'{}' is a class: for all of its methods ask for '{}.*'", whole, whole));
+  if (!question.options.suggest) return error;
+  const auto near = nearest_classes(oat, name.class_name);
+  if (!near.empty()) return std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint("list what is compiled with: uprobectl list-symbols " +
+                               shell_word(question.subject()));
+}
+
+Error several_classes(const Question& question, const art::OatFile& oat,
+                      std::span<const art::Class> classes) {
+  Error error{ErrorKind::ambiguous, fmt::format("{}: '{}' may be in {} classes", question.subject(),
+                                                question.function.name, classes.size())};
+  for (const art::Class found : classes.first(std::min(most_listed, classes.size())))
+    error = std::move(error).hint("there is: " + oat.class_name(found));
+  return error;
+}
+
+Error no_such_method(const Question& question, const art::OatFile& oat, art::Class defined,
+                     const MethodName& name, std::span<const art::Method> called) {
+  const std::string class_name = oat.class_name(defined);
+  if (!called.empty())
+    return list_signatures(
+        {ErrorKind::not_found, fmt::format("{}: no method '{}', but others called '{}'",
+                                           question.subject(), question.function.name, name.name)},
+        oat, called);
+  Error error{ErrorKind::not_found, fmt::format("{}: class {} has no method '{}'",
+                                                question.subject(), class_name, name.name)};
+  const unsigned limit = suggestion_limit(name.name);
+  NearestNames near;
+  for (const art::Method& method : oat.methods_of(defined)) {
+    const auto signature = oat.signature(method);
+    if (const auto rank = guess_rank(name.name, signature.name, limit))
+      near.offer(*rank, class_name + '.' + signature.name);
+  }
+  if (const auto names = std::move(near).take(); !names.empty())
+    error = std::move(error).hint(did_you_mean(names));
+  const std::string superclass = oat.superclass(defined);
+  if (!superclass.empty())
+    error = std::move(error).hint(
+        fmt::format("if it is inherited, ask for it in the class that has its code: {} extends {}",
+                    class_name, superclass));
+  return error;
+}
+
+Error no_code_of(const Question& question, const art::OatFile& oat,
+                 std::span<const art::Method> methods) {
+  const art::Method& first = methods.front();
+  const auto signature = oat.signature(first);
+  const std::string subject = fmt::format("{}: '{}'", question.subject(), to_string(signature));
+  const auto all = [&](auto property) { return std::ranges::all_of(methods, property); };
+  if (all(&art::Method::is_abstract))
+    return Error{ErrorKind::no_code, subject + " is abstract: it has no code"}.hint(
+        "ask for it in the classes that implement it");
+  if (all(&art::Method::is_native))
+    return Error{ErrorKind::no_code, subject + " is native: its code is in a library"}.hint(
+        fmt::format("there it is called '{0}', or where it is overloaded '{0}__' and what stands "
+                    "for its parameters, unless the library registers it under another name",
+                    native_name(signature)));
+  const std::string why = oat.has_all_dex_files() && oat.compiled().empty()
+                              ? " is not compiled, and nothing else in this file is"
+                              : " is not compiled in this file";
+  return Error{ErrorKind::no_code, subject + why + in_compiler_filter(oat)}
+      .hint("the interpreter runs it, or code that is compiled at run time: no file has that")
+      .hint("to have an app compiled: adb shell cmd package compile -m speed -f PACKAGE");
+}
+
+Error no_method_matches(const Question& question, const art::OatFile& oat) {
+  if (!oat.has_all_dex_files()) return no_dex_file(question.subject(), oat);
+  if (oat.compiled().empty())
+    return {ErrorKind::not_found,
+            question.subject() + ": nothing is compiled in this file" + in_compiler_filter(oat)};
+  return Error{ErrorKind::not_found, fmt::format("{}: no compiled method matches '{}'",
+                                                 question.subject(), question.function.name)}
+      .hint(
+          "patterns are matched with 'com.foo.Bar.baz', with and without '(int, long)' behind it, "
+          "and with the return type in front");
 }
 
 } // namespace uprobectl

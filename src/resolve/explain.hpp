@@ -1,6 +1,7 @@
-// Why a name could not be turned into a place, and what to type instead.
+// Explains why a name could not be resolved, and suggests what to type instead.
 #pragma once
 
+#include "resolve/method_name.hpp"
 #include "resolve/point.hpp"
 
 namespace uprobectl {
@@ -8,13 +9,13 @@ namespace uprobectl {
 // what: "no function" or "no function matches".
 Error no_function(const Question& question, std::string_view what);
 
-// The name is there, but only as an import or as data.
+// The symbol exists, but only as an import or as data.
 Error no_code_behind(const Question& question, const elf::Symbol& symbol);
 
-// The function itself was optimized away, these were made of it.
+// The compiler removed the function itself and left these clones of it.
 Error only_clones(const Question& question, const std::vector<elf::Symbol>& clones);
 
-// Adds where an imported function may be probed: "uprobectl COMMAND LIBRARY FUNCTION".
+// Adds where an imported function can be probed: "uprobectl COMMAND LIBRARY FUNCTION".
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
                       const elf::Symbol& symbol);
 
@@ -23,5 +24,21 @@ Error no_plt_entry(const Question& question);
 
 // Lists at most ten candidates, then a count.
 Error ambiguous_name(const Question& question, const std::vector<elf::Symbol>& candidates);
+
+// Java methods.
+inline constexpr std::string_view how_methods_are_named =
+    "Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)";
+Error no_such_class(const Question& question, const art::OatFile& oat, const MethodName& name);
+Error several_classes(const Question& question, const art::OatFile& oat,
+                      std::span<const art::Class> classes);
+// called: the methods of that name, all with other signatures.
+Error no_such_method(const Question& question, const art::OatFile& oat, art::Class defined,
+                     const MethodName& name, std::span<const art::Method> called);
+// The methods are abstract, native, or not compiled.
+Error no_code_of(const Question& question, const art::OatFile& oat,
+                 std::span<const art::Method> methods);
+Error no_method_matches(const Question& question, const art::OatFile& oat);
+// A DEX file is missing, so its methods have no names.
+Error no_dex_file(std::string_view subject, const art::OatFile& oat);
 
 } // namespace uprobectl

@@ -1,32 +1,32 @@
-// Java methods as people write them.
+// Names of Java methods as users type them, and of their native counterparts.
 #pragma once
 
 #include "uprobectl/art.hpp"
 
-#include <optional>
-#include <string_view>
-#include <vector>
-
 namespace uprobectl {
 
-// "com.foo.Bar.baz", with parameters, and with the return type in front.
+// "com.foo.Bar.baz", optionally with the parameters behind it and the return type in front.
 struct MethodName {
-  std::string_view return_type; // empty: not said
+  std::string_view return_type; // empty if not given
   std::string_view class_name;
   std::string_view name;
-  std::optional<std::vector<std::string_view>> parameters; // nothing: not said
+  std::optional<std::vector<std::string_view>> parameters; // nullopt if not given
 };
 
-// Nothing where the text names no class.
+// Returns nullopt if the text has no class name.
 std::optional<MethodName> parse_method_name(std::string_view text);
 
-// Whether the text is a pattern, in which "[]" is part of an array's type.
+// Whether the text is a pattern. "[]" is part of an array's type, not a pattern.
 bool is_method_pattern(std::string_view text);
 
-// Whether two class names are the same but for "." where the other has "$".
+// Whether two class names are equal when '.' and '$' are taken as the same.
 bool is_same_nested(std::string_view a, std::string_view b);
 
-// Whether the method has the parameters and the return type that the name has.
+// Whether the method has the parameters and the return type of the name, as far as given.
 bool has_signature(const art::Signature& signature, const MethodName& name);
+
+// The short name of a native method's function ("Resolving Native Method Names" of the JNI
+// specification). For an overloaded method, "__" and its parameters follow.
+std::string native_name(const art::Signature& signature);
 
 } // namespace uprobectl

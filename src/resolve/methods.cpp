@@ -1,10 +1,9 @@
 #include "resolve/methods.hpp"
 
-#include "resolve/choose.hpp"
+#include "process/command.hpp"
 #include "resolve/explain.hpp"
-#include "resolve/explain_method.hpp"
-#include "resolve/oatdump.hpp"
-#include "resolve/pattern_points.hpp"
+#include "resolve/names.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -14,10 +13,76 @@ namespace uprobectl {
 
 namespace {
 
+// A phone takes seconds for the listing of a large file, some 20 MB.
+constexpr std::chrono::minutes oatdump_timeout{5};
+constexpr std::size_t max_output = std::size_t{512} << 20U; // bytes
+constexpr std::size_t max_methods = 1U << 22U;
+
+// Parses the output of oatdump line by line, as it arrives.
+class OatdumpOutput {
+public:
+  bool take(std::string_view chunk) {
+    while (!chunk.empty()) {
+      const auto end = chunk.find('\n');
+      line_ += chunk.substr(0, end);
+      if (end == std::string_view::npos) return line_.size() <= longest_line;
+      chunk.remove_prefix(end + 1);
+      if (!finish_line()) return false;
+    }
+    return true;
+  }
+  Result<std::vector<art::DumpedMethod>> finish() && {
+    if (!error_ && !line_.empty()) finish_line();
+    if (error_) return fail(std::move(*error_));
+    return std::move(methods_);
+  }
+  bool is_wrong() const { return error_ || line_.size() > longest_line; }
+
+private:
+  static constexpr std::size_t longest_line = 1U << 17U; // twice that of a signature
+
+  bool finish_line() {
+    const std::string line = std::exchange(line_, {});
+    if (!line.starts_with('{')) return true; // other output
+    auto method = art::parse_dumped_method(line);
+    if (!method) error_ = std::move(method).error();
+    if (method) methods_.push_back(std::move(*method));
+    return !error_ && methods_.size() <= max_methods;
+  }
+
+  std::string line_;
+  std::vector<art::DumpedMethod> methods_;
+  std::optional<Error> error_;
+};
+
+// Runs `PROGRAM --oat-file=FILE --dump-method-and-offset-as-json` without a shell, and takes the
+// methods that its output and the file agree on (art::OatFile::from_oatdump).
+Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
+                                 const art::DexSearch& where) {
+  if (image.path().entry)
+    return fail(ErrorKind::unsupported, "oatdump reads files, not entries of archives");
+  OatdumpOutput listing;
+  const auto ended = stream_command(
+      {program, "--oat-file=" + image.path().file, "--dump-method-and-offset-as-json"},
+      oatdump_timeout, max_output, [&](std::string_view chunk) { return listing.take(chunk); });
+  if (!ended && !listing.is_wrong()) return fail(Error(ended.error()).within("--oatdump"));
+  auto methods = std::move(listing).finish();
+  if (!methods) return fail(Error(std::move(methods).error()).within("--oatdump"));
+  if (!ended) return fail(Error(ended.error()).within("--oatdump"));
+  if (ended->exit_code != 0)
+    return fail(
+        ErrorKind::io,
+        fmt::format("--oatdump: {} ends with status {}{}", program, ended->exit_code,
+                    ended->errors.empty() ? "" : fmt::format(": {}", first_line(ended->errors))));
+  auto oat = art::OatFile::from_oatdump(image, std::move(*methods), where);
+  if (!oat) return fail(Error(std::move(oat).error()).within("--oatdump"));
+  return oat;
+}
+
 using Methods = std::vector<art::Method>;
 using Points = std::vector<ProbePoint>;
 
-// Methods as symbols, whose names are kept with them.
+// Methods as symbols, with the storage of their names.
 class MethodSymbols {
 public:
   explicit MethodSymbols(const art::OatFile& oat) : oat_(oat) {}
@@ -34,14 +99,14 @@ private:
   std::vector<elf::Symbol> symbols_;
 };
 
-// What is found may not be all there is. Nothing where no DEX file is missing.
+// A warning if a DEX file is missing, because other methods may then match, too.
 std::optional<std::string> may_lack_methods(const Question& question, const art::OatFile& oat) {
   if (oat.has_all_dex_files()) return std::nullopt;
   return no_dex_file(question.subject(), oat).message +
          ": other methods may match, and share this code";
 }
 
-// The list is what makes a surprising hit understandable, so it is whole but for the absurd.
+// Lists all of them, up to a limit: the list explains hits that the user does not expect.
 std::string shared_code(const ProbePoint& point, const std::vector<std::string>& others) {
   constexpr std::size_t most = 200;
   std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
@@ -53,7 +118,8 @@ std::string shared_code(const ProbePoint& point, const std::vector<std::string>&
   return text;
 }
 
-// Nothing where the methods at the address differ: which one is called a probe cannot tell.
+// Null if methods with different signatures share the address: a probe cannot tell which was
+// called.
 std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, VirtualAddress address) {
   std::shared_ptr<JavaMethod> known;
   if (!oat.has_all_dex_files() || !oat.knows_access()) return known;
@@ -134,7 +200,7 @@ std::vector<art::Class> classes_called(const art::OatFile& oat, std::string_view
   return classes;
 }
 
-// Overloads that cannot be probed, beside one that can.
+// The overloads among them that have no code here.
 std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
   std::string text;
   for (const art::Method& method : fitting)

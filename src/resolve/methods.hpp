@@ -1,18 +1,18 @@
-// What FUNCTIONs mean in OAT files: compiled Java methods.
+// Resolves names of compiled Java methods in OAT files.
 #pragma once
 
 #include "resolve/point.hpp"
 
 namespace uprobectl {
 
-// The methods of one file, read when they are first asked for.
+// The methods of one OAT file, read when they are first needed.
 class JavaMethods {
 public:
   JavaMethods() = default;
   JavaMethods(art::DexSearch where, std::optional<std::string> oatdump)
       : where_(std::move(where)), oatdump_(std::move(oatdump)) {}
 
-  // Null where the image, which must outlive this, is no OAT file.
+  // Null unless the image, which must outlive this, is an OAT file.
   const Result<art::OatFile>* in(elf::Image& image);
 
 private:
@@ -22,19 +22,19 @@ private:
   std::optional<Result<art::OatFile>> oat_;
 };
 
-// Whether the FUNCTION could mean a Java method, or be in one.
+// Whether the FUNCTION can mean a Java method or a place in one.
 bool may_be_method(const FunctionSpec& function);
 
-// Of a question with methods: the places that its name means. Where it means none, why; the symbols
-// of the file may know it all the same where may_have_symbol() of the error is true.
+// The places of the methods that the name of a question with `methods` means. If there are none,
+// and may_have_symbol() of the error is true, the file may have a symbol of that name.
 Result<std::vector<ProbePoint>> resolve_method(const Question& question);
 bool may_have_symbol(const Error& error);
 
-// What to know where a symbol was taken, because the methods could not be read; empty where they
-// were.
+// A warning for a point that was resolved by a symbol because methods could not be read; empty if
+// they could.
 std::string why_no_methods(const Question& question);
 
-// Adds what is known of the method that covers the point, which is named by it already.
+// Adds what is known of the method that covers the point. The point has its name already.
 void describe_method(const Question& question, ProbePoint& point, const elf::Symbol& symbol);
 
 } // namespace uprobectl

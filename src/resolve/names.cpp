@@ -1,12 +1,14 @@
-#include "resolve/boundary.hpp"
-#include "resolve/choose.hpp"
+#include "resolve/names.hpp"
+
 #include "resolve/explain.hpp"
-#include "resolve/kin.hpp"
-#include "resolve/pattern_points.hpp"
+#include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
+#include <unordered_set>
 
 namespace uprobectl {
 
@@ -14,7 +16,101 @@ namespace {
 
 using Symbols = std::vector<elf::Symbol>;
 
-// "+N" lies inside the symbol; a label has no inside.
+bool is_code(const elf::Symbol& symbol) {
+  const SymbolKind kind = kind_of(symbol);
+  return kind == SymbolKind::function || kind == SymbolKind::ifunc || kind == SymbolKind::label;
+}
+
+int rank(elf::Binding binding) {
+  switch (binding) {
+  case elf::Binding::global:
+    return 0;
+  case elf::Binding::weak:
+    return 1;
+  case elf::Binding::local:
+    return 2;
+  }
+  return 2;
+}
+
+bool is_hidden(const elf::Symbol& symbol) { return symbol.version && !symbol.version->is_default; }
+
+auto preference(const elf::Symbol& symbol) {
+  return std::tuple(symbol.table, rank(symbol.binding), is_hidden(symbol), symbol.name);
+}
+
+// Of several symbols with one name those that the user means: definitions of code, the default
+// version before hidden ones (for a bare name), global before weak before local. Several are left
+// if these rules do not decide.
+Symbols choose(Symbols symbols, bool bare) {
+  std::erase_if(symbols, [](const elf::Symbol& symbol) { return !is_code(symbol); });
+  if (bare && !std::ranges::all_of(symbols, is_hidden)) std::erase_if(symbols, is_hidden);
+  if (symbols.empty()) return symbols;
+  const int best = rank(std::ranges::min(symbols, {}, [](const elf::Symbol& symbol) {
+                          return rank(symbol.binding);
+                        }).binding);
+  std::erase_if(symbols, [&](const elf::Symbol& symbol) { return rank(symbol.binding) != best; });
+  return symbols;
+}
+
+constexpr std::size_t max_names = 10;
+
+std::string listed(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  const std::size_t shown = std::min(names.size(), max_names);
+  std::string text = joined(std::span(names).first(shown));
+  if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+void warn_of_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
+  std::vector<std::string> missed;
+  std::vector<std::string> cold;
+  for (const elf::Symbol& clone : kin.clones) {
+    if (!clone.name.starts_with(*point.symbol)) continue;
+    auto& names = is_cold_part(clone.name) ? cold : missed;
+    names.emplace_back(clone.name);
+  }
+  if (!missed.empty() && !with_clones)
+    point.warnings.push_back(fmt::format("'{}' has compiler clones, whose calls are not seen here "
+                                         "(--clones probes them, too): {}",
+                                         *point.symbol, listed(std::move(missed))));
+  if (!cold.empty())
+    point.warnings.push_back(
+        fmt::format("'{}' has parts that are jumped into, not called, and need no probe: {}",
+                    *point.symbol, listed(std::move(cold))));
+}
+
+void warn_of_folding(const Kin& kin, ProbePoint& point) {
+  const elf::Symbol own{.name = *point.symbol, .size = point.size.value_or(0)};
+  const VirtualAddress start{point.address.value - point.symbol_offset};
+  std::vector<std::string> others;
+  for (const elf::Symbol& symbol :
+       std::ranges::equal_range(kin.same_place, start, {}, &elf::Symbol::address))
+    if (are_different_functions(own, symbol))
+      others.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
+  if (others.empty()) return;
+  others.push_back(point.demangled.value_or(*point.symbol));
+  point.warnings.push_back(
+      fmt::format("several functions were folded to {:#x}, the probe fires for "
+                  "each: {}",
+                  start.value, listed(std::move(others))));
+}
+
+// Warns of clones that are not probed and of functions that share the address. with_clones: the
+// clones are among the points.
+void warn_of_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> points) {
+  std::unordered_set<std::string> warned; // once for each name
+  for (ProbePoint& point : points) {
+    if (!point.symbol) continue;
+    if (warned.insert(*point.symbol).second) warn_of_clones(kin, with_clones, point);
+    warn_of_folding(kin, point);
+  }
+}
+
+// Checks that "+N" lies inside the symbol. A label has no inside.
 Result<std::uint64_t> checked_plus(const Question& question, const elf::Symbol& symbol) {
   const std::uint64_t plus = question.function.plus.value_or(0);
   if (plus == 0 || plus < symbol.size || question.options.unsafe) return plus;
@@ -40,8 +136,8 @@ Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbol
   return points;
 }
 
-// The one place that the candidates name, or all of them, and what is to be said about it.
-// searched: the tables have been read for them already, so reading on costs little.
+// The one place that the candidates name, or with --all every one, with their warnings.
+// searched: the candidates come from a search of whole tables, so another search costs little.
 Result<std::vector<ProbePoint>> chosen_points(const Question& question, Symbols candidates,
                                               bool searched) {
   const elf::Symbol first = candidates.front();
@@ -62,7 +158,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Question& question, Symbols 
   return points;
 }
 
-// A function of which only clones are left.
+// A function that only has clones left.
 Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
   Symbols clones = find_clones_by_name(question.image, question.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
@@ -75,7 +171,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   const auto matching =
       list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(question.subject()));
-  // Parts that are only jumped into are not meant by a pattern that does not name them.
+  // A pattern means cold parts only if it names them.
   const bool with_cold = question.function.name.contains(".cold");
   Symbols meant;
   for (const elf::Symbol& symbol : *matching)
@@ -95,7 +191,53 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
   return points;
 }
 
+// The entries of the import with this name, version or written form, by address.
+Symbols entries_named(const Symbols& entries, std::string_view name) {
+  Symbols named;
+  const auto is_named = [&](const elf::Symbol& entry) {
+    if (entry.name == name) return true;
+    return entry.version && name.starts_with(entry.name) &&
+           name.substr(entry.name.size()) == "@" + std::string(entry.version->name);
+  };
+  std::ranges::copy_if(entries, std::back_inserter(named), is_named);
+  if (named.empty())
+    std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
+      return is_written_name(entry.name, name);
+    });
+  return named;
+}
+
 } // namespace
+
+Symbols places_of(Symbols symbols) {
+  std::ranges::sort(symbols, [](const elf::Symbol& a, const elf::Symbol& b) {
+    return std::tuple(a.address, preference(a)) < std::tuple(b.address, preference(b));
+  });
+  const auto repeated = std::ranges::unique(symbols, {}, &elf::Symbol::address);
+  symbols.erase(repeated.begin(), repeated.end());
+  return symbols;
+}
+
+void PatternPoints::add(Result<ProbePoint> point) {
+  if (point) {
+    points_.push_back(std::move(*point));
+    return;
+  }
+  ++left_out_;
+  if (!why_) why_ = std::move(point).error();
+}
+
+Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
+  const bool inside = question_.function.plus.value_or(0) != 0;
+  if (inside && why_) {
+    if (points_.empty()) return fail(std::move(*why_));
+    points_.front().warnings.push_back(fmt::format("{}; {} that match '{}' and are left out: {}",
+                                                   why_->message, kind, question_.function.name,
+                                                   left_out_));
+  }
+  std::ranges::sort(points_, {}, &ProbePoint::image_offset);
+  return std::move(points_);
+}
 
 Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol) {
   const auto plus = checked_plus(question, symbol);
@@ -120,7 +262,7 @@ Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol)
 Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
   const std::string_view name = question.function.name;
   auto exact = find_by_name(question.image, name);
-  // A damaged .symtab hides what .dynsym does not have, which can still be asked in other ways.
+  // If .symtab is damaged, functions that are not in .dynsym can still be found in other ways.
   if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
     const elf::Symbol first = exact->front();
@@ -138,6 +280,33 @@ Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
   if (is_pattern(name)) return resolve_pattern(question);
   if (!exact) return fail(Error(exact.error()).within(question.subject()));
   return resolve_clones(question);
+}
+
+Result<std::vector<ProbePoint>> resolve_plt(const Question& question) {
+  const std::string_view name = question.function.name;
+  const auto entries = plt_entries(question.image);
+  auto named = entries_named(entries, name);
+  const bool pattern = named.empty() && is_pattern(name);
+  if (pattern)
+    std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
+      return matches_name(std::string(name), entry.name);
+    });
+  if (named.empty()) return fail(no_plt_entry(question));
+  if (!pattern && named.size() > 1 && !question.options.all)
+    return fail(ambiguous_name(question, named));
+  auto points = points_of(question, named);
+  if (!points) return points;
+  std::ranges::sort(*points, {}, &ProbePoint::image_offset);
+  return points;
+}
+
+void add_aliases(const elf::Image& image, std::span<ProbePoint> points) {
+  const auto symbols = list_symbols(image, {});
+  for (ProbePoint& point : points) {
+    if (!symbols || !point.symbol || point.kind == SymbolKind::method) continue;
+    const VirtualAddress start{point.address.value - point.symbol_offset};
+    point.aliases = symbols->aliases(start, *point.symbol);
+  }
 }
 
 } // namespace uprobectl

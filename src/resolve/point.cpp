@@ -1,5 +1,8 @@
 #include "resolve/point.hpp"
 
+#include "resolve/instructions.hpp"
+#include "resolve/methods.hpp"
+
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -39,7 +42,7 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
   point.segment_address = segment.address;
   point.segment_offset = segment.offset;
 
-  // uprobe_register() refuses an offset that is no multiple of UPROBE_SWBP_INSN_SIZE with EINVAL
+  // uprobe_register() returns EINVAL for an offset that is not a multiple of UPROBE_SWBP_INSN_SIZE
   // (Linux kernel/events/uprobes.c), which is 4 on arm64.
   if (address.value % alignment == 0 && point.offset && point.offset->value % alignment != 0)
     return fail(
@@ -57,6 +60,42 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
         "archive, so the probe will not fire unless the library is aligned with zipalign -p 4",
         question.subject(), question.binary->entry_data.value));
   return point;
+}
+
+Result<ProbePoint> point_of_number(const Question& question) {
+  const FunctionSpec& function = question.function;
+  if (function.form == FunctionSpec::Form::virtual_address) {
+    // Bit 0 of a code address tells the instruction set (AAELF32). It is not part of the place.
+    const bool may_be_thumb = question.image.machine().info().thumb_bit;
+    return point_at(question, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
+  }
+  const std::uint64_t size = question.image.bytes().size();
+  if (function.form == FunctionSpec::Form::image_offset) {
+    if (function.number >= size)
+      return fail(ErrorKind::out_of_range,
+                  fmt::format("{}: '{}' is beyond the end, the ELF image has {:#x} bytes",
+                              question.subject(), function.request, size));
+    return point_at(question, ImageOffset{function.number});
+  }
+  if (question.image.is_inflated())
+    return fail(Error{ErrorKind::no_code,
+                      fmt::format("{}: '{}': the library is compressed, no byte of the archive is "
+                                  "its code",
+                                  question.subject(), function.request)}
+                    .hint("for an offset in the installed library ask for offset:0x…"));
+  const std::uint64_t begin = question.image.entry_data().value;
+  if (function.number < begin || function.number - begin >= size)
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{}: '{}' is not in it, its bytes are at {:#x} to {:#x}",
+                            question.subject(), function.request, begin, begin + size));
+  return point_at(question, ImageOffset{function.number - begin});
+}
+
+void name_by_number(const Question& question, ProbePoint& point,
+                    const symbolize::Covering& covering) {
+  name_point(question, point, covering.symbol, covering.offset);
+  if (covering.symbol.table == elf::Table::oat) describe_method(question, point, covering.symbol);
+  point.table.reset(); // the place comes from the number, not from a table
 }
 
 } // namespace
@@ -122,6 +161,23 @@ std::string display_name(const ProbePoint& point) {
   }
   if (point.symbol_offset != 0) name += fmt::format("+{:#x}", point.symbol_offset);
   return name;
+}
+
+Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
+  auto point = point_of_number(question);
+  if (!point) return fail(std::move(point).error());
+  if (const auto covering = question.symbolizer->find(point->address)) {
+    name_by_number(question, *point, *covering);
+    auto doubt = check_boundary(question, covering->symbol, covering->offset);
+    if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());
+    if (!doubt)
+      point->warnings.push_back(std::move(doubt).error().message);
+    else if (*doubt)
+      point->warnings.push_back(std::move(**doubt));
+  }
+  std::vector<ProbePoint> points;
+  points.push_back(std::move(*point));
+  return points;
 }
 
 } // namespace uprobectl

@@ -1,55 +1,160 @@
-// "PROVIDER:NAME" -> the places of static probes.
-#include "resolve/probeable.hpp"
-#include "resolve/state.hpp"
-#include "resolve/static_names.hpp"
+#include "resolve/static_probes.hpp"
+
+#include "resolve/instructions.hpp"
+#include "util/shell_words.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
-Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
-  if (state_->static_notes) return state_->static_notes;
-  const std::string subject = to_string(state_->binary->path);
-  if (!state_->image)
-    return fail(
-        Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
-            .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
-  auto notes = read_static_probes(*state_->image);
-  // Operands of a stripped file may name variables that only its debug data knows.
-  if (notes && notes->symbols_missing) {
-    const std::size_t known = state_->image->debug_symbols().size();
-    state_->debug.complete(*state_->image);
-    if (state_->image->debug_symbols().size() > known) notes = read_static_probes(*state_->image);
-  }
-  if (!notes) return fail(std::move(notes).error().within(subject));
-  for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
-  state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));
-  return state_->static_notes;
+namespace {
+
+std::string full_name(const StaticProbe& probe) {
+  return fmt::format("{}:{}", probe.provider, probe.name);
 }
 
-Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) const {
-  const auto notes = static_notes();
-  if (!notes) return fail(notes.error());
-  const FunctionSpec asked{
-      .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
-  const Question question{state_->binary, asked, *state_->image, state_->demangler};
+bool fits(const std::string& name, std::string_view asked) {
+  return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
+}
+
+// "PROVIDER:NAME" taken apart: views of the text.
+class StaticProbeName {
+public:
+  static std::optional<StaticProbeName> parse(std::string_view text) {
+    const auto colon = text.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    StaticProbeName name;
+    name.provider_ = text.substr(0, colon);
+    name.name_ = text.substr(colon + 1);
+    name.dtrace_name_ = without_dashes(name.name_);
+    return name;
+  }
+
+  bool matches(const StaticProbe& probe) const {
+    if (!fits(probe.provider, provider_)) return false;
+    return fits(probe.name, name_) || fits(probe.name, dtrace_name_);
+  }
+
+private:
+  std::string_view provider_;
+  std::string_view name_;
+  std::string dtrace_name_; // "query__start" for "query-start", as dtrace writes it
+};
+
+// Each once, sorted.
+std::vector<std::string> full_names(const StaticProbes& notes) {
+  std::vector<std::string> names;
+  names.reserve(notes.probes.size());
+  for (const StaticProbe& probe : notes.probes) names.push_back(full_name(probe));
+  std::ranges::sort(names);
+  const auto repeated = std::ranges::unique(names);
+  names.erase(repeated.begin(), repeated.end());
+  return names;
+}
+
+bool is_function(const elf::Image& image, std::string_view name) {
+  if (name.empty() || is_pattern(name)) return false;
+  const auto has_code = [](const elf::Symbol& symbol) {
+    const SymbolKind kind = kind_of(symbol);
+    return symbol.defined && (kind == SymbolKind::function || kind == SymbolKind::ifunc);
+  };
+  const auto exact = find_by_name(image, name);
+  if (exact && std::ranges::any_of(*exact, has_code)) return true;
+  const auto written = find_by_demangled_name(image, name);
+  return written && std::ranges::any_of(*written, has_code);
+}
+
+// For a text that is a function's name, or has one behind its colon.
+std::optional<std::string> function_hint(const Question& question, std::string_view text) {
+  const auto colon = text.find(':');
+  const std::string_view tail =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  for (const std::string_view name : {text, tail})
+    if (is_function(question.image, name))
+      return fmt::format("'{}' is a function, probe it with: uprobectl attach {} {}", name,
+                         shell_word(question.subject()), shell_word(name));
+  return std::nullopt;
+}
+
+std::string list_hint(const Question& question) {
+  return "list its static probes with: uprobectl usdt list " + shell_word(question.subject());
+}
+
+// The probe may be in one of the notes that could not be read.
+void add_passed_over(const StaticProbes& notes, Error& error) {
+  if (notes.malformed > 0)
+    error.hints.push_back(
+        fmt::format("{} of static probes {} passed over, usdt list says why",
+                    notes.malformed == 1 ? "1 note" : std::to_string(notes.malformed) + " notes",
+                    notes.malformed == 1 ? "was" : "were"));
+}
+
+// No probe of the file has the name "PROVIDER:NAME".
+Error no_static_probe(const Question& question, const StaticProbes& notes) {
+  const std::string_view text = question.function.request;
+  Error error{ErrorKind::not_found, {}};
+  if (notes.probes.empty())
+    error.message = question.subject() + ": it has no static probes";
+  else
+    error.message = fmt::format("{}: no static probe {}'{}'", question.subject(),
+                                is_pattern(text) ? "matches " : "", text);
+  if (auto function = function_hint(question, text))
+    error = std::move(error).hint(std::move(*function));
+  add_passed_over(notes, error);
+  if (notes.probes.empty()) return error;
+  const auto near = nearest(without_wildcards(text), full_names(notes));
+  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(question));
+}
+
+// The text has no colon and is not a provider.
+Error no_static_name(const Question& question, const StaticProbes& notes) {
+  const std::string_view text = question.function.request;
+  if (notes.probes.empty()) return no_static_probe(question, notes);
+  Error error{ErrorKind::not_found, fmt::format("{}: '{}' is no PROVIDER:NAME of a static probe",
+                                                question.subject(), text)};
+  if (const auto probe = static_probe_called(notes, text))
+    error = std::move(error).hint(fmt::format("there is a static probe '{}'", *probe));
+  if (auto function = function_hint(question, text))
+    error = std::move(error).hint(std::move(*function));
+  return error.hints.empty() ? std::move(error).hint(list_hint(question)) : error;
+}
+
+// "PROVIDER:NAME" -> the places of static probes.
+
+} // namespace
+
+std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text) {
+  if (is_pattern(text)) return std::nullopt;
+  const std::string dtrace_name = without_dashes(text);
+  const auto name = StaticProbeName::parse(text);
+  for (const StaticProbe& probe : notes.probes)
+    if (name ? name->matches(probe) : probe.name == text || probe.name == dtrace_name)
+      return full_name(probe);
+  return std::nullopt;
+}
+
+Result<std::vector<ProbePoint>>
+resolve_static_probes(const Question& question, const std::shared_ptr<const StaticProbes>& notes) {
   // A provider alone means all of its probes.
+  const std::string_view text = question.function.name;
   const bool is_full = text.contains(':');
   const std::string full = is_full ? std::string(text) : std::string(text) + ":*";
   const auto name = StaticProbeName::parse(full);
 
   const auto is_meant = [&](const StaticProbe& probe) { return name->matches(probe); };
   std::vector<ProbePoint> points;
-  points.reserve(static_cast<std::size_t>(std::ranges::count_if((*notes)->probes, is_meant)));
-  for (const StaticProbe& probe : (*notes)->probes) {
+  points.reserve(static_cast<std::size_t>(std::ranges::count_if(notes->probes, is_meant)));
+  for (const StaticProbe& probe : notes->probes) {
     if (!is_meant(probe)) continue;
     auto point = point_at(question, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;
-    point->effect = effect_of_static(*state_->image, probe.address);
-    point->static_probe = {*notes, &probe}; // what all notes say lives as long as one point does
-    if (probe.semaphore_offset) point->semaphore = state_->image->to_file(*probe.semaphore_offset);
+    point->effect = effect_of_static(question.image, probe.address);
+    point->static_probe = {notes, &probe}; // keeps all notes alive
+    if (probe.semaphore_offset) point->semaphore = question.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
       point->warnings.push_back(
           fmt::format("{}: the semaphore of '{}' at {:#x} is in no page of the file, so the kernel "
@@ -58,9 +163,9 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
     points.push_back(std::move(*point));
   }
   if (points.empty())
-    return fail(is_full ? no_static_probe(question, **notes) : no_static_name(question, **notes));
+    return fail(is_full ? no_static_probe(question, *notes) : no_static_name(question, *notes));
   std::vector<std::string>& warnings = points.front().warnings;
-  warnings.insert(warnings.end(), (*notes)->warnings.begin(), (*notes)->warnings.end());
+  warnings.insert(warnings.end(), notes->warnings.begin(), notes->warnings.end());
   return points;
 }
 

@@ -1,4 +1,4 @@
-#include "resolve/native_name.hpp"
+#include "resolve/method_name.hpp"
 
 #include <catch2/catch.hpp>
 

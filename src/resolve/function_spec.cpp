@@ -31,8 +31,8 @@ bool has_hex_prefix(std::string_view text) {
   return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 }
 
-// An address or offset as nm, objdump and the kernel print them: hexadecimal. Without 0x only where
-// it cannot be taken for a decimal number: with a letter, a leading zero, or one digit.
+// Parses an address or offset as nm, objdump and the kernel print them, in hexadecimal. 0x may be
+// left out if the digits cannot be a decimal number: with a letter, a leading zero, or one digit.
 Result<std::uint64_t> parse_place(std::string_view prefix, std::string_view text) {
   const auto what = fmt::format("'{}{}'", prefix, text);
   const bool prefixed = has_hex_prefix(text);
@@ -60,9 +60,9 @@ constexpr std::array number_forms = {
     NumberForm{"file-offset:", FunctionSpec::Form::file_offset},
 };
 
-// Where the "+N" of a name begins; npos if what follows the last "+" is no number.
+// Where the "+N" of a name begins; npos unless a number follows the last '+'.
 std::size_t find_plus(std::string_view text) {
-  if (!text.contains('+')) return std::string_view::npos; // much quicker than rfind
+  if (!text.contains('+')) return std::string_view::npos; // faster than rfind
   const auto at = text.rfind('+');
   if (at == std::string_view::npos || at == 0) return std::string_view::npos;
   const auto number = text.substr(at + 1);
@@ -80,7 +80,7 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "a FUNCTION holds a NUL byte");
 
-  const bool has_prefix = text.contains(':'); // few names do, which is quick to see
+  const bool has_prefix = text.contains(':'); // a quick test, as few names do
   for (const auto& [prefix, form] : number_forms) {
     if (!has_prefix || !text.starts_with(prefix)) continue;
     const auto number = parse_place(prefix, text.substr(prefix.size()));
@@ -93,7 +93,7 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   const auto plus = find_plus(text);
   spec.name = text.substr(0, plus);
   constexpr std::string_view plt_prefix = "plt:";
-  constexpr std::string_view plt_suffix = "@plt"; // as disassemblers, and we, show an entry
+  constexpr std::string_view plt_suffix = "@plt"; // as disassemblers and ProbePoint names show it
   if (has_prefix && spec.name.starts_with(plt_prefix)) {
     spec.form = FunctionSpec::Form::plt;
     spec.name.remove_prefix(plt_prefix.size());

@@ -1,23 +1,23 @@
-// Pieces of code that have no name: where the unwind data say that they begin and end. Stripped
-// libraries have lost the names of their functions' cold parts, not these.
+// The extent of code without a symbol, by unwind data. A stripped library has no names of its
+// functions' cold parts but still has these.
 #pragma once
 
 #include "elf/layout.hpp"
 
 namespace uprobectl {
 
-// What one frame description (FDE) covers.
+// The code that one frame description (FDE) covers.
 struct FramePiece {
   elf::AddressRange range;
-  // Where it begins a frame is set up already: so it is jumped into, not called.
+  // A frame is set up already at its start, so it is entered by a jump, not a call.
   bool inside_frame = false;
 };
 
-// Looks pieces up in .eh_frame_hdr, as unwinders do (LSB core 5.0, 10.6; DWARF 5, 6.4). Only with
+// Looks up addresses in .eh_frame_hdr, as unwinders do (LSB core 5.0, 10.6; DWARF 5, 6.4). Supports
 // the encodings that GNU ld, gold, lld and mold write.
 class FrameTable {
 public:
-  // The image's bytes must outlive the table. Without unwind data it is empty.
+  // The image's bytes must outlive the table, which is empty if there are no unwind data.
   explicit FrameTable(const elf::Image& image);
 
   std::optional<FramePiece> piece_at(VirtualAddress address) const;

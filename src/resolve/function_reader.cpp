@@ -1,21 +1,30 @@
+#include "elf/notes.hpp"
+#include "elf/sections.hpp"
+#include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
-#include "resolve/function_state.hpp"
+#include "resolve/frame_table.hpp"
+#include "resolve/instructions.hpp"
+#include "resolve/jump_targets.hpp"
+#include "symbols/clones.hpp"
+#include "symbols/demangle.hpp"
 #include "uprobectl/insn.hpp"
+#include "uprobectl/resolve/function.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
 namespace {
 
-// Bounds the work that a symbol table can ask for, bytes; no function known is half as long.
+// Bounds the work that a symbol table can ask for, bytes. No known function is half as long.
 constexpr std::uint64_t largest_function = std::uint64_t{4} << 20U;
-constexpr std::size_t most_parts = 64; // of one function; GCC makes one or two
+constexpr std::size_t max_parts = 64; // of one function; GCC makes one or two
 
 using Jump = FunctionExits::Jump;
 
-// Why the point is not where a function begins whose end is known.
+// Why the point is not the start of a function with a known end; nullopt if it is.
 std::optional<std::string> unreadable(const ProbePoint& point) {
   if (!point.offset) return "it is compressed in its archive, no byte of the file is its code";
   if (!point.symbol) return "no symbol says where the function begins and ends";
@@ -33,7 +42,7 @@ Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint&
                             display_name(point), reason)};
 }
 
-// What is measured up to its jump says nothing about the function.
+// A PLT entry has no return of its own.
 Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
                       const ProbePoint& point) {
   Error error{ErrorKind::unsupported,
@@ -46,9 +55,140 @@ Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
   return error;
 }
 
+// Sections of Go's linker (cmd/link/internal/ld/data.go, elf.go); the third in position-independent
+// programs.
+constexpr std::array<std::string_view, 4> go_sections = {
+    ".go.buildinfo", ".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid"};
+// Functions of Go's runtime/cgo, in every Go program that C is linked to. `_cgo_init` and its like
+// are variables of the runtime that all programs have.
+constexpr std::array<std::string_view, 2> cgo_names = {"crosscall2", "x_cgo_init"};
+// Personality routines, which frames name for exceptions.
+constexpr std::array<std::string_view, 2> personalities = {"__gxx_personality_v0",
+                                                           "rust_eh_personality"};
+constexpr std::array<std::string_view, 3> cxx_libraries = {"libstdc++.so", "libc++.so",
+                                                           "libc++_shared.so"};
+
+// Whether a name of either table passes.
+template <typename Passes>
+bool any_name(const elf::Image& image, Passes passes) {
+  const auto any_in = [&](const Result<elf::SymbolTable>& table) {
+    if (!table) return false;
+    for (std::uint32_t index = 1; index < table->size(); ++index)
+      if (const auto name = table->name(index); name && passes(*name)) return true;
+    return false;
+  };
+  return any_in(image.dynamic_symbols()) || any_in(image.full_symbols());
+}
+
+bool has_any_of(const elf::Image& image, std::span<const std::string_view> names) {
+  return any_name(
+      image, [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); });
+}
+
+bool has_go_tables(const elf::Image& image) {
+  const auto layout = elf::read_layout(image.bytes());
+  if (!layout) return false;
+  // cmd/link/internal/ld/elf.go; there without section headers, too.
+  constexpr std::uint32_t elf_note_gobuildid_tag = 4;
+  return elf::has_note(*layout, "Go", elf_note_gobuildid_tag) ||
+         std::ranges::any_of(go_sections, [&](std::string_view name) {
+           return elf::section_named(*layout, name).has_value();
+         });
+}
+
+bool needs(const elf::Image& image, std::string_view library) {
+  return std::ranges::any_of(image.needed_libraries(),
+                             [&](std::string_view name) { return name.starts_with(library); });
+}
+
+bool may_unwind(const elf::Image& image) {
+  return std::ranges::any_of(cxx_libraries,
+                             [&](std::string_view library) { return needs(image, library); }) ||
+         has_any_of(image, personalities);
+}
+
+struct StringNames {
+  bool libstdcxx = false;
+  bool libcxx = false;
+
+  bool any() const { return libstdcxx || libcxx; }
+  bool both() const { return libstdcxx && libcxx; }
+  StringLayout layout() const {
+    if (libstdcxx == libcxx) return StringLayout::unknown;
+    return libcxx ? StringLayout::libcxx : StringLayout::libstdcxx;
+  }
+};
+
+// Looks for the inline namespaces around std::basic_string: those of libc++ (the platform's ABI or
+// the NDK's) and of libstdc++.
+StringNames string_names(const Result<elf::SymbolTable>& table) {
+  StringNames found;
+  if (!table) return found;
+  for (std::uint32_t index = 1; index < table->size() && !found.both(); ++index) {
+    const auto name = table->name(index);
+    if (!name || !looks_mangled(*name)) continue;
+    found.libcxx = found.libcxx || name->contains("St3__1") || name->contains("St6__ndk1");
+    found.libstdcxx = found.libstdcxx || name->contains("St7__cxx11");
+  }
+  return found;
+}
+
+StringLayout layout_of(const elf::Image& image) {
+  const StringNames needed{.libstdcxx = needs(image, "libstdc++.so"),
+                           .libcxx = needs(image, "libc++.so") || needs(image, "libc++_shared.so")};
+  if (needed.any()) return needed.layout();
+  const StringNames dynamic = string_names(image.dynamic_symbols());
+  if (dynamic.any()) return dynamic.layout();
+  return string_names(image.full_symbols()).layout();
+}
+
 } // namespace
 
-// The reading of one function: of its own bytes, then of the parts that these jump to.
+struct FunctionReader::State {
+  State(std::shared_ptr<const ProbedBinary> of, elf::Image opened, elf::DebugSearch where)
+      : binary(std::move(of)), image(std::move(opened)), debug(std::move(where)) {}
+
+  std::string subject() const { return to_string(binary->path); }
+  const JumpTargets& jump_targets() {
+    if (!targets) targets.emplace(image, debug);
+    return *targets;
+  }
+  const FrameTable& frame_table() {
+    if (!frames) frames.emplace(image);
+    return *frames;
+  }
+  const CodeMarks& code_marks() {
+    if (!marks) marks.emplace(image);
+    return *marks;
+  }
+
+  // Whether so many more bytes of code may be decoded. Functions rarely overlap: all of them, with
+  // their parts decoded a few times, have fewer bytes than this unless the file was made to cost
+  // time.
+  bool may_decode(std::uint64_t bytes) {
+    constexpr std::uint64_t times = 8;
+    decoded += bytes;
+    return decoded / times <= image.bytes().size();
+  }
+
+  std::shared_ptr<const ProbedBinary> binary; // its file has the image's bytes
+  elf::Image image;
+  DebugSource debug;
+  FrameKnowledge has_frame = {};
+
+  // Found out when first needed.
+  std::optional<JumpTargets> targets = {};
+  std::optional<FrameTable> frames = {};
+  std::optional<CodeMarks> marks = {};
+  std::optional<bool> is_oat = {};    // Java's
+  std::optional<bool> has_go = {};    // Go's tables
+  std::optional<bool> has_cgo = {};   // C code linked to Go's
+  std::optional<bool> may_throw = {}; // C++'s or Rust's unwinding
+  std::optional<StringLayout> strings = {};
+  std::uint64_t decoded = 0; // bytes
+};
+
+// Reads one function: its own bytes, then the parts that these jump to.
 class FunctionReader::Reading {
 public:
   Reading(State& state, Arch arch, const ProbePoint& point, CodeLanguage language)
@@ -67,7 +207,7 @@ public:
   }
 
 private:
-  // By value: a jump to another part makes the list longer.
+  // part is a copy because a jump to another part appends to the list.
   Result<void> read_part(elf::AddressRange part) {
     const auto code = code_of(part);
     if (!code)
@@ -93,7 +233,7 @@ private:
     for (const Jump& jump : exits->jumps_out)
       if (const VirtualAddress place{part.address.value + jump.offset}; !is_data(place))
         if (auto taken = take(jump, place); !taken) return taken;
-    // Go's functions begin anew when their stack has been made larger.
+    // A Go function restarts after its stack has grown.
     if (part.address == point_.address && language_ != CodeLanguage::go)
       for (const Jump& jump : exits->jumps_again)
         if (auto added = add(jump, {part.address.value + jump.offset}); !added) return added;
@@ -113,10 +253,10 @@ private:
     return add(jump, place);
   }
 
-  // An indirect jump, in the function for certain.
+  // Whether an indirect jump certainly stays in the function.
   bool stays(const Jump& jump, VirtualAddress place) const {
     if (jump.kind == Jump::Kind::table && !jump.by_form) return true;
-    // Not all that compilers write tells unwinders of the instructions that take a frame down.
+    // Unwind data do not always describe the instructions that remove a frame.
     return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
   }
 
@@ -149,7 +289,7 @@ private:
 
   // The part of this function that a jump out of it goes to.
   std::optional<elf::AddressRange> part_at(VirtualAddress target) const {
-    if (parts_.size() >= most_parts) return std::nullopt;
+    if (parts_.size() >= max_parts) return std::nullopt;
     const JumpTargets& targets = state_.jump_targets();
     if (const auto part = targets.part_at(target, point_.address))
       return part->size <= largest_function
@@ -162,7 +302,7 @@ private:
                                                            : std::nullopt;
   }
 
-  // One for an IFUNC of the same file has no name. Its frame description covers the whole PLT.
+  // The PLT entry of an IFUNC of the same file has no name, and its FDE covers the whole PLT.
   bool is_plt_entry(VirtualAddress address) const {
     constexpr std::uint64_t stub_size = 16; // bytes
     const auto code = code_of({address, stub_size});
@@ -171,7 +311,8 @@ private:
                                         [](const Jump& jump) { return jump.slot.has_value(); });
   }
 
-  // Whether code without a name jumps into the midst of this function: no other function does.
+  // Whether code without a name jumps into the middle of this function, which no other function
+  // does.
   bool comes_back(const elf::AddressRange& piece) const {
     const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
     const auto exits = code ? function_exits(arch_, *code, piece.address) : std::nullopt;
@@ -180,7 +321,7 @@ private:
            });
   }
 
-  // Assembly of two names that share their code.
+  // For assembly in which two functions share code.
   bool leads_back(VirtualAddress target) const {
     const auto other = state_.jump_targets().around(target);
     return other && other->address != target && other->size <= largest_function &&
@@ -193,21 +334,20 @@ private:
     });
   }
 
-  // Whether the assembler's marks say that data lie there: a word of data may read as a return.
+  // Whether the assembler marked the place as data: a word of data can look like a return.
   bool is_data(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
     const auto mark = state_.code_marks().last_before(place);
     return mark && mark->data;
   }
 
-  // What ART and Go put between their functions' instructions is not marked.
+  // ART and Go do not mark the data between their instructions.
   bool may_be_no_instruction(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
     return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
   }
 
-  // Nothing where they do not all lie in one executable segment: so every place in them has a file
-  // offset.
+  // nullopt unless all bytes lie in one executable segment, so that each has a file offset.
   std::optional<Bytes> code_of(elf::AddressRange part) const {
     const elf::Segment* segment = state_.image.segment_of(part.address);
     if (segment == nullptr || !segment->executable) return std::nullopt;
@@ -241,6 +381,19 @@ private:
   FunctionReturns found_;
 };
 
+FunctionReader::FunctionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FunctionReader::FunctionReader(FunctionReader&&) noexcept = default;
+FunctionReader& FunctionReader::operator=(FunctionReader&&) noexcept = default;
+FunctionReader::~FunctionReader() = default;
+
+Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> binary,
+                                            std::vector<std::string> debug_places) {
+  auto image = elf::Image::open(binary->file, binary->path);
+  if (!image) return fail(std::move(image).error());
+  return FunctionReader(std::make_unique<State>(
+      std::move(binary), std::move(*image), elf::DebugSearch{.places = std::move(debug_places)}));
+}
+
 void FunctionReader::use_frames(FrameKnowledge has_frame) {
   state_->has_frame = std::move(has_frame);
 }
@@ -256,6 +409,31 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
   if (const auto reason = unreadable(point)) return refuse(*reason);
   return Reading(*state_, *arch, point, language_of(point)).read();
+}
+
+CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
+  State& state = *state_;
+  if (!state.is_oat) state.is_oat = art::OatFile::is_oat(state.image);
+  if (*state.is_oat) return CodeLanguage::java;
+  const std::string_view symbol = point.symbol ? std::string_view(*point.symbol) : "";
+  const bool mangled = looks_mangled(symbol) && demangle(symbol).has_value();
+  if (!state.has_go) state.has_go = has_go_tables(state.image);
+  if (*state.has_go && !mangled) {
+    const auto clone = clone_name(symbol);
+    // Go's names have a package and a dot, but for some of its assembly code.
+    if (symbol.empty() || (clone ? clone->base : symbol).contains('.')) return CodeLanguage::go;
+    if (!state.has_cgo) state.has_cgo = has_any_of(state.image, cgo_names);
+    if (!*state.has_cgo) return CodeLanguage::go;
+  }
+  if (mangled) return CodeLanguage::cxx;
+  if (!state.may_throw) state.may_throw = may_unwind(state.image);
+  return *state.may_throw ? CodeLanguage::cxx : CodeLanguage::other;
+}
+
+StringLayout FunctionReader::string_layout() const {
+  State& state = *state_;
+  if (!state.strings) state.strings = layout_of(state.image);
+  return *state.strings;
 }
 
 } // namespace uprobectl

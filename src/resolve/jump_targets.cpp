@@ -1,4 +1,4 @@
-#include "resolve/function_names.hpp"
+#include "resolve/jump_targets.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,12 +8,12 @@ namespace uprobectl {
 
 namespace {
 
-// How many symbols before an address are looked at for one that reaches up to it: functions that
-// contain other functions' symbols are rare and contain few.
-constexpr std::size_t most_before = 64;
+// How many symbols before an address are searched for one that covers it. Functions that contain
+// other functions' symbols are rare and contain few.
+constexpr std::size_t max_before = 64;
 
-// GCC, LLVM's hot-cold splitting, its basic block sections and machine function splitter: words
-// that follow the name of the function that a piece of code was taken from.
+// Words that follow a function's name in the names of its parts: GCC, LLVM's hot-cold splitting,
+// its basic block sections and machine function splitter.
 constexpr std::array<std::string_view, 4> part_words = {"cold", "part", "__part", "eh"};
 
 bool is_part_name(std::string_view name, std::string_view function) {
@@ -26,7 +26,7 @@ bool is_part_name(std::string_view name, std::string_view function) {
 
 constexpr std::string_view cold_suffix = ".cold";
 
-// Which of two names of the same function a person would rather read.
+// Prefers exported names, then short ones.
 bool is_better_name(const elf::Symbol& a, const elf::Symbol& b) {
   const bool a_exported = a.binding != elf::Binding::local;
   const bool b_exported = b.binding != elf::Binding::local;
@@ -61,7 +61,7 @@ void JumpTargets::visit_covering(VirtualAddress address, Visit visit) const {
     else
       end = middle;
   }
-  for (std::size_t i = begin; i > 0 && begin - i < most_before; --i) {
+  for (std::size_t i = begin; i > 0 && begin - i < max_before; --i) {
     const elf::Symbol symbol = symbols_[i - 1];
     const std::uint64_t into = address.value - symbol.address.value;
     if ((into == 0 || into < symbol.size) && !visit(symbol, into)) return;
@@ -87,7 +87,7 @@ bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) con
   return found;
 }
 
-// Local functions of different sources can have one name, and then a part may be of either.
+// Local functions of different sources can have the same name. Then the part may be of either.
 std::optional<elf::Symbol> JumpTargets::cold_part_of(VirtualAddress function) const {
   if (cold_parts_.empty()) return std::nullopt;
   std::optional<elf::Symbol> part;

@@ -1,4 +1,4 @@
-#include "resolve/function_frames.hpp"
+#include "resolve/frame_table.hpp"
 
 namespace uprobectl {
 
@@ -24,8 +24,8 @@ VirtualAddress relative(VirtualAddress base, std::uint32_t distance) {
   return {base.value + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))};
 }
 
-// Whether unwinding instructions begin by saying that a frame is set up. In what is called they
-// first advance over the instruction that does so.
+// Whether the first of the unwinding instructions says that a frame is set up. For a function that
+// is called, they first advance over the instruction that sets it up.
 bool begin_inside_frame(Bytes instructions) {
   for (const std::byte byte : instructions) {
     const auto opcode = std::to_integer<std::uint8_t>(byte);
@@ -93,12 +93,13 @@ std::optional<FramePiece> FrameTable::read(VirtualAddress description, VirtualAd
   const auto size = read_at<std::uint32_t>(bytes, size_field, order);
   if (!length || !distance || !begin || !size) return std::nullopt;
   const auto whole = slice(bytes, 0, std::uint64_t{*length} + cie_field);
-  // The encoding of addresses stands in the CIE; that this one gives the start proves it right.
+  // The CIE has the encoding of addresses. It is not read: that the usual one yields the start is
+  // enough.
   if (!whole || relative({description.value + start_field}, *begin) != start) return std::nullopt;
   FramePiece piece{.range = {start, *size}};
   if (!has_augmentation(description, *distance)) return piece;
   const auto augmentation = read_at<std::uint8_t>(*whole, augmentation_field);
-  if (!augmentation || *augmentation >= 0x80) return piece; // longer than any there is
+  if (!augmentation || *augmentation >= 0x80) return piece; // longer than any known one
   const std::uint64_t instructions = augmentation_field + 1 + *augmentation;
   if (instructions < whole->size())
     piece.inside_frame = begin_inside_frame(whole->subspan(instructions));

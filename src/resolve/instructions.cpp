@@ -1,0 +1,253 @@
+#include "resolve/instructions.hpp"
+
+#include "resolve/point.hpp"
+
+#include "symbols/code.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+// Bounds the work that a symbol table can ask for, bytes. No known function is half as long, and
+// decoding this much takes a fifth of a second.
+constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
+
+// At most `most` bytes of the file's code at the address; empty outside of it.
+Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
+  const elf::Segment* const segment = image.segment_of(address);
+  if (segment == nullptr || !segment->executable) return {};
+  const std::uint64_t into = address.value - segment->address.value;
+  const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);
+  return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
+}
+
+// A place in the function, in a form that is valid as a FUNCTION.
+std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
+  return fmt::format("{}+{:#x}", display_name(symbol), plus);
+}
+
+std::string unverified(const Question& question, std::string_view reason) {
+  return fmt::format("{}: whether an instruction begins at '{}' is not known: {}",
+                     question.subject(), question.function.request, reason);
+}
+
+// The instructions before a place: from the symbol, or from the end of data inside it.
+struct Run {
+  Arch arch;
+  std::uint64_t start = 0; // from the symbol
+  Bytes code = {};         // to beyond the place, if the file is long enough
+};
+
+bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
+
+bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
+
+// The mark between the symbol's start and the place; nullopt if there is none.
+std::optional<CodeMarks::Mark> mark_of(const Question& question, const elf::Symbol& symbol,
+                                       std::uint64_t plus) {
+  if (!question.code_marks) question.code_marks.emplace(question.image);
+  const auto mark = question.code_marks->last_before({symbol.address.value + plus});
+  if (!mark || mark->address <= symbol.address) return std::nullopt;
+  return mark;
+}
+
+// An error, or with --unsafe a warning.
+Result<std::optional<std::string>> refused(const Question& question, Error error) {
+  if (question.options.unsafe)
+    return error.message + ", so the probe breaks the program that runs over it";
+  return fail(std::move(error).hint(
+      "--unsafe takes the place as it is: the probe breaks the program that runs over it"));
+}
+
+Error is_data(const Question& question, const elf::Symbol& symbol, std::uint64_t start) {
+  return {ErrorKind::misaligned,
+          fmt::format("{}: '{}' is in the data that begin at {}, not in an instruction",
+                      question.subject(), question.function.request, place_name(symbol, start))};
+}
+
+Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& run,
+                const Instruction& around) {
+  const std::uint64_t begin = run.start + around.offset;
+  const std::uint64_t end = begin + around.size;
+  const auto text = instruction_text(run.arch, run.code.subspan(around.offset, around.size),
+                                     {symbol.address.value + begin});
+  const std::string before = place_name(symbol, begin);
+  return Error{ErrorKind::misaligned,
+               fmt::format("{}: '{}' is inside an instruction: {} is {}", question.subject(),
+                           question.function.request, before,
+                           text ? fmt::format("'{}', {} bytes", *text, around.size)
+                                : fmt::format("one of {} bytes", around.size))}
+      .hint(end < symbol.size
+                ? fmt::format("instructions begin at {} and {}", before, place_name(symbol, end))
+                : fmt::format("the last instruction before it begins at {}", before));
+}
+
+// How far behind a point another one is suggested, bytes.
+constexpr std::uint64_t nearby = 64;
+
+ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
+                      std::uint64_t offset) {
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
+  const std::uint64_t known = std::max(std::min(size, max_code), offset + instruction_window);
+  const bool is_whole = offset < size && size <= max_code;
+  return probe_effect(*arch, code_at(image, start, is_whole ? size : known), offset,
+                      is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
+}
+
+ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
+  if (point.symbol)
+    return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
+                     point.symbol_offset);
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
+  return probe_effect(*arch, code_at(image, point.address, instruction_window), 0,
+                      CodeExtent::part);
+}
+
+// "f+0x4": the first instruction behind the point that can be probed.
+std::optional<std::string> next_to_probe(const ProbePoint& point) {
+  const auto arch = code_arch(point.binary->machine);
+  if (!arch || !point.offset || !point.symbol || point.static_probe) return std::nullopt;
+  const std::uint64_t size = point.size.value_or(0);
+  if (point.symbol_offset >= size || size > max_code) return std::nullopt;
+  const auto function =
+      slice(point.binary->file->bytes(), point.offset->value - point.symbol_offset, size);
+  if (!function) return std::nullopt;
+  std::uint64_t at = point.symbol_offset;
+  while (at - point.symbol_offset < nearby) {
+    const auto length = instruction_size(*arch, function->subspan(at));
+    if (!length || *length >= size - at) return std::nullopt;
+    at += *length;
+    if (probe_effect(*arch, *function, at).kind != ProbeEffect::Kind::right) continue;
+    ProbePoint next = point;
+    next.symbol_offset = at;
+    return display_name(next);
+  }
+  return std::nullopt;
+}
+
+void warn_of_effects(const Question& question, std::span<ProbePoint> points) {
+  std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
+  for (ProbePoint& point : points)
+    if (point.effect.kind != ProbeEffect::Kind::right)
+      by_reason[point.effect.reason].push_back(&point);
+  for (const auto& [reason, troubled] : by_reason) {
+    ProbePoint& first = *troubled.front();
+    const std::string places =
+        troubled.size() == 1 ? fmt::format("'{}' must", display_name(first))
+                             : fmt::format("'{}' and {} others of '{}' must", display_name(first),
+                                           troubled.size() - 1, question.function.request);
+    first.warnings.push_back(
+        fmt::format("{}: {} not be probed: {}", question.subject(), places, reason));
+  }
+}
+
+void add_instructions(const Question& question, std::span<ProbePoint> points) {
+  using Wish = ResolveOptions::Instructions;
+  const Wish wish = question.options.instructions;
+  if (wish == Wish::none) return;
+  const elf::Machine& machine = question.image.machine();
+  const auto arch = code_arch(machine, false);
+  const bool has_text = arch && *arch != Arch::arm;
+  for (ProbePoint& point : points) {
+    if (has_text)
+      point.instruction = instruction_text(
+          *arch, code_at(question.image, point.address, instruction_window), point.address);
+    if (point.instruction || wish != Wish::wanted) continue;
+    point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
+                                                    question.subject(), display_name(point))
+                                      : fmt::format("{}: the instructions of {} are not shown",
+                                                    question.subject(), elf::to_string(machine)));
+  }
+}
+
+} // namespace
+
+CodeMarks::CodeMarks(const elf::Image& image) {
+  const auto read = [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      const auto symbol = table.at(index);
+      if (symbol && symbol->defined && is_mapping_symbol(*symbol, image.machine()))
+        marks_.push_back({.address = symbol->address, .data = symbol->name[1] == 'd'});
+    }
+  };
+  if (const auto table = image.full_symbols()) read(*table);
+  for (const elf::SymbolTable& table : image.debug_symbols()) read(table);
+  std::ranges::sort(marks_, {}, &Mark::address);
+}
+
+std::optional<CodeMarks::Mark> CodeMarks::last_before(VirtualAddress address) const {
+  const auto after = std::ranges::upper_bound(marks_, address, {}, &Mark::address);
+  if (after == marks_.begin()) return std::nullopt;
+  return *std::prev(after);
+}
+
+Result<std::optional<std::string>> check_boundary(const Question& question,
+                                                  const elf::Symbol& symbol, std::uint64_t plus) {
+  if (plus == 0) return std::nullopt;
+  const elf::Machine& machine = question.image.machine();
+  const auto arch = code_arch(machine, symbol.thumb);
+  if (!arch)
+    return unverified(question, fmt::format("{} code is not decoded", elf::to_string(machine)));
+  Run run{.arch = *arch};
+  if (has_code_marks(*arch)) {
+    const auto mark = mark_of(question, symbol, plus);
+    if (mark) run.start = mark->address.value - symbol.address.value;
+    if (mark && mark->data) return refused(question, is_data(question, symbol, run.start));
+  }
+  if (*arch == Arch::arm64 && question.options.unsafe) return std::nullopt; // point_at's
+  const std::uint64_t into = plus - run.start;
+  if (into > max_code && !has_fixed_size(*arch))
+    return unverified(question,
+                      fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
+  run.code = code_at(question.image, {symbol.address.value + run.start}, into + instruction_window);
+  if (into >= run.code.size()) return std::nullopt;
+  switch (boundary_at(*arch, run.code, into)) {
+  case Boundary::yes:
+    return std::nullopt;
+  case Boundary::unknown:
+    return unverified(question, fmt::format("from {} up to there lies what is no known instruction",
+                                            display_name(symbol)));
+  case Boundary::no:
+    break;
+  }
+  const auto around = instruction_around(*arch, run.code, into);
+  if (!around) return std::nullopt;
+  return refused(question, is_inside(question, symbol, run, *around));
+}
+
+void finish_points(const Question& question, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points) point.effect = effect_of(question.image, point);
+  if (!question.options.to_probe) warn_of_effects(question, points);
+  add_instructions(question, points);
+}
+
+ProbeEffect effect_of_static(const elf::Image& image, VirtualAddress address) {
+  const auto arch = code_arch(image.machine());
+  if (!arch) return {};
+  const ProbeEffect alone =
+      probe_effect(*arch, code_at(image, address, instruction_window), 0, CodeExtent::part);
+  if (alone.kind == ProbeEffect::Kind::right) return alone;
+  const auto covering = symbol_at(image, address);
+  if (!covering) return alone;
+  return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
+}
+
+std::optional<Error> probe_trouble(const ProbePoint& point) {
+  if (point.effect.kind == ProbeEffect::Kind::right) return std::nullopt;
+  const bool is_refused = point.effect.kind == ProbeEffect::Kind::refused;
+  Error error{ErrorKind::unsupported,
+              fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),
+                          display_name(point), is_refused ? "" : " without harm to the program",
+                          point.effect.reason)};
+  if (const auto next = next_to_probe(point))
+    error = std::move(error).hint(fmt::format("the nearest instruction that can: '{}'", *next));
+  return error;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,381 @@
+#include "elf/layout.hpp"
+#include "resolve/debug_source.hpp"
+#include "resolve/explain.hpp"
+#include "resolve/find_file.hpp"
+#include "resolve/in_process.hpp"
+#include "resolve/instructions.hpp"
+#include "resolve/library_files.hpp"
+#include "resolve/methods.hpp"
+#include "resolve/names.hpp"
+#include "resolve/point.hpp"
+#include "resolve/static_probes.hpp"
+#include "uprobectl/archive.hpp"
+#include "util/shell_words.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace uprobectl {
+
+namespace {
+
+Error debug_file(const std::string& subject, const elf::Image& image) {
+  const auto id = image.build_id();
+  return Error{ErrorKind::no_code, subject + ": debug data of another file, the code is not in it"}
+      .hint("probe the program or library it belongs to" +
+            (id ? ", the one with build id " + *id : std::string()));
+}
+
+// The entry at an offset of a whole archive.
+Result<BinaryPath> entry_of(const BinaryPath& archive_path, Bytes bytes,
+                            const FunctionSpec& function) {
+  const std::string subject = to_string(archive_path);
+  const auto archive = Archive::parse(bytes);
+  if (!archive) return fail(Error(archive.error()).within(subject));
+  if (function.number >= bytes.size())
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{}: '{}' is beyond the end, the archive has {:#x} bytes", subject,
+                            function.request, bytes.size()));
+  const auto entry = archive->entry_at({function.number});
+  if (!entry) return fail(Error(entry.error()).within(subject));
+  if (!*entry)
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: '{}' lies in no entry: a header, the directory or a gap", subject,
+                            function.request));
+  const auto stored = archive->stored_bytes(**entry);
+  if (!stored) return fail(Error(stored.error()).within(subject));
+  return BinaryPath{archive_path.file, std::string((*entry)->name)};
+}
+
+bool is_number(const FunctionSpec& function) {
+  return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
+}
+
+bool is_about_all_symbols(const Question& question) {
+  if (question.function.form == FunctionSpec::Form::plt) return false;
+  return question.function.form != FunctionSpec::Form::name || is_pattern(question.function.name) ||
+         question.options.clones || question.options.aliases;
+}
+
+Result<std::vector<ProbePoint>> ask(const Question& question) {
+  switch (question.function.form) {
+  case FunctionSpec::Form::name:
+    return resolve_name(question);
+  case FunctionSpec::Form::plt:
+    return resolve_plt(question);
+  case FunctionSpec::Form::virtual_address:
+  case FunctionSpec::Form::image_offset:
+  case FunctionSpec::Form::file_offset:
+    break;
+  }
+  return resolve_number(question);
+}
+
+// Whether more symbols can change the result. An import or data of that name can hide a static
+// function of a debug file.
+bool may_be_elsewhere(const Question& question, const Error& error) {
+  if (question.function.form != FunctionSpec::Form::name) return false;
+  return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
+         error.kind == ErrorKind::no_code;
+}
+
+Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf::Image& image,
+                                                  DebugSource& source) {
+  if (is_about_all_symbols(question)) source.complete(image);
+  auto points = ask(question);
+  while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
+    points = ask(question);
+  if (points && question.options.aliases) add_aliases(image, *points);
+  if (points) finish_points(question, *points);
+  if (points || points.error().kind != ErrorKind::not_found ||
+      question.function.form == FunctionSpec::Form::plt)
+    return points;
+
+  constexpr std::size_t most_hints = 2;
+  Error error = std::move(points).error();
+  if (error.hints.size() < most_hints && source.where().places.empty() &&
+      image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
+    error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
+                                  "symbol file, or the folder of it, with --debug-dir");
+  return fail(std::move(error));
+}
+
+// Older versions of dex2oat name code that methods share after one of them, with "[DEDUPED]" added.
+Result<std::vector<ProbePoint>> answer_as_shared(const Question& question, elf::Image& image,
+                                                 DebugSource& source) {
+  const std::string name = std::string(question.function.name) + " [DEDUPED]";
+  FunctionSpec function = question.function;
+  function.name = name;
+  Question shared{question.binary,    function,         question.image,
+                  question.demangler, question.options, question.methods};
+  shared.options.suggest = false;
+  auto points = answer_by_symbols(shared, image, source);
+  if (points)
+    points->front().warnings.push_back("'" + std::string(question.function.name) +
+                                       "' shares its code with other methods, and a probe there "
+                                       "fires for each of them");
+  return points;
+}
+
+// Resolves the FUNCTION of the question, whose image this is. Symbols from the source are added to
+// the image if its own tables do not have the name.
+Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
+                                       DebugSource& source) {
+  if (question.methods == nullptr || question.function.form != FunctionSpec::Form::name)
+    return answer_by_symbols(question, image, source);
+  auto methods = resolve_method(question);
+  if (methods) finish_points(question, *methods);
+  if (methods || !may_have_symbol(methods.error())) return methods;
+  auto symbols = answer_by_symbols(question, image, source);
+  if (!symbols && symbols.error().kind == ErrorKind::not_found)
+    symbols = answer_as_shared(question, image, source);
+  if (!symbols) return methods; // its error is the better one
+  if (std::string why = why_no_methods(question); !why.empty())
+    symbols->front().warnings.push_back(std::move(why));
+  return symbols;
+}
+
+constexpr std::uint64_t small_page = 4096;
+constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
+
+// Fills in whether the entry can be probed, and why not.
+void examine(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
+  const auto data = archive.data_offset(entry);
+  if (!data) {
+    library.reason = data.error().message;
+    return;
+  }
+  library.offset = *data;
+  if (data->value != 0) library.alignment = data->value & (~data->value + 1); // lowest set bit
+  const auto bytes = archive.stored_bytes(entry);
+  if (!entry.probeable()) {
+    library.reason = entry.encrypted ? "encrypted" : "compressed, must be stored to be probed";
+    return;
+  }
+  if (!bytes) {
+    library.reason = bytes.error().message;
+    return;
+  }
+  const auto image = elf::Image::parse(*bytes, *data);
+  if (!image) {
+    library.reason = image.error().message;
+    return;
+  }
+  library.machine = image->machine();
+  if (data->value % small_page != 0) {
+    library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
+    return;
+  }
+  library.probeable = true;
+  if (data->value % large_page != 0)
+    library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
+}
+
+} // namespace
+
+struct Target::State {
+  std::string text; // as typed
+  BinaryPath path;  // as found
+  // For an archive as a whole without the members that describe an image.
+  std::shared_ptr<const ProbedBinary> binary;
+  std::optional<elf::Image> image; // nullopt for an archive as a whole
+  DebugSource debug;
+  JavaMethods methods;
+  std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
+  Demangler demangler;
+  std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
+  std::vector<std::string> warnings;
+  std::optional<Error> foreign; // why none of the processes can run it
+};
+
+Target::Target(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Target::Target(Target&&) noexcept = default;
+Target& Target::operator=(Target&&) noexcept = default;
+Target::~Target() = default;
+
+const std::string& Target::text() const { return state_->text; }
+const BinaryPath& Target::path() const { return state_->path; }
+const BinaryPath& Target::shown() const { return state_->binary->path; }
+const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
+const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
+const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
+const std::optional<Error>& Target::foreign() const { return state_->foreign; }
+
+Result<Target> Target::open(std::string_view text, const TargetOptions& options) {
+  auto found = find_file(text, options);
+  if (!found) return fail(std::move(found).error());
+  return open(*found, text, options);
+}
+
+Result<Target> Target::open(const TargetFile& file, std::string_view text,
+                            const TargetOptions& options) {
+  auto state = std::make_unique<State>();
+  state->debug = DebugSource({.places = options.debug_places});
+  state->methods = JavaMethods(options.dex, options.oatdump);
+  state->text = text;
+  state->path = file.path;
+  state->warnings = file.warnings;
+  ProbedBinary binary{.target = std::string(text), .path = file.shown, .file = file.opened};
+  if (!binary.file) {
+    auto mapped = MappedFile::open(file.path.file);
+    if (!mapped) return fail(std::move(mapped).error());
+    binary.file = std::make_shared<const MappedFile>(std::move(*mapped));
+    if (auto warning = duplicate_warning(*binary.file, binary.path.file))
+      state->warnings.push_back(std::move(*warning));
+  }
+  auto real_path = binary.file->real_path();
+  if (!real_path) return fail(std::move(real_path).error());
+  binary.real_path = std::move(*real_path);
+
+  const Bytes bytes = binary.file->bytes();
+  const bool whole_archive =
+      !state->path.entry && !elf::looks_like_elf(bytes) && Archive::looks_like_archive(bytes);
+  if (!whole_archive) {
+    auto image =
+        elf::Image::open(binary.file, state->path,
+                         options.extracted ? elf::Compressed::inflate : elf::Compressed::refuse);
+    if (!image) {
+      Error error = std::move(image).error();
+      if (error.kind == ErrorKind::not_found && state->path.entry)
+        error = std::move(error).hint("list its libraries with: uprobectl list-symbols " +
+                                      shell_word(state->path.file));
+      return fail(std::move(error));
+    }
+    if (image->is_debug_file()) return fail(debug_file(to_string(binary.path), *image));
+    if (image->is_inflated())
+      state->warnings.push_back(to_string(binary.path) +
+                                ": compressed here, so offsets are those in the library as a "
+                                "device installs it, not in the archive");
+    state->foreign = foreign_to(options.pids, image->machine(), to_string(binary.path));
+    describe(*image, binary);
+    state->image.emplace(std::move(*image));
+  }
+  state->binary = std::make_shared<const ProbedBinary>(std::move(binary));
+  return Target(std::move(state));
+}
+
+Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
+                                                const ResolveOptions& options) const {
+  // A question may add symbols to the state. They stay for the next one and change no result.
+  State& state = *state_;
+  if (state.image) {
+    Question question{state.binary, function, *state.image, state.demangler, options};
+    if (may_be_method(function)) question.methods = state.methods.in(*state.image);
+    if (is_number(function)) {
+      const bool has_methods = question.methods != nullptr && *question.methods;
+      if (!state.symbolizer)
+        state.symbolizer.emplace(*state.image, has_methods ? &**question.methods : nullptr);
+      question.symbolizer = &*state.symbolizer;
+    }
+    return answer(question, *state.image, state.debug);
+  }
+
+  const std::string subject = to_string(state.binary->path);
+  if (function.form != FunctionSpec::Form::file_offset)
+    return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs an entry of it",
+                                                      subject, function.request)}
+                    .hint(fmt::format("name one: '{}!/lib/…', or ask for file-offset:0x…", subject))
+                    .hint(fmt::format("list its libraries with: uprobectl list-symbols {}",
+                                      shell_word(subject))));
+  const auto path = entry_of(state.binary->path, state.binary->file->bytes(), function);
+  if (!path) return fail(path.error());
+  auto image = elf::Image::open(state.binary->file, *path);
+  if (!image) return fail(image.error());
+  DebugSource debug(state.debug.where());
+  ProbedBinary entry = *state.binary;
+  entry.path = *path;
+  describe(*image, entry);
+  const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
+  symbolize::Symbolizer symbolizer(*image);
+  Question question{binary, function, *image, state.demangler, options};
+  question.symbolizer = &symbolizer;
+  return answer(question, *image, debug);
+}
+
+void Target::resolve_each(std::span<const std::string_view> functions,
+                          const ResolveOptions& options, const VisitPlaces& visit) const {
+  constexpr std::size_t at_once = 64;
+  std::vector<Result<FunctionSpec>> parsed;
+  std::vector<std::string_view> names;
+  for (std::size_t begin = 0; begin < functions.size(); begin += parsed.size()) {
+    parsed.clear();
+    names.clear();
+    for (const std::string_view text :
+         functions.subspan(begin, std::min(at_once, functions.size() - begin))) {
+      parsed.push_back(parse_function(text));
+      if (parsed.back() && parsed.back()->form == FunctionSpec::Form::name)
+        names.push_back(parsed.back()->name);
+    }
+    if (state_->image && names.size() > 1) expect_names(*state_->image, names);
+    for (std::size_t i = 0; i < parsed.size(); ++i)
+      visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
+  }
+}
+
+Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
+  if (state_->static_notes) return state_->static_notes;
+  const std::string subject = to_string(state_->binary->path);
+  if (!state_->image)
+    return fail(
+        Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
+            .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
+  auto notes = read_static_probes(*state_->image);
+  // Operands in a stripped file may name variables that only its debug data have.
+  if (notes && notes->symbols_missing) {
+    const std::size_t known = state_->image->debug_symbols().size();
+    state_->debug.complete(*state_->image);
+    if (state_->image->debug_symbols().size() > known) notes = read_static_probes(*state_->image);
+  }
+  if (!notes) return fail(std::move(notes).error().within(subject));
+  for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
+  state_->static_notes = std::make_shared<const StaticProbes>(std::move(*notes));
+  return state_->static_notes;
+}
+
+Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) const {
+  const auto notes = static_notes();
+  if (!notes) return fail(notes.error());
+  const FunctionSpec asked{
+      .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
+  return resolve_static_probes({state_->binary, asked, *state_->image, state_->demangler}, *notes);
+}
+
+const Result<art::OatFile>* Target::java_methods() const {
+  return state_->image ? state_->methods.in(*state_->image) : nullptr;
+}
+
+std::optional<Error> Target::missing_dex() const {
+  const auto* const methods = java_methods();
+  if (methods == nullptr || !*methods || (*methods)->has_all_dex_files()) return std::nullopt;
+  return no_dex_file(to_string(state_->binary->path), **methods);
+}
+
+void Target::complete_symbols() {
+  if (state_->image) state_->debug.complete(*state_->image);
+}
+
+const DebugNotes& Target::debug_notes() const { return state_->debug.notes(); }
+
+Result<std::vector<ArchiveLibrary>> Target::libraries() const {
+  const std::string subject = to_string(state_->binary->path);
+  const auto archive = Archive::parse(state_->binary->file->bytes());
+  if (!archive) return fail(Error(archive.error()).within(subject));
+  std::vector<ArchiveLibrary> libraries;
+  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
+    if (!is_library_name(entry.name)) return true;
+    ArchiveLibrary library;
+    library.entry = entry.name;
+    library.size = entry.size;
+    library.compression = entry.encrypted ? compression_name(entry.method) + ", encrypted"
+                                          : compression_name(entry.method);
+    examine(*archive, entry, library);
+    libraries.push_back(std::move(library));
+    return true;
+  });
+  if (!read) return fail(Error(read.error()).within(subject));
+  return libraries;
+}
+
+} // namespace uprobectl
