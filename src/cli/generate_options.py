@@ -57,13 +57,18 @@ def read_table(path):
             option["home"] = command["name"] if option["own_text"] else home
     for command in commands:
         command["conflicts"] = list(conflicts_of(command, table["conflict"]))
+        command["foreign"] = [(name, foreign["hint"]) for foreign in table["foreign"]
+                              if command["name"] in foreign["commands"] for name in foreign["names"]]
+        for name, _ in command["foreign"]:
+            if any(name in option.names for option in command["options"]):
+                raise SystemExit(f"options.toml: {name} is an option of {command['name']}, not a foreign one")
         for option in command["options"]:
             if "sections" in command and option.get("section") not in command["sections"]:
                 raise SystemExit(f"options.toml: {option['names']} stands in no section of {command['name']}")
         for option in command["options"]:
             for other in option.get("needs", []):
                 command.option(other)
-    unused = [row["names"] for group in table.keys() - {"command", "conflict", "topic"} for row in table[group]
+    unused = [row["names"] for group in table.keys() - {"command", "conflict", "foreign", "topic"} for row in table[group]
               if id(row) not in homes]
     if unused:
         raise SystemExit(f"options.toml: no command has {', '.join(unused)}")
@@ -180,9 +185,11 @@ def cpp(commands, topics, _):
         tables.append(cpp_array("OptionConflict", f"conflicts_{index}",
                                 ["{" + ", ".join(map(literal, conflict)) + "}"
                                  for conflict in command["conflicts"]]))
+        tables.append(cpp_array("ForeignOption", f"foreign_{index}",
+                                [f"{{{literal(name)}, {literal(hint)}}}" for name, hint in command["foreign"]]))
         texts = [command["name"], help_of(command, commands, topics, full=False),
                  help_of(command, commands, topics, full=True)]
-        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}}}")
+        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, foreign_{index}}}")
     return "".join([
         "// Generated from options.toml.\n#include \"option_table.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",

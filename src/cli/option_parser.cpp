@@ -221,6 +221,8 @@ void OptionParser::bind_reader(std::string_view name, Reader read) {
                        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
+std::string OptionParser::full_name() const { return impl_->full_name(); }
+
 Error OptionParser::usage_error(std::string message) const {
   if (!impl_->spec.name.empty()) message.insert(0, std::string(impl_->spec.name) + ": ");
   return Error{ErrorKind::usage, std::move(message)}.hint("try '" + impl_->full_name() +
@@ -276,6 +278,18 @@ std::vector<std::string> OptionParser::Impl::option_names() const {
   return names;
 }
 
+Error OptionParser::unknown_option(const std::string& name) const {
+  Error error = usage_error("unknown option '" + name + "'");
+  const auto foreign = std::ranges::find(impl_->spec.foreign, name, &ForeignOption::name);
+  if (foreign != impl_->spec.foreign.end()) {
+    error.hints.insert(error.hints.begin(), std::string(foreign->hint));
+    return error;
+  }
+  const auto near = nearest(name, impl_->option_names());
+  if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));
+  return error;
+}
+
 Result<Arguments> OptionParser::parse(std::span<const std::string_view> arguments) {
   impl_->relate();
   CLI::App& app = impl_->app;
@@ -309,10 +323,7 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       continue;
     }
     const std::string name = extra.substr(0, extra.find('='));
-    Error error = usage_error("unknown option '" + name + "'");
-    const auto near = nearest(name, impl_->option_names());
-    if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));
-    return fail(std::move(error));
+    return fail(unknown_option(name));
   }
   result.positionals.insert(result.positionals.end(), tail, dashes);
   // Help is given even if the other options are wrong.

@@ -49,11 +49,14 @@ public:
   Result<Arguments> parse(std::span<const std::string_view> arguments);
   // all: also the options that are rarely needed.
   std::string_view help(bool all = false) const;
+  // "uprobectl attach"
+  std::string full_name() const;
   // Makes a usage error of this subcommand.
   Error usage_error(std::string message) const;
 
 private:
   using Reader = std::function<Result<void>(const std::string&)>;
+  Error unknown_option(const std::string& name) const;
   void bind_reader(std::string_view name, Reader read);
 
   struct Impl;

@@ -1,6 +1,33 @@
 #include "requests.hpp"
 
+#include "util/shell_words.hpp"
+
+#include <fmt/format.h>
+
 namespace uprobectl::cli {
+
+namespace {
+
+// Returns what to type for a word that names TARGET and FUNCTION as bpftrace and tracefs do:
+// "[uprobe:]FILE:FUNCTION", "p:FILE:FUNCTION". Empty for other words.
+std::string two_words_hint(const OptionParser& parser, std::string_view word) {
+  bool returns = false;
+  for (const std::string_view prefix : {"uprobe:", "uretprobe:", "ur:", "u:", "p:", "r:"})
+    if (word.starts_with(prefix)) {
+      returns = prefix.find('r') != std::string_view::npos && prefix != "uprobe:";
+      word.remove_prefix(prefix.size());
+      break;
+    }
+  const auto colon = word.find(':');
+  if (colon == 0 || colon == std::string_view::npos || colon + 1 == word.size() ||
+      word[colon + 1] == ':')
+    return {};
+  return fmt::format("TARGET and FUNCTION are two words: {}{} {} {}", parser.full_name(),
+                     returns && parser.full_name().ends_with("attach") ? " --return" : "",
+                     shell_word(word.substr(0, colon)), shell_word(word.substr(colon + 1)));
+}
+
+} // namespace
 
 // Fails as a whole if one FUNCTION is malformed.
 Result<void> Requests::add(std::span<const std::string_view> words) {
@@ -18,7 +45,12 @@ Result<void> Requests::add(std::span<const std::string_view> words) {
 Result<Requests> Requests::typed(const OptionParser& parser,
                                  std::span<const std::string_view> words) {
   if (words.empty()) return fail(parser.usage_error("a TARGET and a FUNCTION are missing"));
-  if (words.size() == 1) return fail(parser.usage_error("a FUNCTION is missing"));
+  if (words.size() == 1) {
+    Error error = parser.usage_error("a FUNCTION is missing");
+    if (auto hint = two_words_hint(parser, words.front()); !hint.empty())
+      error.hints.insert(error.hints.begin(), std::move(hint));
+    return fail(std::move(error));
+  }
   Requests requests;
   if (auto added = requests.add(words); !added) return fail(std::move(added).error());
   return requests;
