@@ -2,16 +2,22 @@
 #include "archive/directory.hpp"
 #include "archive/end_record.hpp"
 #include "util/inflate.hpp"
+#include "util/spelling.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 #include <zlib.h>
 
 namespace uprobectl {
 
 namespace {
 
-// The first byte after which none of the entry's data can lie, whatever its local header says.
+// The end of the range in which the entry's data can lie, whatever its local header says.
 std::uint64_t reach(const ArchiveEntry& entry) {
   const std::uint64_t headers =
       archive::local_fixed_size + entry.name.size() + archive::local_extra_limit;
@@ -22,6 +28,103 @@ std::uint64_t reach(const ArchiveEntry& entry) {
 bool may_contain(const ArchiveEntry& entry, std::uint64_t offset) {
   return entry.local_header <= offset && offset < reach(entry);
 }
+
+std::uint32_t crc32_of(Bytes bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+constexpr std::string_view only_stored = "the kernel can only probe bytes stored as they are";
+
+// What to do about a compressed entry. Only libraries have Android's ways out.
+Error with_way_out(Error error, std::string_view name) {
+  if (!name.starts_with("lib/") && !name.ends_with(".so"))
+    return std::move(error).hint("store it uncompressed: zip -0");
+  return std::move(error)
+      .hint("build the app with android:extractNativeLibs=\"false\" (Gradle: "
+            "packaging.jniLibs.useLegacyPackaging = false), then zipalign -p 4")
+      .hint("on a device with extractNativeLibs=\"true\" the library lies extracted in the app's "
+            "lib folder: probe it there, where resolve --extracted says");
+}
+
+constexpr unsigned folder_limit = 8; // letters; folders further apart count one more
+constexpr unsigned misspelt = 1000;  // ranks after every name with the same base name
+
+std::string_view base_name(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+std::string_view folder(std::string_view name) {
+  return name.substr(0, name.size() - base_name(name).size());
+}
+
+// A shared beginning counts most: arm64 means arm64-v8a, not x86_64, although both differ by four
+// letters.
+unsigned folder_distance(std::string_view wanted, std::string_view name) {
+  const auto shared = std::mismatch(wanted.begin(), wanted.end(), name.begin(), name.end());
+  const auto unshared = static_cast<std::size_t>(wanted.end() - shared.first);
+  const unsigned letters = edit_distance(wanted, name, folder_limit).value_or(folder_limit + 1);
+  return static_cast<unsigned>(std::min<std::size_t>(unshared, 64)) * (folder_limit + 2) + letters;
+}
+
+// Ranks an entry as a suggestion, 0 being the best; nullopt if it is not worth suggesting. First
+// come those with the same base name in another folder (usually another ABI), then those that
+// differ by a few letters in the whole name or in the base name.
+std::optional<unsigned> entry_rank(std::string_view wanted, std::string_view name) {
+  const std::string_view base = base_name(wanted);
+  if (base_name(name) == base && !base.empty())
+    return folder_distance(folder(wanted), folder(name));
+  auto rank = guess_rank(wanted, name, suggestion_limit(wanted));
+  if (!rank) rank = guess_rank(base, base_name(name), suggestion_limit(base));
+  if (!rank) return std::nullopt;
+  return misspelt + *rank;
+}
+
+constexpr std::size_t max_entries = 1U << 20;
+constexpr int max_suspects = 16; // names of equal hash, which chance hardly ever makes
+
+// Eight bytes at a time: the directory of a large archive has megabytes of names.
+std::uint64_t hash_of(std::string_view name) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15; // 2^64 / golden ratio
+  std::uint64_t hash = name.size() * odd;
+  const auto mix = [&](std::uint64_t word) {
+    hash = (hash ^ word) * odd;
+    hash ^= hash >> 32;
+  };
+  std::uint64_t word = 0;
+  if (name.size() < sizeof(word)) {
+    if (!name.empty()) std::memcpy(&word, name.data(), name.size());
+    mix(word);
+    return hash;
+  }
+  // The last word may overlap the one before. The size, which is mixed in, tells by how much.
+  const std::string_view last = name.substr(name.size() - sizeof(word));
+  for (; name.size() > sizeof(word); name.remove_prefix(sizeof(word))) {
+    std::memcpy(&word, name.data(), sizeof(word));
+    mix(word);
+  }
+  std::memcpy(&word, last.data(), sizeof(word));
+  mix(word);
+  return hash;
+}
+
+// A hash set with open addressing, at most two thirds full. The position of a slot comes from one
+// half of the hash, its value is the other half: a page holds a thousand hashes, and collisions
+// hardly ever happen.
+class HashSet {
+public:
+  explicit HashSet(std::size_t most) : slots_(std::bit_ceil(most + most / 2 + 1)) {}
+
+  // Returns false if the hash was there already.
+  bool insert(std::uint64_t hash) {
+    const auto tag = std::max(static_cast<std::uint32_t>(hash >> 32), 1U); // 0 marks a free slot
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = hash & mask;
+    while (slots_[at] != 0 && slots_[at] != tag) at = (at + 1) & mask;
+    return std::exchange(slots_[at], tag) != tag;
+  }
+
+private:
+  std::vector<std::uint32_t> slots_;
+};
 
 } // namespace
 
@@ -98,15 +201,6 @@ Result<std::optional<ArchiveEntry>> Archive::entry_at(FileOffset offset) const {
   return std::nullopt;
 }
 
-namespace {
-
-std::uint32_t crc32_of(Bytes bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
-} // namespace
-
 Result<std::vector<std::byte>> Archive::extract(const ArchiveEntry& entry,
                                                 std::uint64_t most) const {
   constexpr std::uint16_t stored = 0;
@@ -139,23 +233,6 @@ Result<std::vector<std::byte>> Archive::extract(const ArchiveEntry& entry,
     return fail(ErrorKind::corrupt, name + " has another CRC than the central directory says");
   return content;
 }
-
-namespace {
-
-constexpr std::string_view only_stored = "the kernel can only probe bytes stored as they are";
-
-// What to do about a compressed entry. Only libraries have Android's ways out.
-Error with_way_out(Error error, std::string_view name) {
-  if (!name.starts_with("lib/") && !name.ends_with(".so"))
-    return std::move(error).hint("store it uncompressed: zip -0");
-  return std::move(error)
-      .hint("build the app with android:extractNativeLibs=\"false\" (Gradle: "
-            "packaging.jniLibs.useLegacyPackaging = false), then zipalign -p 4")
-      .hint("on a device with extractNativeLibs=\"true\" the library lies extracted in the app's "
-            "lib folder: probe it there, where resolve --extracted says");
-}
-
-} // namespace
 
 // APPNOTE 4.4.5.
 std::string compression_name(std::uint16_t method) {
@@ -205,6 +282,60 @@ Result<Bytes> Archive::stored_bytes(const ArchiveEntry& entry) const {
   const auto data = slice(bytes_, start->value, entry.compressed_size);
   if (!data) return fail(ErrorKind::corrupt, fmt::format("{} runs past the file's end", name));
   return *data;
+}
+
+Result<ArchiveEntry> Archive::find(std::string_view name) const {
+  std::optional<ArchiveEntry> found;
+  archive::DirectoryWalk walk(directory_, entry_count_);
+  while (const auto record = walk.next()) {
+    if (record->name != name) continue;
+    const ArchiveEntry entry = archive::decode(*record, prefix_);
+    if (found)
+      return fail(ErrorKind::duplicated,
+                  fmt::format("'{}' occurs more than once, with local headers at {:#x} and {:#x}",
+                              name, found->local_header, entry.local_header));
+    found = entry;
+  }
+  // A damaged directory may hide a second entry of that name.
+  if (auto whole = walk.end(); !whole) return fail(std::move(whole).error());
+  if (found) return *found;
+
+  // Similar names are searched only now, so that a successful look-up does not pay for it.
+  NearestNames near;
+  archive::DirectoryWalk again(directory_, entry_count_);
+  while (const auto record = again.next())
+    if (const auto rank = entry_rank(name, record->name)) near.offer(*rank, record->name);
+  Error error{ErrorKind::not_found, fmt::format("no entry '{}'", name)};
+  const auto names = std::move(near).take();
+  return fail(names.empty() ? error : std::move(error).hint(did_you_mean(names)));
+}
+
+Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
+  HashSet seen(std::min(directory_.size() / archive::record_fixed_size, max_entries));
+  std::size_t looked_at = 0;
+  int suspects = 0;
+  archive::DirectoryWalk walk(directory_, entry_count_);
+  while (const auto record = walk.next()) {
+    if (++looked_at > max_entries)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("only its first {} entries were searched for names that occur twice",
+                              max_entries));
+    if (seen.insert(hash_of(record->name))) continue;
+    if (++suspects > max_suspects)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("only its first {} entries were searched for names that occur twice: "
+                              "too many look alike",
+                              looked_at - 1));
+    archive::DirectoryWalk again(directory_, entry_count_);
+    while (const auto earlier = again.next()) {
+      if (earlier->fixed.data() == record->fixed.data()) break;
+      if (earlier->name == record->name)
+        return Duplicate{.name = record->name,
+                         .first = archive::decode(*earlier, prefix_).local_header,
+                         .second = archive::decode(*record, prefix_).local_header};
+    }
+  }
+  return std::nullopt;
 }
 
 } // namespace uprobectl

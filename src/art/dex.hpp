@@ -1,9 +1,12 @@
 // DEX files, plain and compact: https://source.android.com/docs/core/runtime/dex-format; CompactDex
-// is AOSP art/libdexfile/dex/compact_dex_file.h. Only what names methods is read.
+// is AOSP art/libdexfile/dex/compact_dex_file.h. Only the tables that name methods are read. Also
+// the VDEX files that hold DEX files of an OAT file.
 #pragma once
 
 #include "uprobectl/util.hpp"
 #include "util/leb128.hpp"
+
+#include <vector>
 
 namespace uprobectl::art {
 
@@ -121,5 +124,17 @@ private:
   std::uint32_t read_ = 0;
   std::uint32_t index_ = 0;
 };
+
+// A VDEX file: AOSP art/runtime/vdex_file.h. The OAT file has the offsets of the DEX files in it,
+// so only the checksums are read, which show that the two belong together.
+struct Vdex {
+  std::uint32_t version = 0;
+  std::vector<std::uint32_t> checksums; // of its DEX files, as the OAT file has them
+};
+
+bool looks_like_vdex(Bytes bytes);
+
+// unsupported, with the version named, for other versions than 006 to 027.
+Result<Vdex> parse_vdex(Bytes bytes);
 
 } // namespace uprobectl::art

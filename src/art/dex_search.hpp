@@ -1,8 +1,8 @@
 // Finds the DEX files that an OAT file was compiled from.
 #pragma once
 
+#include "art/dex.hpp"
 #include "art/oat_format.hpp"
-#include "art/vdex.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/art.hpp"
 

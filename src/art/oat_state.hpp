@@ -2,8 +2,8 @@
 #pragma once
 
 #include "art/dex_search.hpp"
-#include "art/dumped_methods.hpp"
 #include "art/oat_format.hpp"
+#include "art/oatdump.hpp"
 
 namespace uprobectl::art {
 

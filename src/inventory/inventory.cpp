@@ -1,6 +1,7 @@
 #include "inventory/inventory.hpp"
+
+#include "bpf/link_info.hpp"
 #include "bpf/tracefs.hpp"
-#include "inventory/holders.hpp"
 #include "inventory/probe_names.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
@@ -9,12 +10,86 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
+#include <map>
 #include <tuple>
+#include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
+
+namespace fs = std::filesystem;
+
+// The BPF links and perf events that the descriptors of processes keep alive.
+struct HeldPerfProbe {
+  pid_t holder = 0;
+  HeldProbes probe; // its path resolved through the holder's descriptors
+};
+
+struct Holders {
+  std::map<std::uint32_t, std::vector<pid_t>> links; // link id -> processes
+  std::vector<HeldPerfProbe> perf_events;            // with a BPF program on them
+  std::size_t unreadable = 0;                        // processes that could not be looked at
+};
+
+std::optional<std::string> link_text(const std::string& path) {
+  std::string text(PATH_MAX, '\0');
+  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+  if (size < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+// The "link_id:" of a BPF link's fdinfo.
+std::optional<std::uint32_t> link_id(const std::string& path) {
+  std::ifstream file(path);
+  constexpr std::string_view key = "link_id:";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    return parse_number<std::uint32_t>(trimmed(std::string_view(line).substr(key.size())));
+  }
+  return std::nullopt;
+}
+
+// The file behind "/proc/self/fd/N", the path by which the process gave the kernel an open file.
+// Returns other paths, and those of closed descriptors, unchanged.
+std::string resolved_path(std::string path, pid_t process) {
+  constexpr std::string_view own = "/proc/self/";
+  if (!path.starts_with(own)) return path;
+  auto found = link_text("/proc/" + std::to_string(process) + "/" + path.substr(own.size()));
+  return found ? std::move(*found) : path;
+}
+
+void look_at(pid_t pid, Holders& holders) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::error_code failure;
+  fs::directory_iterator descriptor(process + "/fd", failure);
+  if (failure && failure != std::errc::no_such_file_or_directory) ++holders.unreadable;
+  for (; !failure && descriptor != fs::directory_iterator(); descriptor.increment(failure)) {
+    const auto what = link_text(descriptor->path().string());
+    if (!what) continue;
+    const std::string number = descriptor->path().filename().string();
+    if (what->starts_with("anon_inode:bpf_link") || what->starts_with("anon_inode:bpf-link")) {
+      if (const auto id = link_id(process + "/fdinfo/" + number)) holders.links[*id].push_back(pid);
+    } else if (*what == "anon_inode:[perf_event]") {
+      auto probe = probe_of_perf_event(pid, std::atoi(number.c_str()));
+      if (!probe) continue;
+      probe->path = resolved_path(std::move(probe->path), pid);
+      holders.perf_events.push_back({.holder = pid, .probe = std::move(*probe)});
+    }
+  }
+}
+
+// Reads /proc/PID/fd and fdinfo of every process.
+Holders find_holders() {
+  Holders holders;
+  for (const pid_t pid : all_processes()) look_at(pid, holders);
+  return holders;
+}
 
 std::optional<TracefsEvent> parse_event(std::string_view line) {
   if (line.size() < 3 || (line[0] != 'p' && line[0] != 'r')) return std::nullopt;
@@ -39,27 +114,10 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
   return event;
 }
 
-} // namespace
-
-ListedEvents parse_uprobe_events(std::string_view text) {
-  ListedEvents result;
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (line.empty()) continue;
-    if (auto event = parse_event(line))
-      result.events.push_back(std::move(*event));
-    else
-      ++result.unknown_lines;
-  }
-  return result;
-}
-
-namespace {
-
 class InventoryTaker {
 public:
   Result<Inventory> take() && {
-    // Without it what is held would look like leftovers, and perf events would not be seen at all.
+    // Without /proc, held probes would look like leftovers, and perf events would not be seen.
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
     auto links = all_links();
     if (!links) return fail(std::move(links).error());
@@ -85,7 +143,8 @@ public:
   }
 
 private:
-  // A link on a perf event that a process holds is found by its event, on older kernels too.
+  // A link on a perf event that a process holds is found by the event, which works on older
+  // kernels.
   void add_link(std::uint32_t link, const Holders& holders) {
     const auto found = holders.links.find(link);
     const bool held = found != holders.links.end();
@@ -96,7 +155,7 @@ private:
       add(*perf, "perf", {});
   }
 
-  // A probe is kept by each descriptor of its event, after a fork by several processes'.
+  // Each descriptor of an event keeps its probe; after a fork several processes have one.
   void add_perf_event(const HeldPerfProbe& event) {
     const FileOffset offset = event.probe.offsets.front();
     const auto program = program_name(event.probe.program);
@@ -142,11 +201,11 @@ private:
     if (owner) {
       const std::string known = event.path;
       event.path = resolved_path(std::move(event.path), owner->pid);
-      // Somebody else's descriptor is not ours of that number.
+      // The path names a descriptor of the owner, not ours of that number.
       if (has_ended || event.path == known)
         event.path = fmt::format("{} of process {}", known, owner->pid);
     }
-    // What is on the event is known by the perf event that its owner holds.
+    // The owner of the event holds a perf event on it, which is listed already.
     const auto same = [&](const InstalledProbe& probe) {
       return probe.file == event.path && probe.offset == event.offset;
     };
@@ -160,7 +219,7 @@ private:
         held->event = std::move(event.name);
         return;
       }
-      // The kernel tells only the first of several probes that share an event.
+      // For several probes of one event the kernel reports only the first.
       const auto first = std::ranges::find(inventory_.probes, event.name, &InstalledProbe::event);
       if (first != inventory_.probes.end()) {
         InstalledProbe probe = *first;
@@ -206,10 +265,23 @@ private:
   }
 
   Inventory inventory_;
-  std::size_t untold_ = 0; // links whose probes the kernel does not tell
+  std::size_t untold_ = 0; // links whose probes the kernel does not report
 };
 
 } // namespace
+
+ListedEvents parse_uprobe_events(std::string_view text) {
+  ListedEvents result;
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    if (line.empty()) continue;
+    if (auto event = parse_event(line))
+      result.events.push_back(std::move(*event));
+    else
+      ++result.unknown_lines;
+  }
+  return result;
+}
 
 Result<Inventory> take_inventory() { return InventoryTaker().take(); }
 

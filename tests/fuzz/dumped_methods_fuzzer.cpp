@@ -1,5 +1,5 @@
 // Lines as oatdump prints them: what is taken for a method reads back as it was written.
-#include "art/dumped_methods.hpp"
+#include "art/oatdump.hpp"
 
 #include <cstdlib>
 

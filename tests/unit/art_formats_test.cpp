@@ -2,7 +2,6 @@
 #include "art/dex_search.hpp"
 #include "art/java_names.hpp"
 #include "art/oat_format.hpp"
-#include "art/vdex.hpp"
 
 #include <catch2/catch.hpp>
 

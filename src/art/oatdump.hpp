@@ -1,4 +1,4 @@
-// What a device's own oatdump says about an OAT file:
+// The output of a device's own oatdump for an OAT file:
 // `oatdump --oat-file=FILE --dump-method-and-offset-as-json` prints a line for each method. AOSP
 // art/oatdump/oatdump.cc.
 #pragma once
@@ -7,10 +7,10 @@
 
 namespace uprobectl::art {
 
-// "void com.foo.Bar.baz(int, long)". Nothing where it is no signature.
+// "void com.foo.Bar.baz(int, long)". Returns nullopt if it is not a signature.
 std::optional<Signature> parse_signature(std::string_view text);
 
-// The classes and methods of a listing, called by their place in it.
+// The classes and methods of a listing. A method is identified by its index in it.
 class DumpedNames {
 public:
   explicit DumpedNames(std::vector<DumpedMethod> methods);

@@ -1,4 +1,4 @@
-#include "art/dumped_methods.hpp"
+#include "art/oatdump.hpp"
 #include "art/oat_format.hpp"
 #include "oat_samples.hpp"
 
