@@ -283,20 +283,19 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWord
 }
 
 // Returns the exit code of the run; with `forward_exit` that of the command.
-ExitCode attach(const AttachRequest& request, Console& console, bool forward_exit) {
-  const auto outcome = run_attach(request, console.out(), console.sink(), console.reporter());
+ExitCode attach(const AttachRequest& request, Output& output, bool forward_exit) {
+  const auto outcome = run_attach(request, output);
   if (!outcome) {
     const bool only_one = request.probes.functions.size() == 1;
     const auto target =
         request.probes.target.empty() ? std::nullopt : std::optional(request.probes.target);
-    console.fail(outcome.error(), target,
-                 only_one ? std::optional(request.probes.functions.front()) : std::nullopt);
-    const ExitCode code = console.finish();
+    output.fail(outcome.error(), target,
+                only_one ? std::optional(request.probes.functions.front()) : std::nullopt);
+    const ExitCode code = finish(output);
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
-  const ExitCode code = console.finish();
-  if (code != ExitCode::done || outcome->some_failed || outcome->too_few_hits)
-    return ExitCode::failed;
+  const ExitCode code = finish(output);
+  if (code != ExitCode::done) return code;
   const int forwarded = forward_exit ? outcome->command_status.value_or(0) : 0;
   return static_cast<ExitCode>(forwarded);
 }
@@ -324,9 +323,9 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   auto request = make_attach_request(parser, options, common, ProbeWords::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->stacks.title = command_line("attach", arguments);
-  const auto console = Console::open(common, {.instruction = options.instruction});
-  if (!console) return finish_with(console.error(), common);
-  return attach(*request, **console, options.forward_exit);
+  const auto output = open_output(common, {.instruction = options.instruction});
+  if (!output) return finish_with(output.error(), common);
+  return attach(*request, **output, options.forward_exit);
 }
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
@@ -341,9 +340,9 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   auto request = make_attach_request(parser, options, common, ProbeWords::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->stacks.title = command_line("usdt attach", arguments);
-  const auto console = Console::open(common, {.instruction = options.instruction});
-  if (!console) return finish_with(console.error(), common);
-  return attach(*request, **console, options.forward_exit);
+  const auto output = open_output(common, {.instruction = options.instruction});
+  if (!output) return finish_with(output.error(), common);
+  return attach(*request, **output, options.forward_exit);
 }
 
 } // namespace uprobectl::cli

@@ -1,6 +1,5 @@
 #include "console.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -20,11 +19,11 @@ bool colour_wanted(const CommonOptions& options) {
          ::isatty(STDERR_FILENO) == 1;
 }
 
-Reporter make_reporter(const CommonOptions& options) {
-  Reporter::Level level = Reporter::Level::normal;
-  if (options.verbose) level = Reporter::Level::verbose;
-  if (options.quiet) level = Reporter::Level::quiet;
-  return {STDERR_FILENO, colour_wanted(options), level};
+OutputOptions output_options(const CommonOptions& options) {
+  OutputOptions made{.json = options.json, .colour = colour_wanted(options)};
+  if (options.verbose) made.level = Output::Level::verbose;
+  if (options.quiet) made.level = Output::Level::quiet;
+  return made;
 }
 
 // main() replaces a descriptor that was closed at the start by one of O_PATH.
@@ -84,64 +83,41 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Console>> Console::open(const CommonOptions& options, TextStyle style) {
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style) {
+  OutputOptions made = output_options(options);
   UniqueFd file;
   if (options.output) {
     constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
     const mode_t mode = options.private_output ? 0600 : 0666;
     file = UniqueFd(::open(options.output->c_str(), flags, mode));
-    if (!file) return uprobectl::fail(system_error(errno, "cannot write " + *options.output));
+    if (!file) return fail(system_error(errno, "cannot write " + *options.output));
   } else if (is_closed(STDOUT_FILENO)) {
-    return uprobectl::fail(
-        Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
+    return fail(Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
-  return std::unique_ptr<Console>(new Console(std::move(file), options, style));
-}
-
-Console::Console(UniqueFd file, const CommonOptions& options, TextStyle style)
-    : file_(std::move(file)), out_(file_ ? file_.get() : STDOUT_FILENO),
-      reporter_(make_reporter(options)) {
-  style.aligned = ::isatty(out_.fd()) == 1;
+  style.aligned = ::isatty(file ? file.get() : STDOUT_FILENO) == 1;
   style.header = options.header;
   style.verbose = options.verbose;
-  sink_ = options.json ? make_json_sink(out_) : make_text_sink(out_, style);
+  made.style = style;
+  return file ? std::make_unique<Output>(std::move(file), made)
+              : std::make_unique<Output>(STDOUT_FILENO, made);
 }
 
-void Console::fail(const Error& error, std::optional<std::string> target,
-                   std::optional<std::string> request) {
-  failed_ = true;
-  sink_->error({std::move(target), std::move(request), error});
-  reporter_.error(error);
+ExitCode finish(Output& output) {
+  output.finish();
+  return output.has_failed() ? ExitCode::failed : ExitCode::done;
 }
 
-void Console::warn(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) reporter_.warning_once(warning);
-}
-
-void Console::report(const Target& target) {
+void report_debug_files(const Target& target, Output& output) {
   const std::string subject = to_string(target.shown());
-  for (const std::string& source : target.debug_notes().used) {
-    const std::string text = subject + ": symbols from " + source;
-    if (!reported_.insert(text).second) continue;
-    reporter_.detail(text);
-  }
-  for (const std::string& warning : target.debug_notes().warnings) warn({subject + ": " + warning});
+  for (const std::string& source : target.debug_notes().used)
+    output.detail_once(subject + ": symbols from " + source);
+  for (const std::string& warning : target.debug_notes().warnings)
+    output.warn_once(subject + ": " + warning);
 }
 
-ExitCode Console::finish() {
-  sink_.reset(); // writes the rows it has held back
-  out_.flush();
-  reporter_.tell_repeated();
-  if (out_.error()) {
-    reporter_.error(*out_.error());
-    failed_ = true;
-  }
-  return failed_ ? ExitCode::failed : ExitCode::done;
-}
-
-std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(std::string_view command,
-                               std::span<const std::string_view> arguments) {
+std::expected<std::unique_ptr<Output>, ExitCode>
+open_output_without_arguments(std::string_view command,
+                              std::span<const std::string_view> arguments) {
   OptionParser parser(command);
   CommonOptions options;
   bind_common_options(parser, options);
@@ -149,18 +125,16 @@ open_console_without_arguments(std::string_view command,
   if (!parsed) return std::unexpected(parsed.error());
   if (!parsed->words().empty())
     return std::unexpected(finish_with(parser.usage_error("it takes no argument"), options));
-  auto console = Console::open(options);
-  if (!console) return std::unexpected(finish_with(console.error(), options));
-  return std::move(*console);
+  auto output = open_output(options);
+  if (!output) return std::unexpected(finish_with(output.error(), options));
+  return std::move(*output);
 }
 
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
+  OutputOptions made = output_options(options);
   // A run that does not begin must not truncate the file of --output.
-  if (options.json && !options.output) {
-    OutputBuffer out(STDOUT_FILENO);
-    make_json_sink(out)->error({.target = {}, .request = {}, .error = error});
-  }
-  make_reporter(options).error(error);
+  made.json = options.json && !options.output;
+  Output(STDOUT_FILENO, made).fail(error);
   return error.kind == ErrorKind::usage ? ExitCode::usage : ExitCode::failed;
 }
 

@@ -44,43 +44,20 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    std::span<const std::string_view> arguments);
 
-// The output of one run: records and messages.
-class Console {
-public:
-  // Opens the output file. The style is completed with what the options say.
-  static Result<std::unique_ptr<Console>> open(const CommonOptions& options, TextStyle style = {});
+// Opens the output of a run: stdout or the file of --output, which is emptied. The style is
+// completed with what the options say.
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {});
 
-  Sink& sink() { return *sink_; }
-  OutputBuffer& out() { return out_; }
-  const Reporter& reporter() const { return reporter_; }
+// Writes what is held back and returns the exit code: failed after any failure, also of writing.
+ExitCode finish(Output& output);
 
-  // Reports a failure as a message and as an error record; the exit code becomes 1.
-  void fail(const Error& error, std::optional<std::string> target = std::nullopt,
-            std::optional<std::string> request = std::nullopt);
-  // Prints each text once.
-  void warn(const std::vector<std::string>& warnings);
+// Reports the debug files that symbols of the target came from.
+void report_debug_files(const Target& target, Output& output);
 
-  // Reports the debug files that symbols of the target came from.
-  void report(const Target& target);
-
-  // Writes buffered rows and returns the exit code: failed after any failure, also of writing.
-  ExitCode finish();
-
-private:
-  Console(UniqueFd file, const CommonOptions& options, TextStyle style);
-
-  UniqueFd file_; // of --output; empty for stdout
-  OutputBuffer out_;
-  std::unique_ptr<Sink> sink_;
-  Reporter reporter_;
-  std::set<std::string> reported_; // sources of symbols
-  bool failed_ = false;
-};
-
-// For commands that take options only: returns the console, or the exit code if the run ends here.
-std::expected<std::unique_ptr<Console>, ExitCode>
-open_console_without_arguments(std::string_view command,
-                               std::span<const std::string_view> arguments);
+// For commands that take options only: returns the output, or the exit code if the run ends here.
+std::expected<std::unique_ptr<Output>, ExitCode>
+open_output_without_arguments(std::string_view command,
+                              std::span<const std::string_view> arguments);
 
 // Reports an error of a run that does not begin, on stderr and as an error record; returns the exit
 // code.

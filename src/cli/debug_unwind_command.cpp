@@ -7,7 +7,7 @@ namespace uprobectl::cli {
 namespace {
 
 Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_places,
-                         Console& console) {
+                         Output& output) {
   const auto saved = stacks::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
   const auto files = stacks::files_in(folder);
@@ -16,10 +16,9 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
   const stacks::Stack stack = stacks::unwind(saved->registers, saved->memory, space,
                                              {.at_function_entry = saved->at_function_entry});
   for (std::size_t i = 0; i < stack.frames.size(); ++i)
-    console.sink().frame({.index = i, .frame = &stack.frames[i]});
-  console.sink().settle();
-  console.out().flush();
-  console.reporter().status(stacks::explain_end(stack));
+    output.write(FrameRecord{.index = i, .frame = &stack.frames[i]});
+  output.flush();
+  output.status(stacks::explain_end(stack));
   return {};
 }
 
@@ -35,11 +34,11 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("it takes one DIR"), common);
-  const auto console = Console::open(common);
-  if (!console) return finish_with(console.error(), common);
-  if (const auto printed = print_stack(words.front(), std::move(debug_places), **console); !printed)
-    (*console)->fail(printed.error(), words.front());
-  return (*console)->finish();
+  const auto output = open_output(common);
+  if (!output) return finish_with(output.error(), common);
+  if (const auto printed = print_stack(words.front(), std::move(debug_places), **output); !printed)
+    (*output)->fail(printed.error(), words.front());
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

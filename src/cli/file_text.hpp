@@ -2,7 +2,7 @@
 // files.
 #pragma once
 
-#include "output/output.hpp"
+#include "output/buffer.hpp"
 #include "uprobectl/util.hpp"
 
 #include <functional>

@@ -5,16 +5,16 @@
 namespace uprobectl::cli {
 
 ExitCode run_list_probes(std::span<const std::string_view> arguments) {
-  const auto console = open_console_without_arguments("list-probes", arguments);
-  if (!console) return console.error();
+  const auto output = open_output_without_arguments("list-probes", arguments);
+  if (!output) return output.error();
   const auto inventory = take_inventory();
   if (!inventory) {
-    (*console)->fail(inventory.error());
-    return (*console)->finish();
+    (*output)->fail(inventory.error());
+    return finish(**output);
   }
-  (*console)->warn(inventory->warnings);
-  for (const InstalledProbe& probe : inventory->probes) (*console)->sink().installed_probe(probe);
-  return (*console)->finish();
+  (*output)->warn_once(inventory->warnings);
+  for (const InstalledProbe& probe : inventory->probes) (*output)->write(probe);
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

@@ -42,8 +42,8 @@ std::vector<std::string> names_of(const elf::Image& image, SymbolFilter filter) 
 // The symbols of the files of a TARGET, one file after the other.
 class SymbolListing {
 public:
-  SymbolListing(const ListRequest& request, const Targets& targets, Console& console)
-      : request_(request), targets_(targets), console_(console), unmatched_(request.patterns),
+  SymbolListing(const ListRequest& request, const Targets& targets, Output& output)
+      : request_(request), targets_(targets), output_(output), unmatched_(request.patterns),
         filter_(request.filter) {
     filter_.symbols.patterns = request.patterns;
   }
@@ -55,34 +55,35 @@ public:
     if (add_methods(target, subject) && asks_for_methods_alone(filter_.symbols)) return;
     const auto symbols = list_symbols(image, filter_.symbols);
     if (!symbols) {
-      console_.fail(Error(symbols.error()).within(subject), request_.target);
+      output_.fail(Error(symbols.error()).within(subject), request_.target);
       return;
     }
     const auto real_path = target.file()->real_path();
     if (!real_path) {
-      console_.fail(real_path.error(), request_.target);
+      output_.fail(real_path.error(), request_.target);
       return;
     }
     for_each_record(image, targets_.several ? std::string_view(subject) : std::string_view(),
                     *real_path, *symbols, filter_,
-                    [&](const SymbolRecord& record) { console_.sink().symbol(record); });
+                    [&](const SymbolRecord& record) { output_.write(record); });
     std::erase_if(unmatched_, [&](const std::string& pattern) {
       return has_matches(pattern, image, *symbols);
     });
     const auto damage = image.symbol_damage();
-    for (const std::string& each : damage) console_.warn({subject + ": " + each});
+    for (const std::string& each : damage) output_.warn_once(subject + ": " + each);
     if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
-    console_.warn({subject + (is_default(filter_.symbols)
-                                  ? ": it has no function symbols; places can be given as vaddr:0x…"
-                                  : ": it has no symbols of this kind or size")});
+    output_.warn_once(subject +
+                      (is_default(filter_.symbols)
+                           ? ": it has no function symbols; places can be given as vaddr:0x…"
+                           : ": it has no symbols of this kind or size"));
   }
 
   // Reports each PATTERN that matched in none of the files once.
   void finish() {
     if (!added_) return;
     for (const std::string& pattern : unmatched_)
-      console_.fail(nothing_matches(request_.target, pattern, near(pattern)), request_.target,
-                    pattern);
+      output_.fail(nothing_matches(request_.target, pattern, near(pattern)), request_.target,
+                   pattern);
   }
 
 private:
@@ -92,12 +93,13 @@ private:
     const auto* const methods = target.java_methods();
     if (methods == nullptr || !asks_for_methods(filter_.symbols)) return false;
     if (!*methods) {
-      console_.warn({Error(methods->error()).within(subject).message + ": its symbols are listed"});
+      output_.warn_once(Error(methods->error()).within(subject).message +
+                        ": its symbols are listed");
       return false;
     }
     if (const auto missing = target.missing_dex()) {
-      console_.warn({missing->message});
-      for (const std::string& hint : missing->hints) console_.reporter().detail(hint);
+      output_.warn_once(missing->message);
+      for (const std::string& hint : missing->hints) output_.detail(hint);
     }
     const art::OatFile& oat = **methods;
     if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
@@ -109,9 +111,9 @@ private:
     const auto count = for_each_method(
         {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
          *real_path, filter_},
-        unmatched_, [&](const SymbolRecord& record) { console_.sink().symbol(record); });
+        unmatched_, [&](const SymbolRecord& record) { output_.write(record); });
     if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
-      console_.warn({subject + ": nothing is compiled in this file" + in_compiler_filter(oat)});
+      output_.warn_once(subject + ": nothing is compiled in this file" + in_compiler_filter(oat));
     return true;
   }
 
@@ -148,17 +150,17 @@ private:
 
   const ListRequest& request_;
   const Targets& targets_;
-  Console& console_;
+  Output& output_;
   std::vector<std::string> unmatched_; // PATTERNs that no file so far has matched
   ListFilter filter_;                  // with the PATTERNs
   bool added_ = false;
 };
 
-void list_libraries(const ListRequest& request, const Target& target, Console& console) {
+void list_libraries(const ListRequest& request, const Target& target, Output& output) {
   const auto libraries = target.libraries();
   const auto real_path = target.file()->real_path();
   if (!libraries || !real_path) {
-    console.fail(libraries ? real_path.error() : libraries.error(), request.target);
+    output.fail(libraries ? real_path.error() : libraries.error(), request.target);
     return;
   }
   std::vector<bool> matched(request.patterns.size(), false);
@@ -169,7 +171,7 @@ void list_libraries(const ListRequest& request, const Target& target, Console& c
       matched[i] = true;
       wanted = true;
     }
-    if (wanted) console.sink().library({*real_path, library});
+    if (wanted) output.write(LibraryRecord{*real_path, library});
   }
   std::vector<std::string> entries;
   for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);
@@ -182,37 +184,37 @@ void list_libraries(const ListRequest& request, const Target& target, Console& c
     if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
     error = std::move(error).hint("patterns match whole entry names here; for the functions of a "
                                   "library name it: ARCHIVE!/ENTRY");
-    console.fail(error, request.target, pattern);
+    output.fail(error, request.target, pattern);
   }
-  if (libraries->empty()) console.warn({request.target + ": the archive holds no libraries"});
+  if (libraries->empty()) output.warn_once(request.target + ": the archive holds no libraries");
 }
 
-void list(const ListRequest& request, Console& console) {
+void list(const ListRequest& request, Output& output) {
   const auto targets = find_targets(request.target, request.options);
   if (!targets) {
-    console.fail(targets.error(), request.target);
+    output.fail(targets.error(), request.target);
     return;
   }
-  SymbolListing listing(request, *targets, console);
+  SymbolListing listing(request, *targets, output);
   const auto visited = visit_all(*targets, request.options, [&](Target& target) {
-    console.warn(target.warnings());
-    if (target.foreign()) console.warn({target.foreign()->message});
+    output.warn_once(target.warnings());
+    if (target.foreign()) output.warn_once(target.foreign()->message);
     if (!asks_for_methods_alone(request.filter.symbols) || target.java_methods() == nullptr ||
         !*target.java_methods() || target.missing_dex())
       target.complete_symbols();
-    console.report(target);
+    report_debug_files(target, output);
     if (target.image() != nullptr)
       listing.add(target);
     else
-      list_libraries(request, target, console);
+      list_libraries(request, target, output);
     if (const auto whole = check_size(*target.file()); !whole)
-      console.fail(whole.error(), request.target);
+      output.fail(whole.error(), request.target);
   });
   if (!visited) {
-    console.fail(visited.error(), request.target);
+    output.fail(visited.error(), request.target);
     return;
   }
-  console.warn(visited->warnings);
+  output.warn_once(visited->warnings);
   listing.finish();
 }
 
@@ -247,10 +249,10 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
     return finish_with(checked.error(), options);
   request->options = std::move(*target_options);
   request->filter = make_filter(listing);
-  const auto console = Console::open(options);
-  if (!console) return finish_with(console.error(), options);
-  list(*request, **console);
-  return (*console)->finish();
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  list(*request, **output);
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

@@ -37,13 +37,13 @@ Result<mode_t> parse_mode(const std::string& text) {
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
-                                      const Settings& settings, const Console& console) {
+                                      const Settings& settings, Output& output) {
   auto object = BpfObject::open(path);
   if (!object) return fail(std::move(object).error());
   for (const auto& [name, value] : settings)
     if (auto set = object->set_global(name, value); !set) return fail(std::move(set).error());
   auto loaded = object->load();
-  if (!object->verifier_log().empty()) console.reporter().detail(object->verifier_log());
+  if (!object->verifier_log().empty()) output.detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
   return pin(*object, request);
 }
@@ -79,16 +79,16 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
   if (!settings) return finish_with(parser.usage_error(settings.error().message), common);
   std::optional<PinRequest> request;
   if (options.pin) request = make_pin_request(options);
-  const auto console = Console::open(common);
-  if (!console) return finish_with(console.error(), common);
+  const auto output = open_output(common);
+  if (!output) return finish_with(output.error(), common);
   const auto pins =
-      request ? load_and_pin(words.front(), *request, *settings, **console) : unpin(*options.unpin);
+      request ? load_and_pin(words.front(), *request, *settings, **output) : unpin(*options.unpin);
   if (!pins) {
-    (*console)->fail(pins.error());
-    return (*console)->finish();
+    (*output)->fail(pins.error());
+    return finish(**output);
   }
-  for (const Pin& pinned : *pins) (*console)->sink().pinned(pinned);
-  return (*console)->finish();
+  for (const Pin& pinned : *pins) (*output)->write(pinned);
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

@@ -2,7 +2,8 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "file_text.hpp"
-#include "output/output.hpp"
+#include "output/emit.hpp"
+#include "output/recorded_match.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
@@ -51,12 +52,12 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
 // Replaces the file's content by match records of the points, atomically.
 Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points) {
   return replace_file(path, [&](OutputBuffer& out) {
-    const auto sink = make_json_sink(out);
+    const auto records = make_json_formatter(out);
     for (const ProbePoint& point : points) {
       if (point.static_probe)
-        sink->static_probe({.point = &point, .target = {}});
+        records->write(StaticProbeRecord{.point = &point, .target = {}});
       else
-        sink->match(point);
+        records->write(point);
     }
   });
 }
@@ -110,11 +111,11 @@ Result<void> check_verify_options(const OptionParser& parser, const VerifyOption
 }
 
 ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
-                    const TargetOptions& target_options, Console& console) {
+                    const TargetOptions& target_options, Output& output) {
   auto recorded = read_matches(*options.record);
   if (!recorded) {
-    console.fail(recorded.error());
-    return console.finish();
+    output.fail(recorded.error());
+    return finish(output);
   }
   VerifyRequest request{.recorded = std::move(*recorded),
                         .target = std::nullopt,
@@ -123,11 +124,11 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
   if (!arguments.positionals.empty()) request.target = arguments.positionals.front();
   if (!arguments.after_dashes.empty()) request.target = arguments.after_dashes.front();
 
-  const auto outcome = verify_matches(request, console.sink(), console.reporter());
-  bool failed = outcome.failures > 0;
+  const auto outcome = verify_matches(request, output);
+  bool failed = output.has_failed();
   if (options.update && !failed) {
     const auto written = write_matches(*options.record, outcome.points);
-    if (!written) console.fail(written.error());
+    if (!written) output.fail(written.error());
     // Drift that was recorded is not a failure; an unresolved request could not be recorded.
     failed = outcome.unresolved > 0;
   } else {
@@ -137,9 +138,9 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
              });
   }
   const std::size_t kept = request.recorded.size() - outcome.changed;
-  console.reporter().status(std::to_string(kept) + " of " +
-                            std::to_string(request.recorded.size()) + " matches are unchanged");
-  const ExitCode code = console.finish();
+  output.status(std::to_string(kept) + " of " + std::to_string(request.recorded.size()) +
+                " matches are unchanged");
+  const ExitCode code = finish(output);
   return failed ? ExitCode::failed : code;
 }
 
@@ -161,8 +162,8 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
 class Resolving {
 public:
   Resolving(const TargetOptions& where, const ResolveOptions& how, std::optional<EmitTool> tool,
-            Console& console)
-      : where_(where), how_(how), console_(console) {
+            Output& output)
+      : where_(where), how_(how), output_(output) {
     if (tool) emitter_.emplace(*tool);
   }
 
@@ -173,45 +174,45 @@ public:
     }
     const auto targets = find_targets(request.target, where_);
     if (!targets) {
-      console_.fail(targets.error(), request.target);
+      output_.fail(targets.error(), request.target);
       return;
     }
     if (targets->several) {
       ask_several(request, *targets);
       return;
     }
-    console_.warn(targets->warnings);
+    output_.warn_once(targets->warnings);
     auto opened = Target::open(targets->files.front(), request.target, where_);
     if (!opened) {
-      console_.fail(opened.error(), request.target);
+      output_.fail(opened.error(), request.target);
       return;
     }
     target_ = std::move(*opened);
-    console_.warn(target_->warnings());
-    if (target_->foreign()) console_.warn({target_->foreign()->message});
+    output_.warn_once(target_->warnings());
+    if (target_->foreign()) output_.warn_once(target_->foreign()->message);
     describe(request);
     ask(request);
   }
 
 private:
   void show(const std::vector<ProbePoint>& points) {
-    console_.reporter().gather_warnings(points);
-    console_.reporter().tell_repeated(); // next to what it is about
+    output_.gather_warnings(points);
+    output_.tell_repeated(); // next to what it is about
     for (const ProbePoint& point : points)
       if (emitter_)
         emit(point);
       else
-        console_.sink().match(point);
+        output_.write(point);
   }
 
   void emit(const ProbePoint& point) {
     auto line = emitter_->line(point);
     if (!line) {
-      console_.fail(line.error(), point.binary->target, point.request);
+      output_.fail(line.error(), point.binary->target, point.request);
       return;
     }
-    if (line->needs) console_.warn({*line->needs});
-    console_.out().append(line->text += '\n');
+    if (line->needs) output_.warn_once(*line->needs);
+    output_.write_text(line->text += '\n');
   }
 
   void ask(const Requests::Line& request) {
@@ -219,40 +220,40 @@ private:
       if (points)
         show(*points);
       else
-        console_.fail(points.error(), request.target, std::string(request.functions[index]));
+        output_.fail(points.error(), request.target, std::string(request.functions[index]));
     };
     target_->resolve_each(request.functions, how_, take);
-    console_.report(*target_);
+    report_debug_files(*target_, output_);
   }
 
   void ask_several(const Requests::Line& request, const Targets& targets) {
     const auto answers = ask_all(targets, request.functions, where_, how_);
     if (!answers) {
-      console_.fail(answers.error(), request.target);
+      output_.fail(answers.error(), request.target);
       return;
     }
-    console_.warn(answers->warnings);
-    for (const std::string& detail : answers->details) console_.reporter().detail(detail);
+    output_.warn_once(answers->warnings);
+    for (const std::string& detail : answers->details) output_.detail(detail);
     for (const SharedAnswer& answer : answers->functions) {
-      for (const Error& error : answer.errors) console_.fail(error, request.target, answer.request);
+      for (const Error& error : answer.errors) output_.fail(error, request.target, answer.request);
       if (answer.files != 0)
-        console_.reporter().detail(request.target + ": '" + answer.request + "' is in " +
-                                   std::to_string(answer.files) + " of " +
-                                   std::to_string(answers->asked) + " files");
+        output_.detail(request.target + ": '" + answer.request + "' is in " +
+                       std::to_string(answer.files) + " of " + std::to_string(answers->asked) +
+                       " files");
       show(answer.points);
     }
   }
 
   void describe(const Requests::Line& request) {
     if (const elf::Image* image = target_->image())
-      console_.reporter().detail(request.target + ": " + to_string(target_->path()) + ", " +
-                                 elf::to_string(image->machine()) + ", build id " +
-                                 image->build_id().value_or("none"));
+      output_.detail(request.target + ": " + to_string(target_->path()) + ", " +
+                     elf::to_string(image->machine()) + ", build id " +
+                     image->build_id().value_or("none"));
   }
 
   const TargetOptions& where_;
   const ResolveOptions& how_;
-  Console& console_;
+  Output& output_;
   std::optional<Emitter> emitter_; // with --emit
   std::optional<Target> target_;   // kept while requests ask the same file
 };
@@ -312,13 +313,13 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
           !checked)
         return finish_with(checked.error(), options);
   }
-  const auto console = Console::open(options, style);
-  if (!console) return finish_with(console.error(), options);
-  if (tasks.config) return resolve_task_file(tasks, *target_options, how, **console);
-  if (verify.record) return run_verify(verify, *parsed, *target_options, **console);
-  Resolving resolving(*target_options, how, *tool, **console);
+  const auto output = open_output(options, style);
+  if (!output) return finish_with(output.error(), options);
+  if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
+  if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
+  Resolving resolving(*target_options, how, *tool, **output);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
-  return (*console)->finish();
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

@@ -17,13 +17,13 @@ void bind_task_file_options(OptionParser& parser, TaskFileOptions& options) {
   parser.bind("--policy", options.policy);
 }
 
-Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console) {
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output) {
   const auto text = FileText::read(*options.config, largest_file);
   if (!text) return fail(text.error());
   auto tasks = uprobestats::read_task_file(as_bytes(text->text()));
   if (!tasks) return fail(std::move(tasks).error().within(*options.config));
   for (const std::string& warning : tasks->warnings)
-    console.warn({*options.config + ": " + warning});
+    output.warn_once(*options.config + ": " + warning);
   return tasks;
 }
 
@@ -39,12 +39,12 @@ Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
 }
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           const ResolveOptions& how, Console& console) {
+                           const ResolveOptions& how, Output& output) {
   const auto end = [&](const Error& error) {
-    console.fail(error, options.config);
-    return console.finish();
+    output.fail(error, options.config);
+    return finish(output);
   };
-  const auto tasks = read_tasks(options, console);
+  const auto tasks = read_tasks(options, output);
   if (!tasks) return end(tasks.error());
   auto policy = read_policy(options);
   if (!policy) return end(policy.error());
@@ -53,14 +53,13 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
             replace_file(*options.binary, [&](OutputBuffer& out) { out.append(tasks->binary); });
         !written)
       return end(written.error());
-  const bool all = resolve_tasks({.file = &*tasks,
-                                  .where = where,
-                                  .policy = std::move(*policy),
-                                  .aliases = how.aliases,
-                                  .instructions = how.instructions},
-                                 console.sink(), console.reporter());
-  const ExitCode code = console.finish();
-  return all ? code : ExitCode::failed;
+  resolve_tasks({.file = &*tasks,
+                 .where = where,
+                 .policy = std::move(*policy),
+                 .aliases = how.aliases,
+                 .instructions = how.instructions},
+                output);
+  return finish(output);
 }
 
 void bind_task_run_options(OptionParser& parser, TaskRunOptions& options) {
@@ -80,14 +79,14 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
             .hint("with --config the task file says what is probed, where and for how long; "
                   "uprobectl resolve --config tells without probing"),
         common);
-  const auto opened = Console::open(common);
+  const auto opened = open_output(common);
   if (!opened) return finish_with(opened.error(), common);
-  Console& console = **opened;
+  Output& output = **opened;
   const auto end = [&](const Error& error) {
-    console.fail(error, options.file.config);
-    return console.finish();
+    output.fail(error, options.file.config);
+    return finish(output);
   };
-  const auto tasks = read_tasks(options.file, console);
+  const auto tasks = read_tasks(options.file, output);
   if (!tasks) return end(tasks.error());
   auto policy = read_policy(options.file);
   if (!policy) return end(policy.error());
@@ -100,13 +99,12 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   request.wait = options.wait;
   request.all_or_nothing = options.all_or_nothing;
   request.statsd = options.statsd;
-  const auto outcome = run_tasks(request, console.out(), console.sink(), console.reporter());
+  const auto outcome = run_tasks(request, output);
   if (!outcome) {
     const ExitCode code = end(outcome.error());
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
-  const ExitCode code = console.finish();
-  return outcome->some_failed ? ExitCode::failed : code;
+  return finish(output);
 }
 
 } // namespace uprobectl::cli

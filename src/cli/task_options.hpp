@@ -14,7 +14,7 @@ struct TaskFileOptions {
 void bind_task_file_options(OptionParser& parser, TaskFileOptions& options);
 
 // Reads the file of --config and prints its warnings.
-Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Console& console);
+Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output);
 // Reads the policy of --policy, or that of the device.
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options);
 
@@ -34,6 +34,6 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
                           const CommonOptions& common);
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,
-                           const ResolveOptions& how, Console& console);
+                           const ResolveOptions& how, Output& output);
 
 } // namespace uprobectl::cli

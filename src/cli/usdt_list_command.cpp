@@ -31,39 +31,39 @@ Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
 // The static probes of the files of a TARGET, one file after the other.
 class StaticListing {
 public:
-  StaticListing(const StaticListRequest& request, const Targets& targets, Console& console)
-      : request_(request), targets_(targets), console_(console) {}
+  StaticListing(const StaticListRequest& request, const Targets& targets, Output& output)
+      : request_(request), targets_(targets), output_(output) {}
 
   void add(const Target& target) {
     const std::string file = targets_.several ? to_string(target.shown()) : std::string();
     const auto notes = target.static_notes();
     if (!notes) {
       failed_ = true;
-      console_.fail(notes.error(), request_.target);
+      output_.fail(notes.error(), request_.target);
       return;
     }
-    console_.report(target);
-    console_.warn((*notes)->warnings);
+    report_debug_files(target, output_);
+    output_.warn_once((*notes)->warnings);
     if (!request_.typed && (*notes)->probes.empty()) {
       if (!targets_.several)
-        console_.warn({to_string(target.shown()) + ": it has no static probes"});
+        output_.warn_once(to_string(target.shown()) + ": it has no static probes");
       return;
     }
     const auto points = target.static_probes(request_.probes);
     if (!points && targets_.several && points.error().kind == ErrorKind::misaligned) {
-      console_.warn({"left out: " + points.error().message});
+      output_.warn_once("left out: " + points.error().message);
     } else if (!points && points.error().kind != ErrorKind::not_found) {
       failed_ = true;
-      console_.fail(points.error(), request_.target, request_.probes);
+      output_.fail(points.error(), request_.target, request_.probes);
     } else if (!points) {
       // A single word may have meant a probe or a function instead of a provider.
       if (!lacking_)
         lacking_ = request_.typed ? target.static_probes(*request_.typed).error() : points.error();
     } else {
-      console_.reporter().gather_warnings(*points);
+      output_.gather_warnings(*points);
       for (const ProbePoint& point : *points) {
         listed_ = true;
-        console_.sink().static_probe({.point = &point, .target = file});
+        output_.write(StaticProbeRecord{.point = &point, .target = file});
       }
     }
   }
@@ -72,44 +72,44 @@ public:
   void finish() {
     if (listed_ || failed_) return;
     if (!request_.typed) {
-      if (targets_.several) console_.warn({request_.target + ": no file has static probes"});
+      if (targets_.several) output_.warn_once(request_.target + ": no file has static probes");
       return;
     }
     if (!lacking_) return;
     if (targets_.files.size() > 1)
       lacking_->message =
           request_.target + ": no file has a static probe '" + *request_.typed + "'";
-    console_.fail(*lacking_, request_.target, request_.typed);
+    output_.fail(*lacking_, request_.target, request_.typed);
   }
 
 private:
   const StaticListRequest& request_;
   const Targets& targets_;
-  Console& console_;
+  Output& output_;
   std::optional<Error> lacking_; // of the first file that lacks what was asked for
   bool listed_ = false;
   bool failed_ = false;
 };
 
-void list_static(const StaticListRequest& request, Console& console) {
+void list_static(const StaticListRequest& request, Output& output) {
   const auto targets = find_targets(request.target, request.options);
   if (!targets) {
-    console.fail(targets.error(), request.target);
+    output.fail(targets.error(), request.target);
     return;
   }
-  StaticListing listing(request, *targets, console);
+  StaticListing listing(request, *targets, output);
   const auto visited = visit_all(*targets, request.options, [&](const Target& target) {
-    console.warn(target.warnings());
-    if (target.foreign()) console.warn({target.foreign()->message});
+    output.warn_once(target.warnings());
+    if (target.foreign()) output.warn_once(target.foreign()->message);
     listing.add(target);
     if (const auto whole = check_size(*target.file()); !whole)
-      console.fail(whole.error(), request.target);
+      output.fail(whole.error(), request.target);
   });
   if (!visited) {
-    console.fail(visited.error(), request.target);
+    output.fail(visited.error(), request.target);
     return;
   }
-  console.warn(visited->warnings);
+  output.warn_once(visited->warnings);
   listing.finish();
 }
 
@@ -130,10 +130,10 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
   if (const auto checked = check_target(parser, request->target, *target_options); !checked)
     return finish_with(checked.error(), options);
   request->options = std::move(*target_options);
-  const auto console = Console::open(options);
-  if (!console) return finish_with(console.error(), options);
-  list_static(*request, **console);
-  return (*console)->finish();
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  list_static(*request, **output);
+  return finish(**output);
 }
 
 } // namespace uprobectl::cli

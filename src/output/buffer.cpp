@@ -1,4 +1,4 @@
-#include "output/output.hpp"
+#include "output/buffer.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,5 @@
 #include "output/emit.hpp"
 
-#include "output/output.hpp"
 #include "util/shell_words.hpp"
 #include "util/utf8.hpp"
 

@@ -4,9 +4,35 @@
 // an offset.
 #pragma once
 
-#include "output/output.hpp"
+#include "uprobectl/resolve.hpp"
 
-namespace uprobectl::emit {
+namespace uprobectl {
+
+// Other tools that can probe the place of a match.
+enum class EmitTool { bpftrace, tracefs, perf, libbpf };
+std::optional<EmitTool> parse_emit_tool(std::string_view name);
+
+struct EmittedLine {
+  std::string text;
+  std::optional<std::string> needs; // a warning: what the tool has to be called with
+};
+
+// Makes the lines with which another tool probes the places of matches.
+class Emitter {
+public:
+  explicit Emitter(EmitTool tool);
+  ~Emitter();
+  // Without the line's end. unsupported where the tool cannot be told of the place, compressed
+  // where no file here has it.
+  Result<EmittedLine> line(const ProbePoint& point);
+
+private:
+  struct State;
+  EmitTool tool_;
+  std::unique_ptr<State> state_;
+};
+
+namespace emit {
 
 // The way out where a path cannot be written. Symbolic links do not help, they are resolved.
 constexpr std::string_view other_name =
@@ -51,4 +77,6 @@ private:
   std::unique_ptr<Symbols> symbols_;
 };
 
-} // namespace uprobectl::emit
+} // namespace emit
+
+} // namespace uprobectl

@@ -1,7 +1,7 @@
 // Stacks as JSON.
 #pragma once
 
-#include "output/output.hpp"
+#include "output/records.hpp"
 
 namespace uprobectl {
 

@@ -1,7 +1,7 @@
 // Rows of columns: tab-separated as they come, or held back and padded for a terminal.
 #pragma once
 
-#include "output/output.hpp"
+#include "output/records.hpp"
 
 #include <initializer_list>
 #include <map>

@@ -1,7 +1,7 @@
 // Nanoseconds for people.
 #pragma once
 
-#include "output/output.hpp"
+#include "output/records.hpp"
 
 #include <cstdint>
 #include <string>

@@ -81,7 +81,7 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
   return records;
 }
 
-void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
+void Sums::tell_histograms(std::uint64_t now_ns, Output& output) {
   std::vector<HistogramRecord> records;
   std::vector<Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
@@ -105,13 +105,13 @@ void Sums::tell_histograms(std::uint64_t now_ns, Sink& sink) {
     std::ranges::sort(records, more);
     if (records.size() > *request_.aggregates.top) records.resize(*request_.aggregates.top);
   }
-  for (const HistogramRecord& record : records) sink.histogram(record);
+  for (const HistogramRecord& record : records) output.write(record);
 }
 
-void Sums::tell(Time now, Sink& sink) {
+void Sums::tell(Time now, Output& output) {
   const std::uint64_t now_ns = nanoseconds(now);
   if (request_.aggregates.counts && request_.capture.count_stacks) {
-    tell_stacks(now_ns, sink);
+    tell_stacks(now_ns, output);
   } else if (request_.aggregates.counts && request_.capture.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
         request_.capture.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
@@ -131,11 +131,11 @@ void Sums::tell(Time now, Sink& sink) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
       record.of_interval = request_.limits.interval.has_value();
-      sink.count(record);
+      output.write(record);
     }
   }
-  if (request_.aggregates.histograms) tell_histograms(now_ns, sink);
-  sink.settle();
+  if (request_.aggregates.histograms) tell_histograms(now_ns, output);
+  output.settle();
   since_ns_ = now_ns;
 }
 
@@ -188,7 +188,7 @@ std::vector<Sums::Way> Sums::new_ways() {
   return result;
 }
 
-void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
+void Sums::tell_stacks(std::uint64_t now_ns, Output& output) {
   std::vector<Way> ways = new_ways();
   const auto before = [](const Way& a, const Way& b) {
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
@@ -197,21 +197,21 @@ void Sums::tell_stacks(std::uint64_t now_ns, Sink& sink) {
   if (request_.aggregates.top && ways.size() > *request_.aggregates.top)
     ways.resize(*request_.aggregates.top);
   for (const Way& way : ways)
-    sink.count({.point = &probes_[way.probe].point,
-                .on_return = !request_.capture.on_entry,
-                .count = way.count,
-                .pid = way.pid,
-                .comm = way.comm,
-                .stack = &way.stack,
-                .rest = rest_of(way.wholeness),
-                .since_ns = since_ns_,
-                .time_ns = now_ns,
-                .of_interval = request_.limits.interval.has_value()});
+    output.write(CountRecord{.point = &probes_[way.probe].point,
+                             .on_return = !request_.capture.on_entry,
+                             .count = way.count,
+                             .pid = way.pid,
+                             .comm = way.comm,
+                             .stack = &way.stack,
+                             .rest = rest_of(way.wholeness),
+                             .since_ns = since_ns_,
+                             .time_ns = now_ns,
+                             .of_interval = request_.limits.interval.has_value()});
 }
 
 UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes,
-                             const Reporter& reporter, ProcessNames name_of)
-    : request_(request), probes_(probes), reporter_(reporter), name_of_(std::move(name_of)),
+                             Output& output, ProcessNames name_of)
+    : request_(request), probes_(probes), output_(output), name_of_(std::move(name_of)),
       since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
@@ -225,9 +225,8 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
 
 bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {
   if (stacks_.size() < most_stacks && frames_ + stack.frames.size() <= most_frames) return true;
-  reporter_.warning_once(
-      "more different stacks than can be kept: further ones are counted together, "
-      "without frames");
+  output_.warn_once("more different stacks than can be kept: further ones are counted together, "
+                    "without frames");
   return false;
 }
 
@@ -258,7 +257,7 @@ void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholenes
   ++way->second.count;
 }
 
-void UnwoundCounts::tell(Time now, Sink& sink) {
+void UnwoundCounts::tell(Time now) {
   std::vector<std::pair<std::uint64_t, std::pair<const Key, Way>*>> fresh;
   for (auto& way : ways_)
     if (way.second.count > way.second.told)
@@ -275,18 +274,19 @@ void UnwoundCounts::tell(Time now, Sink& sink) {
     const auto& [key, met] = *way;
     std::optional<std::string> name;
     if (request_.capture.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
-    sink.count({.point = &probes_[key.probe].point,
-                .on_return = key.on_return,
-                .count = count,
-                .pid = request_.capture.count_by_process ? std::optional(key.pid) : std::nullopt,
-                .comm = name.value_or(met.comm),
-                .stack = key.stack,
-                .rest = rest_of(key.wholeness),
-                .since_ns = since_ns_,
-                .time_ns = now_ns,
-                .of_interval = request_.limits.interval.has_value()});
+    output_.write(CountRecord{.point = &probes_[key.probe].point,
+                              .on_return = key.on_return,
+                              .count = count,
+                              .pid = request_.capture.count_by_process ? std::optional(key.pid)
+                                                                       : std::nullopt,
+                              .comm = name.value_or(met.comm),
+                              .stack = key.stack,
+                              .rest = rest_of(key.wholeness),
+                              .since_ns = since_ns_,
+                              .time_ns = now_ns,
+                              .of_interval = request_.limits.interval.has_value()});
   }
-  sink.settle();
+  output_.settle();
   since_ns_ = now_ns;
 }
 

@@ -1,5 +1,5 @@
-// Counts and histograms that the built-in program keeps in the kernel, on their way to the sink: at
-// the end of a run, or one after each interval of it.
+// Counts and histograms that the built-in program keeps in the kernel, on their way to the output:
+// at the end of a run, or one after each interval of it.
 #pragma once
 
 #include "trace/hit_stacks.hpp"
@@ -25,14 +25,14 @@ public:
   void see_process(pid_t pid) { processes_.look_at(pid); }
 
   // What has come since the last time. Probes that were not hit have no count, but a histogram.
-  void tell(Time now, Sink& sink);
+  void tell(Time now, Output& output);
   // Hits told so far whose stacks the kernel could not keep.
   std::uint64_t without_stack() const { return without_stack_; }
 
 private:
   std::vector<CountRecord> counts_by_probe();
   std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
-  void tell_stacks(std::uint64_t now_ns, Sink& sink);
+  void tell_stacks(std::uint64_t now_ns, Output& output);
   // What of these counts is new, by way: those that several processes have in common are one.
   struct Way {
     std::uint32_t probe = 0;
@@ -44,7 +44,7 @@ private:
   };
   stacks::Stack stack_of(const StackCount& counted);
   std::vector<Way> new_ways();
-  void tell_histograms(std::uint64_t now_ns, Sink& sink);
+  void tell_histograms(std::uint64_t now_ns, Output& output);
 
   const AttachRequest& request_;
   const BuiltinProgram& program_;
@@ -72,14 +72,14 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
-  UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes,
-                const Reporter& reporter, ProcessNames name_of = HitProcesses().name_of);
+  UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes, Output& output,
+                ProcessNames name_of = HitProcesses().name_of);
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
   // frames.
   void add(const Event& event, const stacks::Stack& stack, Wholeness wholeness);
   // What has come since the last time, the most first.
-  void tell(Time now, Sink& sink);
+  void tell(Time now);
 
 private:
   struct Key {
@@ -103,7 +103,7 @@ private:
 
   const AttachRequest& request_;
   std::span<const Probe> probes_;
-  const Reporter& reporter_;
+  Output& output_;
   ProcessNames name_of_;
   std::map<Key, Way, Order> ways_;
   std::deque<stacks::Stack> stacks_;

@@ -32,9 +32,9 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string pro
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
                                                    CodeReaders& readers, StackFiles& files,
-                                                   const Reporter& reporter) {
-  if (request.program) return make_user_source(request, files, reporter);
-  return make_builtin_source(request, readers, files, reporter);
+                                                   Output& output) {
+  if (request.program) return make_user_source(request, files, output);
+  return make_builtin_source(request, readers, files, output);
 }
 
 MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& program,
@@ -61,13 +61,13 @@ class AttachRun {
 public:
   AttachRun(const AttachRequest& request, ProbeProgram& program, CodeReaders& readers,
             StackFiles& files, HeldCommand* command, const CommandStdout& command_stdout,
-            OutputBuffer& out, Sink& sink, const Reporter& reporter)
+            Output& output)
       : request_(request), program_(program), readers_(readers), files_(files), command_(command),
-        command_stdout_(command_stdout), out_(out), sink_(sink), reporter_(reporter) {}
+        command_stdout_(command_stdout), output_(output) {}
 
   Result<AttachOutcome> run() {
     for (const ArgumentList& list : request_.capture.arguments)
-      for (const std::string& warning : list.warnings) reporter_.warning(warning);
+      for (const std::string& warning : list.warnings) output_.warn(warning);
     auto signals = SignalWatch::start();
     if (!signals) return fail(std::move(signals).error());
     auto running = ProcessWatch::start(request_.processes.pids);
@@ -75,10 +75,10 @@ public:
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.dry_run) {
       for (const Probe& probe : resolved_.probes) show_point(probe.point);
-      return AttachOutcome{.some_failed = !resolved_.failures.empty()};
+      return AttachOutcome();
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto processes = FilteredProcesses::start(request_, std::move(*running), reporter_);
+    auto processes = FilteredProcesses::start(request_, std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
     auto placed = place_probes(*processes, *signals);
     if (!placed) return fail(std::move(placed).error());
@@ -90,26 +90,26 @@ private:
     const EndsOnSignal ends_on_signal; // a large file takes seconds
     TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // which maps nothing of its own yet
-      auto pids = processes_to_look_in(request_, reporter_);
+      auto pids = processes_to_look_in(request_, output_);
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
     const std::vector<ProbeRequest> questions = program_.questions();
-    auto found = resolve_questions(questions, request_, options, reporter_);
+    auto found = resolve_questions(questions, request_, options, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    plan_returns(request_, program_.judges_exits(), readers_, resolved_, reporter_);
-    leave_out_unprobeable(resolved_, reporter_);
+    plan_returns(request_, program_.judges_exits(), readers_, resolved_, output_);
+    leave_out_unprobeable(resolved_, output_);
     std::size_t asked = 0;
     for (const ProbeRequest& question : questions) asked += question.functions.size();
-    return judge_failures(asked, request_, resolved_, sink_, reporter_);
+    return judge_failures(asked, request_, resolved_, output_);
   }
 
   void show_point(const ProbePoint& point) const {
     if (point.static_probe)
-      sink_.static_probe({.point = &point, .target = {}});
+      output_.write(StaticProbeRecord{.point = &point, .target = {}});
     else
-      sink_.match(point);
+      output_.write(point);
   }
 
   // Until they are armed.
@@ -131,29 +131,29 @@ private:
     const CaptureSpec& asked = request_.capture;
     const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
-      reporter_.notice(*notice);
-    auto placed = place(placing, *mechanism, program_, resolved_, signals, sink_, reporter_);
+      output_.notice(*notice);
+    auto placed = place(placing, *mechanism, program_, resolved_, signals, output_);
     if (!placed) return fail(std::move(placed).error());
     Probes& probes = resolved_.probes;
     history_.emplace(request_, probes);
     // Of processes that may end before the run does.
     if (const auto known = processes.known(); !known.empty())
       add_surveys(probes, survey_probes(probes, known));
-    if (processes.is_everybody()) warn_if_everybody(probes, survey_probes(probes, {}), reporter_);
+    if (processes.is_everybody()) warn_if_everybody(probes, survey_probes(probes, {}), output_);
     if (auto checked = check_unwritten(probes); !checked) return fail(std::move(checked).error());
-    warn_of_replaced(probes, reporter_);
+    warn_of_replaced(probes, output_);
     tolerate_all_shrinking();
-    program_.tell_cautions(reporter_);
-    reporter_.tell_repeated();
+    program_.tell_cautions();
+    output_.tell_repeated();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (auto started = program_.start(who_can_be_hit(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    sink_.attached(describe(*mechanism, placed->probes, program_.name()));
-    reporter_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
-                                 to_string(*mechanism),
-                                 placed->attachment ? placed->attachment->parts() : 0));
+    output_.write(describe(*mechanism, placed->probes, program_.name()));
+    output_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
+                               to_string(*mechanism),
+                               placed->attachment ? placed->attachment->parts() : 0));
     return placed;
   }
 
@@ -182,27 +182,27 @@ private:
   void tell_ended(FilteredProcesses& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
-        reporter_.status(fmt::format(
+        output_.status(fmt::format(
             "{} has ended after {}", process,
             format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
   }
 
   Result<AttachOutcome> watch(FilteredProcesses& processes, Placed& placed, SignalWatch& signals) {
     Probes& probes = resolved_.probes;
-    show_instructions(probes, reporter_);
-    reporter_.status(start_line(request_, probe_totals(probes), program_.others()) +
-                     (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
+    show_instructions(probes, output_);
+    output_.status(start_line(request_, probe_totals(probes), program_.others()) +
+                   (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events)
-      reporter_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
-                       "them, too");
+      output_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
+                     "them, too");
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 
-    AttachOutcome outcome{.some_failed = !resolved_.failures.empty()};
-    out_.write_only_when_asked();
-    RunLoop loop(program_, processes, signals, out_, sink_, request_.limits,
+    AttachOutcome outcome;
+    output_.buffer().write_only_when_asked();
+    RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events);
-    SilenceTeller teller(probes, program_, processes, reporter_, start_);
+    SilenceTeller teller(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
       tell_ended(processes, now);
@@ -211,31 +211,31 @@ private:
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
         command_ == nullptr)
-      reporter_.status("no probed process is left: the run ends early");
+      output_.status("no probed process is left: the run ends early");
     const auto end = Clock::now();
 
     // First nothing counts any more, then the probes go: they go one after the other, and nobody
     // should take the longer life of some for more calls.
     const bool stopped = program_.stop().has_value();
-    take_away(placed, reporter_);
-    loop.finish(reporter_);
+    take_away(placed, output_);
+    loop.finish();
     std::optional<HeldCommand::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_of_signal(*command_end);
     history_->look();
-    program_.report_aggregates(end, sink_);
-    program_.show_maps(sink_, reporter_);
+    program_.report_aggregates(end);
+    program_.show_maps();
     program_.count_hits(probes);
     add_up_hits(probes);
     report(processes, loop.totals(), {end - start_, stopped, command_end});
     if (const StackTotals* const stacks = program_.stacks())
-      report_stacks(*stacks, request_, reporter_);
-    report_without_stack(program_.without_stack(), reporter_);
-    write_stacks(end - start_, outcome);
+      report_stacks(*stacks, request_, output_);
+    report_without_stack(program_.without_stack(), output_);
+    const auto written = files_.write(picture_subtitle(end - start_, program_.stacks()));
+    if (!written) output_.fail(written.error());
     if (request_.limits.expected_hits)
-      outcome.too_few_hits =
-          !check_expected_hits(*request_.limits.expected_hits, probes, sink_, reporter_);
+      check_expected_hits(*request_.limits.expected_hits, probes, output_);
     return outcome;
   }
 
@@ -270,21 +270,14 @@ private:
                 .open_calls = program_.open_calls(),
                 .stacks = program_.stacks(),
                 .copies_stacks = request_.capture.stack != StackWalk::frame_pointers},
-               sink_, reporter_);
+               output_);
   }
 
   void warn_of_signal(const HeldCommand::End& end) const {
     if (end.signal == 0 || (end.was_asked && end.signal == SIGTERM)) return;
     const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
-    reporter_.warning(fmt::format("the command ended by signal {}{}", end.signal,
-                                  name != nullptr ? fmt::format(" (SIG{})", name) : ""));
-  }
-
-  void write_stacks(std::chrono::nanoseconds duration, AttachOutcome& outcome) const {
-    auto written = files_.write(picture_subtitle(duration, program_.stacks()));
-    if (written) return;
-    reporter_.error(written.error());
-    outcome.some_failed = true;
+    output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
+                             name != nullptr ? fmt::format(" (SIG{})", name) : ""));
   }
 
   const AttachRequest& request_;
@@ -293,9 +286,7 @@ private:
   StackFiles& files_;
   HeldCommand* command_;
   const CommandStdout& command_stdout_;
-  OutputBuffer& out_;
-  Sink& sink_;
-  const Reporter& reporter_;
+  Output& output_;
   Resolved resolved_;
   std::optional<ProcessHistory> history_; // since the probes are in place
   Clock::time_point start_;
@@ -303,29 +294,26 @@ private:
 
 } // namespace
 
-Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
-                                 const Reporter& reporter) {
+Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
   CodeReaders readers(request.probes.target_options.debug_places);
   auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
   if (!files) return fail(std::move(files).error());
-  auto program = make_program(request, readers, *files, reporter);
+  auto program = make_program(request, readers, *files, output);
   if (!program) return fail(std::move(program).error());
   if (request.processes.command.empty() || request.dry_run)
-    return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), out, sink,
-                     reporter)
-        .run();
-  const auto command_stdout = CommandStdout::open(request.processes.command_output, out.fd());
+    return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), output).run();
+  const auto command_stdout =
+      CommandStdout::open(request.processes.command_output, output.buffer().fd());
   if (!command_stdout) return fail(command_stdout.error());
   auto command = HeldCommand::start(request.processes.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());
   AttachRequest probed = request;
   probed.processes.pids = {command->pid()};
   auto outcome =
-      AttachRun(probed, **program, readers, *files, &*command, *command_stdout, out, sink, reporter)
-          .run();
+      AttachRun(probed, **program, readers, *files, &*command, *command_stdout, output).run();
   if (outcome && !outcome->command_status)
-    reporter.warning(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
-                                 command->pid()));
+    output.warn(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
+                            command->pid()));
   return outcome;
 }
 

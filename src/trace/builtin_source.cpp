@@ -34,8 +34,8 @@ Result<void> check_pids_for_stacks(const CaptureSpec& capture) {
 class BuiltinSource final : public ProbeProgram {
 public:
   BuiltinSource(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
-                const Reporter& reporter)
-      : request_(request), readers_(readers), files_(files), reporter_(reporter) {}
+                Output& output)
+      : request_(request), readers_(readers), files_(files), output_(output) {}
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> questions() const override {
@@ -102,21 +102,20 @@ public:
     return {};
   }
 
-  void tell_cautions(const Reporter& reporter) const override {
+  void tell_cautions() const override {
     std::set<std::string> told; // a static probe may have several places
     for (const Probe& probe : probes_)
       for (const std::string& problem : plan_.problems_of(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
-        if (told.insert(text).second) reporter.gathered_warning(problem, text);
+        if (told.insert(text).second) output_.gathered_warning(problem, text);
       }
-    if (const std::string caution = caution_of_clones(); !caution.empty())
-      reporter.warning(caution);
+    if (const std::string caution = caution_of_clones(); !caution.empty()) output_.warn(caution);
   }
 
   Result<void> start(const HitProcesses& who) override {
     if (request_.capture.stack != StackWalk::none) {
-      stacks_.emplace(request_, who, files_, reporter_);
-      if (request_.aggregates.counts) unwound_.emplace(request_, probes_, reporter_, who.name_of);
+      stacks_.emplace(request_, who, files_, output_);
+      if (request_.aggregates.counts) unwound_.emplace(request_, probes_, output_, who.name_of);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -189,9 +188,9 @@ public:
       probe.left_out = explain_left_out(counted, request_.capture);
     }
   }
-  void report_aggregates(Sums::Time now, Sink& sink) override {
-    if (sums_) sums_->tell(now, sink);
-    if (unwound_) unwound_->tell(now, sink);
+  void report_aggregates(Sums::Time now) override {
+    if (sums_) sums_->tell(now, output_);
+    if (unwound_) unwound_->tell(now);
   }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
@@ -199,7 +198,7 @@ public:
     return program_->open_calls() + forgotten_calls_;
   }
   std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
-  void show_maps(Sink& /*sink*/, const Reporter& /*reporter*/) const override {}
+  void show_maps() const override {}
 
 private:
   bool by_trampoline() const {
@@ -298,7 +297,7 @@ private:
   const AttachRequest& request_;
   CodeReaders& readers_;
   StackFiles& files_;
-  const Reporter& reporter_;
+  Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   CapturePlan plan_;
@@ -322,8 +321,8 @@ private:
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
                                                   CodeReaders& readers, StackFiles& files,
-                                                  const Reporter& reporter) {
-  return std::make_unique<BuiltinSource>(request, readers, files, reporter);
+                                                  Output& output) {
+  return std::make_unique<BuiltinSource>(request, readers, files, output);
 }
 
 } // namespace uprobectl

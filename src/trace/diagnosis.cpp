@@ -227,7 +227,7 @@ std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& captu
 }
 
 void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSurvey> surveys,
-                       const Reporter& reporter) {
+                       Output& output) {
   // By the path of the file: the probe that most processes may hit.
   std::map<std::string_view, std::size_t> most;
   for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i) {
@@ -240,7 +240,7 @@ void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSur
     const ProbedBinary& binary = *probes[i].point.binary;
     const std::size_t users = count_users(binary, surveys[i].executable);
     if (users >= many_processes)
-      reporter.gathered_warning(
+      output.gathered_warning(
           "mapped by many",
           fmt::format("{} is mapped by {} processes: every call in any of them stops at the "
                       "probes; restrict with -p, --app, --uid or --cgroup",
@@ -249,9 +249,8 @@ void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSur
 }
 
 SilenceTeller::SilenceTeller(std::span<Probe> probes, const ProbeProgram& program,
-                             const FilteredProcesses& processes, const Reporter& reporter,
-                             Time start)
-    : probes_(probes), program_(program), processes_(processes), reporter_(reporter),
+                             const FilteredProcesses& processes, Output& output, Time start)
+    : probes_(probes), program_(program), processes_(processes), output_(output),
       next_(start + before_first) {}
 
 std::map<std::size_t, std::string> SilenceTeller::reasons() const {
@@ -281,11 +280,11 @@ std::map<std::size_t, std::string> SilenceTeller::reasons() const {
 }
 
 void SilenceTeller::tell(Time now) {
-  if (!reporter_.is_verbose() || now < next_) return;
+  if (!output_.is_verbose() || now < next_) return;
   std::map<std::size_t, std::string> found = reasons();
   for (const auto& [number, reason] : found)
     if (const auto before = told_.find(number); before == told_.end() || before->second != reason)
-      reporter_.detail(
+      output_.detail(
           fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
   told_ = std::move(found);
   const auto end = std::chrono::steady_clock::now();

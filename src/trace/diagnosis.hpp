@@ -41,7 +41,7 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
 // warns of each shared library that at least `many_processes` map, which all of them pay for.
 constexpr std::size_t many_processes = 10;
 void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSurvey> surveys,
-                       const Reporter& reporter);
+                       Output& output);
 
 // While a run lasts: which probes have not been hit so far, and why (--verbose).
 class SilenceTeller {
@@ -50,7 +50,7 @@ public:
 
   // All are borrowed.
   SilenceTeller(std::span<Probe> probes, const ProbeProgram& program,
-                const FilteredProcesses& processes, const Reporter& reporter, Time start);
+                const FilteredProcesses& processes, Output& output, Time start);
 
   // Says what is new, now and then; nothing where nobody wants to know.
   void tell(Time now);
@@ -61,7 +61,7 @@ private:
   std::span<Probe> probes_;
   const ProbeProgram& program_;
   const FilteredProcesses& processes_;
-  const Reporter& reporter_;
+  Output& output_;
   Time next_;
   std::map<std::size_t, std::string> told_;
 };

@@ -53,7 +53,7 @@ public:
   // Takes all that has been sent, shows nothing of it and returns how many events it was.
   virtual std::uint64_t discard() = 0;
   // Reports the aggregates that were asked for.
-  virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/, Sink& /*sink*/) {}
+  virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };
 
 } // namespace uprobectl

@@ -31,8 +31,8 @@ bool is_at_entry(const stacks::Stack& stack) {
 } // namespace
 
 HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
-                     const Reporter& reporter)
-    : request_(request), files_(files), reporter_(reporter),
+                     Output& output)
+    : request_(request), files_(files), output_(output),
       processes_({.places = request.probes.target_options.debug_places},
                  request.probes.target_options.dex,
                  [this](pid_t pid) { return is_succeeded(pid); }) {
@@ -41,7 +41,7 @@ HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, Stac
   if (watch)
     watch_ = std::move(*watch);
   else
-    reporter_.warning("what processes of a short life map stays unknown: " + watch.error().message);
+    output_.warn("what processes of a short life map stays unknown: " + watch.error().message);
   for (const pid_t pid : who.running()) {
     if (watch_) watch_->follow(pid);
     processes_.look_at(pid);
@@ -215,7 +215,7 @@ void HitStacks::save(const stacks::Sample& sample) {
 }
 
 void HitStacks::tell_not_saved(const Error& why) const {
-  reporter_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
+  output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
 } // namespace uprobectl

@@ -41,7 +41,7 @@ class HitStacks {
 public:
   // Borrows all of it but who can be hit. What they map is watched from now on.
   HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
-            const Reporter& reporter);
+            Output& output);
 
   void add_to(std::vector<pollfd>& polled) const;
   // What processes have mapped since the last time: their records wait in buffers that have bounds.
@@ -70,7 +70,7 @@ private:
 
   const AttachRequest& request_;
   StackFiles& files_;
-  const Reporter& reporter_;
+  Output& output_;
   std::optional<MappingWatch> watch_;
   std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
   std::uint64_t made_up_for_ = 0;                 // records that were lost by then

@@ -46,17 +46,17 @@ bool is_about_one_place(const Error& error) {
 // "placing probes: 250 of 1000" on a terminal, where there is time to read it.
 class Progress {
 public:
-  Progress(std::string_view what, std::size_t all, const Reporter& reporter)
-      : what_(what), all_(all), reporter_(reporter) {}
+  Progress(std::string_view what, std::size_t all, Output& output)
+      : what_(what), all_(all), output_(output) {}
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() {
-    if (all_ > fewest_) reporter_.progress({});
+    if (all_ > fewest_) output_.progress({});
   }
 
   void tell(std::size_t done) const {
     if (all_ > fewest_ && done % step_ == 0)
-      reporter_.progress(fmt::format("{}: {} of {}", what_, done, all_));
+      output_.progress(fmt::format("{}: {} of {}", what_, done, all_));
   }
 
 private:
@@ -64,14 +64,13 @@ private:
   static constexpr std::size_t step_ = 10;
   std::string_view what_;
   std::size_t all_;
-  const Reporter& reporter_;
+  Output& output_;
 };
 
 class Placer {
 public:
-  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals,
-         const Reporter& reporter)
-      : request_(request), mechanism_(mechanism), signals_(signals), reporter_(reporter) {}
+  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals, Output& output)
+      : request_(request), mechanism_(mechanism), signals_(signals), output_(output) {}
 
   // Says how long it takes, if that is long.
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
@@ -83,8 +82,8 @@ public:
       const auto expected =
           one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
       if (expected)
-        reporter_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
-                                     std::chrono::ceil<std::chrono::seconds>(*expected).count()));
+        output_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
+                                   std::chrono::ceil<std::chrono::seconds>(*expected).count()));
     });
   }
 
@@ -108,7 +107,7 @@ private:
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
                             const std::function<void(std::size_t)>& tell) const {
-    const Progress progress("placing probes", probes(sites), reporter_);
+    const Progress progress("placing probes", probes(sites), output_);
     std::size_t placed = 0;
     return Attachment::attach(mechanism_, sites, request_.processes.pids, [&] {
       tell(placed);
@@ -120,31 +119,29 @@ private:
   const AttachRequest& request_;
   Mechanism mechanism_;
   SignalWatch& signals_;
-  const Reporter& reporter_;
+  Output& output_;
 };
 
 // Removes the probes of the refused sites, of static probes all places.
-void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Sink& sink,
-                  const Reporter& reporter) {
+void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Output& output) {
   std::set<std::size_t> told; // by Probe::first
   for (const Refusal& refusal : refused) {
     const Probe& probe = resolved.probes[refusal.probe];
     if (!told.insert(probe.first).second) continue;
     const ProbePoint& point = probe.point;
     const std::string& target = point.binary->target;
-    reporter.error(refusal.error);
-    sink.error({.target = target, .request = point.request, .error = refusal.error});
+    output.fail(refusal.error, target, point.request);
     resolved.failures.push_back(
         {.target = target, .function = point.request, .error = refusal.error});
   }
   resolved.probes.remove_if([&](const Probe& probe) { return told.contains(probe.first); });
 }
 
-void warn_of_slow_detach(std::size_t events, const Reporter& reporter) {
+void warn_of_slow_detach(std::size_t events, Output& output) {
   if (events <= many_perf_events) return;
-  reporter.warning(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
-                               "interrupted",
-                               events, events / 25, events / 2));
+  output.warn(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
+                          "interrupted",
+                          events, events / 25, events / 2));
 }
 
 // Each file once.
@@ -172,16 +169,15 @@ std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t don
   return expected;
 }
 
-void take_away(Placed& placed, const Reporter& reporter) {
+void take_away(Placed& placed, Output& output) {
   if (!placed.attachment) return;
-  const Progress progress("taking probes away", placed.attachment->parts(), reporter);
+  const Progress progress("taking probes away", placed.attachment->parts(), output);
   placed.attachment->detach([&](std::size_t done) { progress.tell(done); });
   placed.attachment.reset();
 }
 
 Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
-                     Resolved& resolved, SignalWatch& signals, Sink& sink,
-                     const Reporter& reporter) {
+                     Resolved& resolved, SignalWatch& signals, Output& output) {
   for (;;) {
     if (auto loaded = program.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
@@ -190,8 +186,8 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
     const std::size_t probes =
         sites.size() * std::max<std::size_t>(request.processes.pids.size(), 1);
     warn_of_slow_detach(perf_events_needed(mechanism, sites, request.processes.pids.size()),
-                        reporter);
-    const Placer placer(request, mechanism, signals, reporter);
+                        output);
+    const Placer placer(request, mechanism, signals, output);
     auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))
@@ -201,7 +197,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
     placer.find_refused(sites, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
     if (!request.probes.keep_going) return fail(std::move(refused.front().error));
-    drop_refused(refused, resolved, sink, reporter);
+    drop_refused(refused, resolved, output);
     if (resolved.probes.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
   }
@@ -219,10 +215,10 @@ Result<void> check_unwritten(std::span<const Probe> probes) {
   return {};
 }
 
-void warn_of_replaced(std::span<const Probe> probes, const Reporter& reporter) {
+void warn_of_replaced(std::span<const Probe> probes, Output& output) {
   for (const MappedFile* file : files_of(probes))
     if (file->change() == FileChange::replaced)
-      reporter.gathered_warning(
+      output.gathered_warning(
           "replaced", file->path() + ": replaced while it was being read; the probes are in the "
                                      "file it was, which only running processes still map");
 }

@@ -35,12 +35,11 @@ struct Placed {
 // patterns are left out with a warning. With keep_going the others move from the probes to the
 // failures, reported, and the rest is attached, else the first refusal is the error.
 Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
-                     Resolved& resolved, SignalWatch& signals, Sink& sink,
-                     const Reporter& reporter);
+                     Resolved& resolved, SignalWatch& signals, Output& output);
 
 // Detaches, which takes its time where there are many perf events; on a terminal it says how far it
 // is.
-void take_away(Placed& placed, const Reporter& reporter);
+void take_away(Placed& placed, Output& output);
 
 // Whether the files are still what was resolved in them: io where one was written to since it was
 // opened, and its offsets may be those of other code.
@@ -48,6 +47,6 @@ Result<void> check_unwritten(std::span<const Probe> probes);
 Result<void> check_unwritten(const MappedFile& file);
 
 // One that was replaced is no failure: its probes are in the file that was opened.
-void warn_of_replaced(std::span<const Probe> probes, const Reporter& reporter);
+void warn_of_replaced(std::span<const Probe> probes, Output& output);
 
 } // namespace uprobectl

@@ -63,7 +63,7 @@ public:
   virtual Result<void> load(Mechanism mechanism, Resolved& resolved) = 0;
 
   // After load(): what a person should know of what the probes will show.
-  virtual void tell_cautions(const Reporter& /*reporter*/) const {}
+  virtual void tell_cautions() const {}
 
   // The last probe is in place.
   virtual Result<void> start(const HitProcesses& who) = 0;
@@ -81,16 +81,16 @@ public:
   // keep it.
   virtual std::uint64_t without_stack() const { return 0; }
   // The maps that were asked for, at the end.
-  virtual void show_maps(Sink& sink, const Reporter& reporter) const = 0;
+  virtual void show_maps() const = 0;
 };
 
 // Borrows all of it. `files`: where stacks go besides.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
                                                   CodeReaders& readers, StackFiles& files,
-                                                  const Reporter& reporter);
+                                                  Output& output);
 
 // Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
 Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       StackFiles& files, const Reporter& reporter);
+                                                       StackFiles& files, Output& output);
 
 } // namespace uprobectl

@@ -155,8 +155,7 @@ std::vector<pid_t> ControlGroup::processes() const {
   return pids;
 }
 
-Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
-                                                const Reporter& reporter) {
+Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request, Output& output) {
   std::vector<pid_t> pids = request.processes.pids;
   for (const std::string& name : request.processes.names)
     for (const pid_t pid : processes_named(name))
@@ -167,25 +166,25 @@ Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
                       fmt::format("no process named {} runs", quoted(request.processes.names))}
                     .hint("the TARGET '*' means the files of processes that run already"));
   if (!request.probes.target.empty())
-    reporter.warning(fmt::format("no process named {} runs yet: {} is looked up without it",
-                                 quoted(request.processes.names), request.probes.target));
+    output.warn(fmt::format("no process named {} runs yet: {} is looked up without it",
+                            quoted(request.processes.names), request.probes.target));
   return pids;
 }
 
 Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
-                                                   ProcessWatch running, const Reporter& reporter) {
+                                                   ProcessWatch running, Output& output) {
   FilteredProcesses chosen(request);
   if (request.processes.cgroup) {
     auto group = ControlGroup::open(*request.processes.cgroup);
     if (!group) return fail(std::move(group).error());
     chosen.group_ = std::move(*group);
   }
-  if (auto found = chosen.find_user(reporter); !found) return fail(std::move(found).error());
+  if (auto found = chosen.find_user(output); !found) return fail(std::move(found).error());
   if (!request.processes.all) {
     const bool ends = !request.processes.pids.empty() && request.processes.names.empty();
     if (!request.processes.names.empty() || request.processes.follow) {
       chosen.family_ends_ = ends;
-      if (auto watched = chosen.watch(reporter); !watched) return fail(std::move(watched).error());
+      if (auto watched = chosen.watch(output); !watched) return fail(std::move(watched).error());
     } else {
       chosen.link_pids_ = request.processes.pids;
       if (ends) chosen.running_ = std::move(running);
@@ -193,12 +192,12 @@ Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
   }
   chosen.first_known_ = chosen.known();
   if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
-    reporter.status("the program picks the processes: others that call these functions stop at the "
-                    "probes, too, and are passed over");
+    output.status("the program picks the processes: others that call these functions stop at the "
+                  "probes, too, and are passed over");
   return chosen;
 }
 
-Result<void> FilteredProcesses::find_user(const Reporter& reporter) {
+Result<void> FilteredProcesses::find_user(Output& output) {
   user_ = request_->processes.user;
   if (!request_->probes.target_options.app || request_->processes.all) return {};
   const std::string& package = *request_->probes.target_options.app;
@@ -213,15 +212,15 @@ Result<void> FilteredProcesses::find_user(const Reporter& reporter) {
                     .hint("leave out --uid"));
   }
   user_ = user->id;
-  reporter.detail(fmt::format("{} runs as user {}", package, user->id));
+  output.detail(fmt::format("{} runs as user {}", package, user->id));
   if (!user->others.empty() && !request_->processes.user)
-    reporter.warning(fmt::format("{} also belongs to other users of the device: as {} it is not "
-                                 "probed; choose with --uid",
-                                 package, fmt::join(user->others, ", ")));
+    output.warn(fmt::format("{} also belongs to other users of the device: as {} it is not "
+                            "probed; choose with --uid",
+                            package, fmt::join(user->others, ", ")));
   return {};
 }
 
-Result<void> FilteredProcesses::watch(const Reporter& reporter) {
+Result<void> FilteredProcesses::watch(Output& output) {
   if (!in_initial_pid_namespace())
     return fail(
         Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
@@ -240,11 +239,11 @@ Result<void> FilteredProcesses::watch(const Reporter& reporter) {
   add_named();
   for (const std::string& name : request_->processes.names) {
     if (processes_named(name).empty())
-      reporter.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
+      output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > longest_comm)
-      reporter.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
-                                  "name: of a process that begins the first calls may be missed",
-                                  name, longest_comm));
+      output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
+                                "name: of a process that begins the first calls may be missed",
+                                name, longest_comm));
   }
   return {};
 }

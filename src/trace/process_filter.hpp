@@ -34,15 +34,14 @@ private:
 };
 
 // The processes whose mappings say what TARGET means. Warns where there is none of a name.
-Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request,
-                                                const Reporter& reporter);
+Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request, Output& output);
 
 class FilteredProcesses final : public TargetProcesses {
 public:
   // Of a request with a command its process is the only one of the pids. `running` watches the
   // pids. From here on no process that begins is missed.
   static Result<FilteredProcesses> start(const AttachRequest& request, ProcessWatch running,
-                                         const Reporter& reporter);
+                                         Output& output);
 
   // By these alone links filter; empty: probes go to all processes.
   const std::vector<pid_t>& link_pids() const { return link_pids_; }
@@ -65,8 +64,8 @@ public:
 
 private:
   explicit FilteredProcesses(const AttachRequest& request) : request_(&request) {}
-  Result<void> find_user(const Reporter& reporter);
-  Result<void> watch(const Reporter& reporter);
+  Result<void> find_user(Output& output);
+  Result<void> watch(Output& output);
   void add_named();
 
   const AttachRequest* request_;

@@ -114,15 +114,15 @@ std::string explain_unpaired(std::string_view reason) {
   return std::string(reason);
 }
 
-void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
+void warn_of_losses(const RunEnd& end, Output& output) {
   for (const auto& [reason, count] : end.totals.losses) {
     if (reason == loss_reasons::beyond_max_events) { // asked for
-      reporter.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
+      output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
       continue;
     }
     if (is_unpaired(reason)) {
-      reporter.warning(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
-                                   explain_unpaired(reason)));
+      output.warn(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
+                              explain_unpaired(reason)));
       continue;
     }
     std::string text = fmt::format("{} lost: ", counted(count, "event", "events"));
@@ -132,7 +132,7 @@ void warn_of_losses(const RunEnd& end, const Reporter& reporter) {
       text += "the ring buffer was full, a smaller --stack-size leaves room for more";
     else
       text += "the ring buffer was full";
-    reporter.warning(text);
+    output.warn(text);
   }
 }
 
@@ -203,14 +203,14 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   return fmt::format("probing {} in {} until ctrl-c", what, where);
 }
 
-void show_instructions(std::span<const Probe> probes, const Reporter& reporter) {
+void show_instructions(std::span<const Probe> probes, Output& output) {
   for (const Probe& probe : probes)
     if (const ProbePoint& point = probe.point; point.instruction)
-      reporter.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
-                                  *point.instruction));
+      output.status(fmt::format("{} at {:#x}: {}", display_name(point), point.offset->value,
+                                *point.instruction));
 }
 
-void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
+void report_end(const RunEnd& end, Output& output) {
   diagnose(end);
   SummaryRecord summary{.events = end.totals.events,
                         .lost = end.totals.lost(),
@@ -250,7 +250,7 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
       if (probe.hits == 0) record.reason = "other places of this probe were reached, this was not";
       if (probe.hits > 0 && !left_out.empty()) {
         record.reason = left_out;
-        reporter.gathered_warning(
+        output.gathered_warning(
             "nothing to show: " + left_out,
             fmt::format("{}: nothing to show: {}", display_name(probe.point), left_out));
       }
@@ -266,55 +266,53 @@ void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter) {
         const std::string reason =
             is_explained ? explain_silence(probe.survey, end.pids, shared) : *record.reason;
         // At how many places each is inlined does not make it another kind, only that it is.
-        reporter.gathered_warning(
+        output.gathered_warning(
             (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
             fmt::format("{}: never hit: {}", display_name(probe.point), *record.reason));
       }
     }
-    sink.probe(record);
+    output.write(record);
   }
-  reporter.tell_repeated();
+  output.tell_repeated();
   if (end.corrupt > 0)
-    reporter.warning(
-        fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
-  warn_of_losses(end, reporter);
-  sink.summary(summary);
+    output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
+  warn_of_losses(end, output);
+  output.write(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  reporter.status(fmt::format(
+  output.status(fmt::format(
       "{}, {} of {} probes hit{}{}", what_came(end, summary), summary.probes_hit, probes,
       unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "", calls_under_way(end)));
   if (summary.single_stepped > 0)
-    reporter.status(fmt::format("latencies of {} of {} include the time to single-step the first "
-                                "instruction (docs/instructions.md)",
-                                *summary.single_stepped,
-                                counted(summary.probes_hit, "function", "functions")));
+    output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
+                              "instruction (docs/instructions.md)",
+                              *summary.single_stepped,
+                              counted(summary.probes_hit, "function", "functions")));
 }
 
-void report_stacks(const StackTotals& totals, const AttachRequest& request,
-                   const Reporter& reporter) {
+void report_stacks(const StackTotals& totals, const AttachRequest& request, Output& output) {
   if (totals.truncated > 0)
-    reporter.warning(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
-                                 explain_cut(request)));
+    output.warn(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
+                            explain_cut(request)));
   if (totals.failed > 0)
-    reporter.warning(fmt::format(
-        "{} not unwound to the end: {}{}", share_of(totals.failed, totals.all), totals.failure,
-        request.stacks.kept ? "" : "; --keep-stacks DIR saves some of them"));
+    output.warn(fmt::format("{} not unwound to the end: {}{}", share_of(totals.failed, totals.all),
+                            totals.failure,
+                            request.stacks.kept ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
-    reporter.warning(fmt::format("{} of what processes map lost: frames may have no names, or "
-                                 "those of what was mapped there before",
-                                 counted(totals.lost_mappings, "record", "records")));
+    output.warn(fmt::format("{} of what processes map lost: frames may have no names, or "
+                            "those of what was mapped there before",
+                            counted(totals.lost_mappings, "record", "records")));
   if (totals.saved > 0)
-    reporter.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
-                                counted(totals.saved, "stack", "stacks"), *request.stacks.kept));
+    output.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
+                              counted(totals.saved, "stack", "stacks"), *request.stacks.kept));
 }
 
 // Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
 // out of it.
-void report_without_stack(std::uint64_t hits, const Reporter& reporter) {
+void report_without_stack(std::uint64_t hits, Output& output) {
   if (hits == 0) return;
-  reporter.warning(fmt::format("{} counted without a stack, which the kernel could not keep: "
-                               "--count --stack unwinds stacks and keeps them itself",
-                               counted(hits, "hit", "hits")));
+  output.warn(fmt::format("{} counted without a stack, which the kernel could not keep: "
+                          "--count --stack unwinds stacks and keeps them itself",
+                          counted(hits, "hit", "hits")));
 }
 
 std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
@@ -327,23 +325,18 @@ std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotal
   return text;
 }
 
-bool check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Sink& sink,
-                         const Reporter& reporter) {
-  bool met = true;
+void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output) {
   for (const Probe& probe : probes) {
     const std::optional<std::uint64_t>& hits = probe.total_hits;
     if (!probe.is_first() || (hits && *hits >= expected)) continue;
-    met = false;
     const ProbePoint& point = probe.point;
     const Error error{
         ErrorKind::not_found,
         fmt::format("{}: {} where {} {} expected", display_name(point),
                     hits ? counted(*hits, "hit", "hits") : "it is not known how often it was hit",
                     expected, expected == 1 ? "is" : "are")};
-    reporter.error(error);
-    sink.error({.target = point.binary->target, .request = point.request, .error = error});
+    output.fail(error, point.binary->target, point.request);
   }
-  return met;
 }
 
 } // namespace uprobectl

@@ -18,7 +18,7 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals, 
 std::string format_duration(std::chrono::nanoseconds duration);
 
 // The instruction at each place, where the request asked for them.
-void show_instructions(std::span<const Probe> probes, const Reporter& reporter);
+void show_instructions(std::span<const Probe> probes, Output& output);
 
 struct RunEnd {
   std::span<Probe> probes;     // with their hits
@@ -38,20 +38,17 @@ struct RunEnd {
 };
 
 // The `probe` records, one line for each unhit probe, and the summary.
-void report_end(const RunEnd& end, Sink& sink, const Reporter& reporter);
+void report_end(const RunEnd& end, Output& output);
 
-// Whether probes were hit as often as expected. Reports each probe that was not; one whose hits are
-// not known is one of them.
-bool check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Sink& sink,
-                         const Reporter& reporter);
+// Reports a failure for each probe with fewer hits than expected, or an unknown number.
+void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output);
 
 // Reports the stacks that are not whole, with the option that would help.
-void report_stacks(const StackTotals& totals, const AttachRequest& request,
-                   const Reporter& reporter);
+void report_stacks(const StackTotals& totals, const AttachRequest& request, Output& output);
 
 // Hits that the kernel has counted by stack but whose stack it could not keep; nothing where there
 // are none.
-void report_without_stack(std::uint64_t hits, const Reporter& reporter);
+void report_without_stack(std::uint64_t hits, Output& output);
 
 // "10s, 4711 stacks, 2 of them cut off": what stands below a flame graph's title. Without totals
 // the stacks were counted by the kernel.

@@ -44,9 +44,9 @@ bool names_several(const std::string& static_probes) {
 
 class Resolving {
 public:
-  Resolving(const AttachRequest& request, const TargetOptions& options, const Reporter& reporter)
+  Resolving(const AttachRequest& request, const TargetOptions& options, Output& output)
       : options_(options), how_(request.probes.resolve_options), excluded_(request.probes.excluded),
-        reporter_(reporter) {
+        output_(output) {
     how_.to_probe = true;
   }
 
@@ -83,7 +83,7 @@ private:
         add_failure(question, text, std::move(points).error());
     }
     for (const std::string& source : target->debug_notes().used)
-      reporter_.detail(question.target + ": symbols from " + source);
+      output_.detail(question.target + ": symbols from " + source);
     for (const std::string& warning : target->debug_notes().warnings)
       warn({question.target + ": " + warning});
     return {};
@@ -93,7 +93,7 @@ private:
     auto answers = ask_all(targets, question.functions, options_, how_);
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
-    for (const std::string& detail : answers->details) reporter_.detail(detail);
+    for (const std::string& detail : answers->details) output_.detail(detail);
     for (SharedAnswer& answer : answers->functions) {
       for (Error& error : answer.errors) add_failure(question, answer.request, std::move(error));
       take(question, answer.request, std::move(answer.points));
@@ -125,7 +125,7 @@ private:
               ": its semaphore is in no page of the file, so the kernel cannot count it up");
     std::erase_if(*points, is_left_out);
     for (const std::string& name : left_out)
-      reporter_.detail(
+      output_.detail(
           fmt::format("left out: {} of {}", name, to_string(points->front().binary->path)));
     without_semaphore_ += left_out.size();
     return points;
@@ -133,7 +133,7 @@ private:
 
   void tell_left_out() {
     if (const auto count = std::exchange(without_semaphore_, 0); count > 0)
-      reporter_.warning(fmt::format(
+      output_.warn(fmt::format(
           "{} left out: {} in no page of the file, so the kernel cannot count {} up (-v lists {})",
           counted(count, "static probe is", "static probes are"),
           count == 1 ? "its semaphore is" : "their semaphores are", count == 1 ? "it" : "them",
@@ -197,7 +197,7 @@ private:
       add_failure(
           question, function,
           Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
-    reporter_.gather_warnings(points);
+    output_.gather_warnings(points);
     for (ProbePoint& point : points) {
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
@@ -222,9 +222,7 @@ private:
   }
 
   // Said once, however many places it is true of.
-  void warn(const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings) reporter_.warning_once(warning);
-  }
+  void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
   bool is_excluded(const ProbePoint& point) const {
     return std::ranges::any_of(excluded_, [&](const std::string& pattern) {
@@ -236,7 +234,7 @@ private:
   const TargetOptions& options_;
   ResolveOptions how_;
   const std::vector<std::string>& excluded_;
-  const Reporter& reporter_;
+  Output& output_;
   Resolved resolved_;
   std::size_t without_semaphore_ = 0; // static probes that are left out
   // By file and offset the number of the probe; two static probes may be at one place.
@@ -276,8 +274,7 @@ using PatternKey = std::pair<std::string, std::string>; // TARGET and FUNCTION a
 
 class Leaving {
 public:
-  Leaving(Resolved& resolved, const Reporter& reporter)
-      : resolved_(resolved), reporter_(reporter) {}
+  Leaving(Resolved& resolved, Output& output) : resolved_(resolved), output_(output) {}
 
   void run() {
     find();
@@ -323,7 +320,7 @@ private:
                                       .error = std::move(trouble.error)});
         continue;
       }
-      reporter_.detail("left out: " + trouble.error.message);
+      output_.detail("left out: " + trouble.error.message);
       left_out[key_of(point)][trouble.reason].push_back(&point);
       ++total[key_of(point)];
     }
@@ -345,12 +342,11 @@ private:
     const std::string which =
         points.size() == 1 ? fmt::format("'{}' is", display_name(*points.front()))
                            : fmt::format("{} of {} {} are", points.size(), asked_.at(key), what);
-    reporter_.warning(
-        fmt::format("{}: {} left out of '{}': {}", key.first, which, key.second, reason));
+    output_.warn(fmt::format("{}: {} left out of '{}': {}", key.first, which, key.second, reason));
   }
 
   Resolved& resolved_;
-  const Reporter& reporter_;
+  Output& output_;
   std::map<std::size_t, Trouble> troubled_; // by Probe::first
   std::map<PatternKey, std::size_t> asked_;
 };
@@ -359,18 +355,18 @@ private:
 
 Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
                                    const AttachRequest& request, const TargetOptions& options,
-                                   const Reporter& reporter) {
-  Resolving resolving(request, options, reporter);
+                                   Output& output) {
+  Resolving resolving(request, options, output);
   Result<void> asked;
   for (const ProbeRequest& question : questions)
     if (asked = resolving.resolve(question); !asked) break;
-  reporter.tell_repeated();
+  output.tell_repeated();
   if (!asked) return fail(std::move(asked).error());
   return std::move(resolving).take();
 }
 
 Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
-                            const Resolved& resolved, Sink& sink, const Reporter& reporter) {
+                            const Resolved& resolved, Output& output) {
   if (resolved.failures.empty()) return {};
   const bool goes_on = request.probes.keep_going && !resolved.probes.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
@@ -379,8 +375,7 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
   std::set<std::pair<std::string_view, std::string_view>> failed;
   for (const Failure& failure : resolved.failures) {
     failed.emplace(failure.target, failure.function);
-    reporter.error(failure.error);
-    sink.error({.target = failure.target, .request = failure.function, .error = failure.error});
+    output.fail(failure.error, failure.target, failure.function);
   }
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
@@ -394,8 +389,6 @@ bool is_of_pattern(const ProbePoint& point) {
   return is_pattern(point.request) || (point.static_probe && !point.request.contains(':'));
 }
 
-void leave_out_unprobeable(Resolved& resolved, const Reporter& reporter) {
-  Leaving(resolved, reporter).run();
-}
+void leave_out_unprobeable(Resolved& resolved, Output& output) { Leaving(resolved, output).run(); }
 
 } // namespace uprobectl

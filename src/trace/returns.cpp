@@ -159,8 +159,7 @@ private:
 // Points that are left out, or have no return, and why.
 class LeftOut {
 public:
-  LeftOut(Resolved& resolved, const Reporter& reporter)
-      : resolved_(resolved), reporter_(reporter) {}
+  LeftOut(Resolved& resolved, Output& output) : resolved_(resolved), output_(output) {}
 
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
@@ -170,7 +169,7 @@ public:
           {.target = point.binary->target, .function = point.request, .error = std::move(why)});
       return;
     }
-    reporter_.detail(why.message);
+    output_.detail(why.message);
     skipped_.push_back({point.request, point.binary->target, std::move(why)});
   }
 
@@ -184,10 +183,10 @@ public:
                       .hint("probe where it begins, without --return and --latency"));
       if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
     } else if (is_pattern(point.request)) {
-      reporter_.detail(name + " never returns, it is probed at its entry only");
+      output_.detail(name + " never returns, it is probed at its entry only");
       ++only_entries_;
     } else {
-      reporter_.warning(name + " never returns, it is probed at its entry only");
+      output_.warn(name + " never returns, it is probed at its entry only");
     }
   }
 
@@ -228,12 +227,12 @@ private:
 
   void tell(std::size_t count, std::string_view of_one, std::string_view of_many) const {
     if (count == 0) return;
-    reporter_.warning(fmt::format("{} {} (-v lists {})", counted(count, "function", "functions"),
-                                  count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
+    output_.warn(fmt::format("{} {} (-v lists {})", counted(count, "function", "functions"),
+                             count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
   }
 
   Resolved& resolved_;
-  const Reporter& reporter_;
+  Output& output_;
   std::set<std::size_t> dropped_;
   std::vector<Skipped> skipped_;
   std::size_t never_left_ = 0; // of these
@@ -283,13 +282,13 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
 }
 
 void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
-                  Resolved& resolved, const Reporter& reporter) {
+                  Resolved& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
   ReturnPlanner planner(request, judges_exits, readers);
-  LeftOut left_out(resolved, reporter);
+  LeftOut left_out(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
     std::vector<PlannedSite> sites;
@@ -320,13 +319,12 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
   resolved.exit_rules = planner.take_rules();
   left_out.finish();
   if (const auto count = planner.with_tail_calls(); count > 0)
-    reporter.warning(fmt::format("your program also runs where {} {} left by a tail call, before "
-                                 "there is a return value",
-                                 counted(count, "function", "functions"),
-                                 count == 1 ? "is" : "are"));
+    output.warn(fmt::format("your program also runs where {} {} left by a tail call, before "
+                            "there is a return value",
+                            counted(count, "function", "functions"), count == 1 ? "is" : "are"));
   if (replaced > 0)
-    reporter.detail(fmt::format("the returns of {} are probed at their exits",
-                                counted(replaced, "function", "functions")));
+    output.detail(fmt::format("the returns of {} are probed at their exits",
+                              counted(replaced, "function", "functions")));
 }
 
 std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,

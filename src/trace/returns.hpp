@@ -19,7 +19,7 @@ namespace uprobectl {
 // are warned of together. One that never returns keeps the probe at its entry, if it has one that
 // means something alone. judges_exits: as ProbeProgram has it.
 void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
-                  Resolved& resolved, const Reporter& reporter);
+                  Resolved& resolved, Output& output);
 
 // What the kernel's return probes can do to the program and do not tell, to be said before they are
 // attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls

@@ -116,7 +116,7 @@ bool RunLoop::takes_more() const {
 }
 
 void RunLoop::show(const Event& event) {
-  if (shows_events_) sink_.event(event);
+  if (shows_events_) output_.write(event);
   ++totals_.events;
 }
 
@@ -146,7 +146,7 @@ void RunLoop::report_loss(const Loss& loss) {
   if (loss.count <= before) return;
   if (known == totals_.losses.end())
     known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
-  sink_.lost({.count = loss.count - before, .reason = loss.reason});
+  output_.write(LostRecord{.count = loss.count - before, .reason = loss.reason});
   known->count = loss.count;
 }
 
@@ -181,7 +181,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     if (meanwhile) meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
     if (interval && now >= next_report) {
-      source_.report_aggregates(now, sink_);
+      source_.report_aggregates(now);
       out_.flush_some();
       next_report = std::max(next_report + *interval, now);
     }
@@ -197,14 +197,14 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 }
 
 // Returns why the rest cannot be written; empty if all is.
-std::string_view RunLoop::write_rest(const Reporter& reporter, std::chrono::milliseconds timeout) {
+std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
   const std::uint64_t signals_before = signals_.count();
   const auto begin = Clock::now();
   bool told = false;
   const auto is_cancelled = [&] {
     if (!told && Clock::now() - begin > slow_flush_timeout) {
       told = true;
-      reporter.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
+      output_.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
     }
     return signals_.count() > signals_before;
   };
@@ -222,8 +222,8 @@ std::string_view RunLoop::write_rest(const Reporter& reporter, std::chrono::mill
   }
 }
 
-void RunLoop::finish(const Reporter& reporter, std::chrono::milliseconds timeout) {
-  const std::string_view reason = write_rest(reporter, timeout);
+void RunLoop::finish(std::chrono::milliseconds timeout) {
+  const std::string_view reason = write_rest(timeout);
   const std::uint64_t unread = reason.empty() ? 0 : source_.discard();
   const std::uint64_t unwritten = out_.unwritten_events();
   if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();

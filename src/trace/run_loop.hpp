@@ -80,8 +80,8 @@ public:
 
 // How far a run has come.
 struct RunTotals {
-  std::uint64_t events = 0;      // handed to the sink; after finish() those that were written
-  std::vector<Loss> losses = {}; // reported to the sink so far
+  std::uint64_t events = 0;      // written; after finish() those that were written
+  std::vector<Loss> losses = {}; // reported so far
   std::uint64_t lost() const;    // the sum of them
 };
 
@@ -91,10 +91,10 @@ public:
   using Ending = AttachOutcome::Ending;
 
   // Borrows all but the limits. Without `shows_events` they are only counted.
-  RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals, OutputBuffer& out,
-          Sink& sink, const RunLimits& limits, bool shows_events = true)
-      : source_(source), processes_(processes), signals_(signals), out_(out), sink_(sink),
-        limits_(limits), shows_events_(shows_events) {}
+  RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals, Output& output,
+          const RunLimits& limits, bool shows_events = true)
+      : source_(source), processes_(processes), signals_(signals), output_(output),
+        out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
   // Until the duration is over (counted from `start`) or whatever else ends it first. `meanwhile`
   // is called at least each poll_timeout.
@@ -106,7 +106,7 @@ public:
   // Writes what is still in the buffers, once no probe can add to it, and counts what cannot be
   // written, so that events and losses together are what was sent. Gives up when the reader takes
   // nothing for so long, or another signal arrives.
-  void finish(const Reporter& reporter, std::chrono::milliseconds timeout = flush_timeout);
+  void finish(std::chrono::milliseconds timeout = flush_timeout);
 
   const RunTotals& totals() const { return totals_; }
 
@@ -117,14 +117,14 @@ private:
   bool drain(); // true if more may wait
   void report_losses();
   void report_loss(const Loss& loss);
-  std::string_view write_rest(const Reporter& reporter, std::chrono::milliseconds timeout);
+  std::string_view write_rest(std::chrono::milliseconds timeout);
   void wait(std::chrono::milliseconds timeout);
 
   EventSource& source_;
   TargetProcesses& processes_;
   SignalWatch& signals_;
+  Output& output_;
   OutputBuffer& out_;
-  Sink& sink_;
   RunLimits limits_;
   bool shows_events_;
   RunTotals totals_;

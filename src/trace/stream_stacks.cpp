@@ -41,8 +41,7 @@ std::uint64_t stack_pointer_of(const SenderContext& from) {
 } // namespace
 
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
-                                                   const CaptureSpec& capture,
-                                                   const Reporter& reporter) {
+                                                   const CaptureSpec& capture, Output& output) {
   const bool asked = capture.stack != StackWalk::none;
   const StreamStack usual = capture.stack == StackWalk::frame_pointers
                                 ? StreamStack{.bytes = 0, .frame_pointers = true}
@@ -69,9 +68,9 @@ Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps
             .hint("or probe the same place without --object: the built-in program has them"));
   }
   for (const std::string& name : without)
-    reporter.warning("map '" + name +
-                     "' is a ring buffer: its records come without stacks, those of a perf event "
-                     "array would have them");
+    output.warn("map '" + name +
+                "' is a ring buffer: its records come without stacks, those of a perf event "
+                "array would have them");
   return stacks;
 }
 

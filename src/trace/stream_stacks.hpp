@@ -9,8 +9,7 @@ namespace uprobectl {
 // "_with_stack". unsupported where it asks and there is no such map; of other buffers it is told
 // that they have none.
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
-                                                   const CaptureSpec& capture,
-                                                   const Reporter& reporter);
+                                                   const CaptureSpec& capture, Output& output);
 
 void tell_sender(Event& event, const SenderContext& from);
 

@@ -109,8 +109,6 @@ struct AttachRequest {
 struct AttachOutcome {
   enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
   Ending ending = Ending::dry_run;
-  bool some_failed = false;  // with keep_going: a FUNCTION was left out
-  bool too_few_hits = false; // a probe had less than expected_hits
   // The command's exit status, or 128 + the signal that ended it; nothing where it still runs.
   std::optional<int> command_status;
 };
@@ -118,9 +116,9 @@ struct AttachOutcome {
 // Runs to the end. A command lives as long as the run: its end is the run's, and where something
 // else ends the run first the command gets SIGTERM. SIGINT, SIGTERM and SIGHUP end a run that is
 // under way well, and fail one that has no probe in place yet with ErrorKind::interrupted. Errors
-// of single FUNCTIONs are reported as they are met; the Error returned says why the whole could not
-// be done and is yet to be reported. When this returns nothing of ours is left in the kernel.
-Result<AttachOutcome> run_attach(const AttachRequest& request, OutputBuffer& out, Sink& sink,
-                                 const Reporter& reporter);
+// of single FUNCTIONs or probes are reported as they are met (Output::has_failed); the Error
+// returned says why the whole could not be done and is yet to be reported. When this returns
+// nothing of ours is left in the kernel.
+Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output);
 
 } // namespace uprobectl

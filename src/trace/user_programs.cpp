@@ -169,12 +169,12 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   return {};
 }
 
-Result<void> UserPrograms::load(Mechanism mechanism, const Reporter& reporter) {
+Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   if (!object_ || std::exchange(loaded_, true)) return {};
   ObjectLoading loading{.kind = program_kind(mechanism), .only = chosen_};
   loading.only.insert(loading.only.end(), others_.begin(), others_.end());
   auto loaded = object_->load(loading);
-  if (!object_->verifier_log().empty()) reporter.detail(object_->verifier_log());
+  if (!object_->verifier_log().empty()) output.detail(object_->verifier_log());
   return loaded;
 }
 
@@ -268,8 +268,8 @@ void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument
                            point.static_probe->arguments[argument].raw, problem)});
 }
 
-void UserStaticProbes::tell_cautions(const Reporter& reporter) const {
-  for (const Caution& caution : cautions_) reporter.gathered_warning(caution.problem, caution.text);
+void UserStaticProbes::tell_cautions(Output& output) const {
+  for (const Caution& caution : cautions_) output.gathered_warning(caution.problem, caution.text);
 }
 
 std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps) {

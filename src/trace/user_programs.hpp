@@ -22,7 +22,7 @@ public:
   std::optional<ProgramKind> kind() const { return kind_; }
 
   // An object is loaded, once. The verifier's log is told in detail.
-  Result<void> load(Mechanism mechanism, const Reporter& reporter);
+  Result<void> load(Mechanism mechanism, Output& output);
   LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
   std::size_t count() const { return chosen_.size(); }
 
@@ -64,7 +64,7 @@ public:
   Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
                     bool hands_over_cookie);
 
-  void tell_cautions(const Reporter& reporter) const; // which arguments cannot be read
+  void tell_cautions(Output& output) const; // which arguments cannot be read
 
 private:
   Result<void> add(std::span<Probe> probes, std::uint64_t cookie);

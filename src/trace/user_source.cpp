@@ -85,10 +85,9 @@ DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Ra
 
 class UserSource final : public ProbeProgram {
 public:
-  UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files,
-             const Reporter& reporter)
+  UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files, Output& output)
       : programs_(std::move(programs)), run_(request), request_(*request.program), files_(files),
-        reporter_(reporter) {}
+        output_(output) {}
 
   std::string name() const override { return programs_.path(); }
   std::vector<ProbeRequest> questions() const override { return programs_.questions(); }
@@ -102,7 +101,7 @@ public:
   bool judges_exits() const override { return false; }
 
   Result<void> load(Mechanism mechanism, Resolved& resolved) override {
-    if (auto loaded = programs_.load(mechanism, reporter_); !loaded)
+    if (auto loaded = programs_.load(mechanism, output_); !loaded)
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
@@ -114,12 +113,10 @@ public:
     return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
                                hands_over_cookie(mechanism, features_));
   }
-  void tell_cautions(const Reporter& reporter) const override {
-    static_probes_.tell_cautions(reporter);
-  }
+  void tell_cautions() const override { static_probes_.tell_cautions(output_); }
 
   Result<void> start(const HitProcesses& who) override {
-    if (has_stacks_) stacks_.emplace(run_, who, files_, reporter_);
+    if (has_stacks_) stacks_.emplace(run_, who, files_, output_);
     counting_ = RunCounting::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();
@@ -144,7 +141,7 @@ public:
   }
   bool drain(const Visit& visit) override {
     if (printk_)
-      for (const std::string& line : printk_->take_lines()) reporter_.status(line);
+      for (const std::string& line : printk_->take_lines()) output_.status(line);
     if (stacks_) stacks_->look();
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     return drain_buffers(one);
@@ -168,7 +165,7 @@ public:
 
   void count_hits(std::span<Probe> probes) const override;
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
-  void show_maps(Sink& sink, const Reporter& reporter) const override;
+  void show_maps() const override;
 
 private:
   std::optional<std::uint64_t> runs(std::size_t program) const {
@@ -200,13 +197,13 @@ private:
   }
   Result<void> open_maps();
   Result<void> select_maps(std::vector<UserMap> known);
-  void show_table(const UserMap& map, const Table& table, Sink& sink) const;
+  void show_table(const UserMap& map, const Table& table) const;
 
   UserPrograms programs_;
   const AttachRequest& run_;
   const UserProgramRequest& request_;
   StackFiles& files_;
-  const Reporter& reporter_;
+  Output& output_;
   KernelFeatures features_;
   std::vector<UserMap> spec_table_;    // that of usdt.bpf.h, if the program has one
   UserStaticProbes static_probes_;     // goes before the table
@@ -261,7 +258,7 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
 }
 
 Result<void> UserSource::open_streams() {
-  const auto stacks = stacks_of_streams(maps_, run_.capture, reporter_);
+  const auto stacks = stacks_of_streams(maps_, run_.capture, output_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
   auto streams = RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
@@ -298,7 +295,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
     if (const auto captured = stack_of(*record->from))
       event.stack = stacks_->find(event, *captured);
     else if (is_narrow(*record->from))
-      reporter_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
+      output_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
   }
   return visit(event);
 }
@@ -312,7 +309,7 @@ Result<void> UserSource::open_maps() {
       }))
     return fail(std::move(known).error());
   if (!known && request_.maps.empty())
-    reporter_.warning("nothing the program sends can be shown: " + known.error().message);
+    output_.warn("nothing the program sends can be shown: " + known.error().message);
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
     return fail(std::move(selected).error());
   auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
@@ -343,7 +340,7 @@ void UserSource::count_hits(std::span<Probe> probes) const {
   }
 }
 
-void UserSource::show_table(const UserMap& map, const Table& table, Sink& sink) const {
+void UserSource::show_table(const UserMap& map, const Table& table) const {
   std::optional<DataTypes> types;
   if (map.btf_id != 0)
     if (auto known = DataTypes::of_kernel(map.btf_id)) types = std::move(*known);
@@ -355,39 +352,40 @@ void UserSource::show_table(const UserMap& map, const Table& table, Sink& sink) 
     DataValue::Array values;
     for (const auto& value : entry.values) values.push_back(decoded(map.value_type, value));
     const bool one = map.use != MapUse::per_cpu;
-    sink.map_entry({.map = map.name,
-                    .key = decoded(map.key_type, entry.key),
-                    .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
+    output_.write(
+        MapEntryRecord{.map = map.name,
+                       .key = decoded(map.key_type, entry.key),
+                       .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
   }
 }
 
-void UserSource::show_maps(Sink& sink, const Reporter& reporter) const {
+void UserSource::show_maps() const {
   if (request_.maps.empty()) return;
   for (const UserMap& map : maps_) {
     if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
     if (map.use == MapUse::other) {
-      reporter.warning(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
+      output_.warn(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
       continue;
     }
     const auto table = read_table(map, most_entries_shown);
     if (!table) {
-      reporter.warning(table.error().message);
+      output_.warn(table.error().message);
       continue;
     }
-    show_table(map, *table, sink);
+    show_table(map, *table);
     if (table->cut)
-      reporter.warning(fmt::format("map '{}': only the first {} entries are shown", map.name,
-                                   most_entries_shown));
+      output_.warn(fmt::format("map '{}': only the first {} entries are shown", map.name,
+                               most_entries_shown));
   }
 }
 
 } // namespace
 
-Result<std::unique_ptr<ProbeProgram>>
-make_user_source(const AttachRequest& request, StackFiles& files, const Reporter& reporter) {
+Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
+                                                       StackFiles& files, Output& output) {
   auto programs = UserPrograms::open(request);
   if (!programs) return fail(std::move(programs).error());
-  return std::make_unique<UserSource>(std::move(*programs), request, files, reporter);
+  return std::make_unique<UserSource>(std::move(*programs), request, files, output);
 }
 
 } // namespace uprobectl

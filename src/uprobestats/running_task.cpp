@@ -30,7 +30,7 @@ bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
       answer.error = program.error();
     }
     failed_ = true;
-    tell_failure(name, *answer.error, answer.refused, sink_, reporter_);
+    tell_failure(name, *answer.error, answer.refused, output_);
   }
   if (task_.problem) fail(*task_.problem);
   if (probes_.empty()) over_ = true;
@@ -55,7 +55,7 @@ std::vector<StatsdArgument> RunningTask::logged_arguments() const {
   const auto& positions = task_.logging->primitive_argument_positions;
   std::vector<LoggedMethod> methods;
   for (const Probe& probe : probes_) {
-    warn_of_arguments(to_string(probe.name), probe.method, positions, reporter_);
+    warn_of_arguments(to_string(probe.name), probe.method, positions, output_);
     methods.push_back(probe.method);
   }
   auto arguments = arguments_at(methods, positions);
@@ -64,7 +64,7 @@ std::vector<StatsdArgument> RunningTask::logged_arguments() const {
       return argument_at(method, positions[i]).place.has_value();
     });
     if (!arguments[i].place && each_has_it)
-      reporter_.warning(
+      output_.warn(
           fmt::format("task {}: no atom is made of its calls: {}", number_, arguments[i].problem));
   }
   return arguments;
@@ -82,13 +82,11 @@ void RunningTask::fail(const Error& error) {
   over_ = true;
   failed_ = true;
   attachments_.clear();
-  const Error told = Error(error).within(fmt::format("task {}", number_));
-  reporter_.error(told);
-  sink_.error({.target = {}, .request = {}, .error = told});
+  output_.fail(Error(error).within(fmt::format("task {}", number_)));
   for (const Probe& probe : probes_)
     tell_result(probe.name,
                 {.status = "failed", .point = &probe.points.front(), .reason = error.message},
-                sink_);
+                output_);
 }
 
 // What the process maps comes before the order in the file. Where it maps none of them yet each is
@@ -106,7 +104,7 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
     return {i};
   }
   if (const auto other = other_build(probe, pid))
-    reporter_.repeated_warning(
+    output_.repeated_warning(
         "other build: " + to_string(probe.name),
         fmt::format("{}: process {} maps none of file_paths; of the same jar it maps {}",
                     to_string(probe.name), pid, *other));
@@ -123,8 +121,7 @@ bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch&
     if (!probe.refusal) {
       probe.refusal = error;
       const Error told = Error(error).within(to_string(probe.name));
-      reporter_.error(told);
-      sink_.error({.target = place.binary->target, .request = place.request, .error = told});
+      output_.fail(told, place.binary->target, place.request);
     }
     failed_ = true;
     return false;
@@ -166,17 +163,17 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
     return false;
   }
   if (pids_.size() == 1) announce();
-  reporter_.detail(fmt::format("task {}: process {} is probed", number_, pid));
+  output_.detail(fmt::format("task {}: process {} is probed", number_, pid));
   return all;
 }
 
 void RunningTask::announce() const {
-  sink_.attached({.mechanism = to_string(probes_.front().program->mechanism),
-                  .probes = placed_,
-                  .program = joined(programs()),
-                  .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
-                  .boottime_ns = clock_ns(CLOCK_BOOTTIME),
-                  .realtime_ns = clock_ns(CLOCK_REALTIME)});
+  output_.write(AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
+                               .probes = placed_,
+                               .program = joined(programs()),
+                               .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+                               .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+                               .realtime_ns = clock_ns(CLOCK_REALTIME)});
 }
 
 void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
@@ -189,7 +186,7 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
                  .hits = refused ? std::nullopt : hits,
                  .reason = refused ? probe.refusal->message
                                    : std::string("its processes ended before it was in place")},
-                sink_);
+                output_);
     return;
   }
   std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
@@ -199,8 +196,8 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
   if (hits == 0) {
     reason = explain_point(probe, at, surveys[at]);
     ++silent_;
-    reporter_.gathered_warning("never hit: " + *reason,
-                               fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
+    output_.gathered_warning("never hit: " + *reason,
+                             fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
   } else {
     ++(hits ? hit_ : unknown_);
   }
@@ -210,7 +207,7 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
                .hits = hits,
                .processes_mapping = surveys[at].executable.size(),
                .reason = std::move(reason)},
-              sink_);
+              output_);
 }
 
 // A process that was probed as it began mapped nothing yet: only now it is known which of the files
@@ -228,7 +225,7 @@ std::size_t RunningTask::mapped_point(const Probe& probe,
 
 void RunningTask::warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const {
   if (point == 0) return;
-  reporter_.repeated_warning(
+  output_.repeated_warning(
       "order: " + to_string(probe.name),
       fmt::format("{}: process {} maps {}, which is probed, and not {}, which comes before it in "
                   "file_paths",

@@ -15,9 +15,8 @@ public:
   using Time = std::chrono::steady_clock::time_point;
 
   // number: from 1. Borrows all.
-  RunningTask(std::size_t number, const uprobestats::Task& task, Sink& sink,
-              const Reporter& reporter)
-      : number_(number), task_(task), sink_(sink), reporter_(reporter) {}
+  RunningTask(std::size_t number, const uprobestats::Task& task, Output& output)
+      : number_(number), task_(task), output_(output) {}
 
   // Finds its probes and programs; what fails is told. False if anything did.
   bool prepare(TaskProbeFinder& finder, TaskPrograms& programs);
@@ -25,7 +24,6 @@ public:
   // Nothing of it can run, or any more.
   bool is_over() const { return over_; }
   bool is_attached() const { return began_.has_value(); }
-  bool has_failed() const { return failed_; }
   std::size_t number() const { return number_; }
   const uprobestats::Task& spec() const { return task_; }
   // The types of its programs, for what they send; 0: there are none.
@@ -76,8 +74,7 @@ private:
 
   std::size_t number_;
   const uprobestats::Task& task_;
-  Sink& sink_;
-  const Reporter& reporter_;
+  Output& output_;
   std::vector<Probe> probes_; // those that can run
   struct Attached {
     pid_t pid = 0;

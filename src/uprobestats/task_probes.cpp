@@ -100,18 +100,18 @@ std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
 }
 
 void warn_of_arguments(std::string_view subject, const LoggedMethod& method,
-                       std::span<const std::int32_t> positions, const Reporter& reporter) {
+                       std::span<const std::int32_t> positions, Output& output) {
   if (positions.empty()) return;
   if (!method.java)
-    reporter.warning(fmt::format("{}: what its method takes is not known: {}: "
-                                 "primitive_argument_positions are counted as the service does, "
-                                 "and are wrong for a static method and behind a float or double",
-                                 subject, method.java.error().message));
+    output.warn(fmt::format("{}: what its method takes is not known: {}: "
+                            "primitive_argument_positions are counted as the service does, "
+                            "and are wrong for a static method and behind a float or double",
+                            subject, method.java.error().message));
   for (const std::int32_t position : positions)
     if (const auto argument = argument_at(method, position); !argument.place)
-      reporter.warning(fmt::format("{}: argument {} cannot be logged, and no atom is made of its "
-                                   "calls: {}",
-                                   subject, position, argument.problem));
+      output.warn(fmt::format("{}: argument {} cannot be logged, and no atom is made of its "
+                              "calls: {}",
+                              subject, position, argument.problem));
 }
 
 namespace {
@@ -188,8 +188,7 @@ const Result<Target>& TaskProbeFinder::open(const std::string& path) {
   const auto known = targets_.find(path);
   if (known != targets_.end()) return known->second;
   const auto& opened = targets_.emplace(path, Target::open(path, request_.where)).first->second;
-  if (opened)
-    for (const std::string& warning : opened->warnings()) reporter_.warning_once(warning);
+  if (opened) output_.warn_once(opened->warnings());
   return opened;
 }
 
@@ -234,8 +233,8 @@ std::optional<Error> TaskProbeFinder::judge(std::string_view signature,
   const std::string_view method = uprobestats::without_return_type(signature);
   const auto prefix = request_.policy->policy.allowing(method);
   if (!prefix) return request_.policy->policy.refusal(method, request_.policy->name);
-  reporter_.detail(fmt::format("{}: '{}' is allowed by '{}' of {}", to_string(name), method,
-                               *prefix, request_.policy->name));
+  output_.detail(fmt::format("{}: '{}' is allowed by '{}' of {}", to_string(name), method, *prefix,
+                             request_.policy->name));
   return std::nullopt;
 }
 
@@ -295,11 +294,11 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
       if (there && doubtful.size() < most_lines)
         doubtful.push_back(said);
       else
-        reporter_.detail(said);
+        output_.detail(said);
       errors.push_back(std::move(point).error());
       continue;
     }
-    for (const std::string& warning : point->warnings) reporter_.warning_once(warning);
+    output_.warn_once(point->warnings);
     if (point->table == elf::Table::oat && point->symbol) {
       if (auto of_found = judge(*point->symbol, name)) return refuse(std::move(*of_found));
     } else if (refusal) {
@@ -316,76 +315,65 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
   }
   for (const std::string& said : doubtful) {
     if (answer.points.empty())
-      reporter_.detail(said); // the error's hints say it
+      output_.detail(said); // the error's hints say it
     else
-      reporter_.warning(said);
+      output_.warn(said);
   }
   if (answer.points.empty())
     answer.error = none_has_it(probe, std::move(errors));
   else if (probe.filters_transactions)
-    reporter_.warning(to_string(name) + ": binder_transaction_filters are not applied, the program "
-                                        "sends what it sends without them");
+    output_.warn(to_string(name) + ": binder_transaction_filters are not applied, the program "
+                                   "sends what it sends without them");
   return answer;
 }
 
-void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Sink& sink) {
-  sink.probe({.point = result.point,
-              .hits = result.hits,
-              .processes_mapping = result.processes_mapping,
-              .reason = result.reason,
-              .task = TaskProbeNote{.task = name.task,
-                                    .bpf_name = name.spec->bpf_name,
-                                    .request = name.spec->method,
-                                    .status = result.status}});
+void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output) {
+  output.write(ProbeRecord{.point = result.point,
+                           .hits = result.hits,
+                           .processes_mapping = result.processes_mapping,
+                           .reason = result.reason,
+                           .task = TaskProbeNote{.task = name.task,
+                                                 .bpf_name = name.spec->bpf_name,
+                                                 .request = name.spec->method,
+                                                 .status = result.status}});
 }
 
-void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Sink& sink,
-                  const Reporter& reporter) {
+void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
   const Error told = Error(error).within(to_string(name));
-  reporter.error(told);
   const auto& paths = name.spec->file_paths;
-  sink.error({.target = paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
-              .request = name.spec->method,
-              .error = told});
-  tell_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, sink);
+  output.fail(told, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
+              name.spec->method);
+  tell_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
 }
 
-bool resolve_tasks(const TaskRequest& request, Sink& sink, const Reporter& reporter) {
-  TaskProbeFinder finder(request, reporter);
-  bool all_found = true;
+void resolve_tasks(const TaskRequest& request, Output& output) {
+  TaskProbeFinder finder(request, output);
   if (request.file->tasks.size() > 1)
-    reporter.warning(fmt::format("the service runs one task a file, of these {} the first or none; "
-                                 "attach --config runs them all",
-                                 request.file->tasks.size()));
+    output.warn(fmt::format("the service runs one task a file, of these {} the first or none; "
+                            "attach --config runs them all",
+                            request.file->tasks.size()));
   for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
     const uprobestats::Task& task = request.file->tasks[t];
     if (task.bpf_maps.empty() && !task.problem)
-      reporter.warning(fmt::format("task {} has no bpf_maps: nothing would be read", t + 1));
-    if (task.problem) {
-      all_found = false;
-      const Error error = Error(*task.problem).within(fmt::format("task {}", t + 1));
-      reporter.error(error);
-      sink.error({.target = {}, .request = {}, .error = error});
-    }
+      output.warn(fmt::format("task {} has no bpf_maps: nothing would be read", t + 1));
+    if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
     for (std::size_t p = 0; p < task.probes.size(); ++p) {
       const TaskProbeName name{.task = t + 1, .probe = p + 1, .spec = &task.probes[p]};
       const auto answer = finder.find(name, TaskProbeFinder::Files::first_that_has_it);
       if (answer.error) {
-        all_found = false;
-        tell_failure(name, *answer.error, answer.refused, sink, reporter);
+        tell_failure(name, *answer.error, answer.refused, output);
         continue;
       }
       if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
-        reporter.warning(
+        output.warn(
             fmt::format("{}: the service wants it spelled '{}'", to_string(name), *spelling));
       if (task.logging)
         warn_of_arguments(to_string(name), answer.method,
-                          task.logging->primitive_argument_positions, reporter);
-      sink.match(answer.points.front());
-      tell_result(name, {.status = "resolved", .point = &answer.points.front()}, sink);
+                          task.logging->primitive_argument_positions, output);
+      output.write(answer.points.front());
+      tell_result(name, {.status = "resolved", .point = &answer.points.front()}, output);
     }
   }
-  return all_found;
 }
 
 } // namespace uprobectl

@@ -36,7 +36,7 @@ std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
 
 // Warns of positions that no register has, and where it is not known which one has them.
 void warn_of_arguments(std::string_view subject, const LoggedMethod& method,
-                       std::span<const std::int32_t> positions, const Reporter& reporter);
+                       std::span<const std::int32_t> positions, Output& output);
 
 // Which probe of which task, from 1, as messages call it.
 struct TaskProbeName {
@@ -61,8 +61,8 @@ std::optional<std::string> service_spelling(const uprobestats::TaskProbe& probe,
 // Opens each file once, however many probes are in it.
 class TaskProbeFinder {
 public:
-  TaskProbeFinder(const TaskRequest& request, const Reporter& reporter)
-      : request_(request), reporter_(reporter) {}
+  TaskProbeFinder(const TaskRequest& request, Output& output)
+      : request_(request), output_(output) {}
 
   enum class Files { first_that_has_it, all };
   TaskProbeAnswer find(const TaskProbeName& name, Files files);
@@ -76,7 +76,7 @@ private:
                                   const TaskProbeName& name) const;
 
   const TaskRequest& request_;
-  const Reporter& reporter_;
+  Output& output_;
   std::map<std::string, Result<Target>> targets_; // by path
 };
 
@@ -88,10 +88,9 @@ struct TaskProbeResult {
   std::optional<std::size_t> processes_mapping = {};
   std::optional<std::string> reason = {};
 };
-void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Sink& sink);
+void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output);
 
 // To people, and as `error` and `probe` records.
-void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Sink& sink,
-                  const Reporter& reporter);
+void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output);
 
 } // namespace uprobectl

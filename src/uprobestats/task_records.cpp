@@ -7,9 +7,9 @@
 
 namespace uprobectl {
 
-TaskRecords::TaskRecords(const TaskPrograms& programs, const Reporter& reporter,
+TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
                          std::optional<std::string> statsd)
-    : programs_(programs), reporter_(reporter) {
+    : programs_(programs), output_(output) {
   if (statsd) statsd_.emplace(std::move(*statsd));
 }
 
@@ -59,7 +59,7 @@ void TaskRecords::listen(Stream& stream, Listener listener) const {
   const auto differs = std::ranges::find_if(
       stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
   if (differs != stream.listeners.end() && statsd_) {
-    reporter_.repeated_warning(
+    output_.repeated_warning(
         "differ: " + stream.map.front().pin,
         fmt::format("{}: no atoms are sent for its records while tasks {} and {} both "
                     "run: they log them differently, and a record does not say whose "
@@ -151,23 +151,22 @@ void TaskRecords::tell_end() const {
   for (const Stream& stream : streams_) {
     const std::string& name = stream.map.front().pin;
     if (stream.stale > 0)
-      reporter_.warning(fmt::format("{}: {} passed over that no probe of this run has sent", name,
-                                    counted(stream.stale, "record", "records")));
+      output_.warn(fmt::format("{}: {} passed over that no probe of this run has sent", name,
+                               counted(stream.stale, "record", "records")));
     if (const std::uint64_t odd = stream.decoder->wrong_sized(); odd > 0)
-      reporter_.warning(fmt::format("{}: {} of a size that no version of its program sends", name,
-                                    counted(odd, "record", "records")));
+      output_.warn(fmt::format("{}: {} of a size that no version of its program sends", name,
+                               counted(odd, "record", "records")));
     if (stream.damaged > 0)
-      reporter_.warning(fmt::format("{}: {} could not be taken apart", name,
-                                    counted(stream.damaged, "record", "records")));
+      output_.warn(fmt::format("{}: {} could not be taken apart", name,
+                               counted(stream.damaged, "record", "records")));
     if (stream.unlogged > 0)
-      reporter_.warning(fmt::format("{}: {} made no atom: {}", name,
-                                    counted(stream.unlogged, "record", "records"),
-                                    stream.why_unlogged));
+      output_.warn(fmt::format("{}: {} made no atom: {}", name,
+                               counted(stream.unlogged, "record", "records"), stream.why_unlogged));
   }
   if (!statsd_) return;
-  reporter_.status(fmt::format("{} sent to statsd", counted(statsd_->sent(), "atom", "atoms")));
+  output_.status(fmt::format("{} sent to statsd", counted(statsd_->sent(), "atom", "atoms")));
   if (statsd_->refused() > 0)
-    reporter_.warning(
+    output_.warn(
         fmt::format("{} refused by statsd{}", counted(statsd_->refused(), "atom", "atoms"),
                     statsd_->last_error() ? ": " + statsd_->last_error()->message : std::string()));
 }

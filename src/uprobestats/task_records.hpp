@@ -16,8 +16,7 @@ public:
   // Of 65,536 records: other runs may never stop sending.
   static constexpr std::size_t max_drains = 1024;
 
-  TaskRecords(const TaskPrograms& programs, const Reporter& reporter,
-              std::optional<std::string> statsd);
+  TaskRecords(const TaskPrograms& programs, Output& output, std::optional<std::string> statsd);
 
   // A map of a task, which others may have as well. `btf`: of a program that writes to it, 0 for
   // none. What is in it already is of earlier runs.
@@ -59,7 +58,7 @@ private:
   void log(Stream& stream, const UserRecord& record);
 
   const TaskPrograms& programs_;
-  const Reporter& reporter_;
+  Output& output_;
   std::optional<StatsdSocket> statsd_;
   std::vector<Stream> streams_;
   std::set<std::size_t> running_;

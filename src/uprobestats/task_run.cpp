@@ -16,14 +16,14 @@ using Clock = std::chrono::steady_clock;
 
 class TaskRun final : private TargetProcesses {
 public:
-  TaskRun(const TaskRunRequest& request, OutputBuffer& out, Sink& sink, const Reporter& reporter,
-          const KernelFeatures& features, SignalWatch& signals)
-      : request_(request), out_(out), sink_(sink), reporter_(reporter), signals_(signals),
-        programs_(request.pin_folder, features), records_(programs_, reporter, request.statsd),
-        finder_(request.tasks, reporter), processes_(names_of(*request.tasks.file)),
-        loop_(records_, *this, signals, out, sink, {}) {}
+  TaskRun(const TaskRunRequest& request, Output& output, const KernelFeatures& features,
+          SignalWatch& signals)
+      : request_(request), output_(output), signals_(signals),
+        programs_(request.pin_folder, features), records_(programs_, output, request.statsd),
+        finder_(request.tasks, output), processes_(names_of(*request.tasks.file)),
+        loop_(records_, *this, signals, output, {}) {}
 
-  Result<TaskOutcome> run() {
+  Result<void> run() {
     prepare();
     tolerate_all_shrinking();
     if (may_go_on()) attach_to_present();
@@ -31,18 +31,18 @@ public:
     if (signals_.arrived() && (skipped_ || !anything_attached() ||
                                std::ranges::any_of(tasks_, &RunningTask::is_interrupted)))
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-    if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return TaskOutcome{failed()};
+    if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
     tell_start();
-    out_.write_only_when_asked();
+    output_.buffer().write_only_when_asked();
     loop_.run(start);
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process was there to probe");
-    if (!anything_attached() && out_.closed()) return TaskOutcome{failed()};
+    if (!anything_attached() && output_.buffer().closed()) return {};
     end_all();
-    loop_.finish(reporter_);
+    loop_.finish();
     tell_end(Clock::now() - start);
-    return TaskOutcome{failed()};
+    return {};
   }
 
 private:
@@ -55,16 +55,13 @@ private:
     return names;
   }
 
-  bool failed() const {
-    return maps_failed_ || std::ranges::any_of(tasks_, &RunningTask::has_failed);
-  }
-  bool may_go_on() const { return !request_.all_or_nothing || !failed(); }
+  bool may_go_on() const { return !request_.all_or_nothing || !output_.has_failed(); }
   bool anything_attached() const { return std::ranges::any_of(tasks_, &RunningTask::is_attached); }
 
   void prepare() {
     std::size_t number = 0;
     for (const uprobestats::Task& task : request_.tasks.file->tasks) {
-      RunningTask& running = tasks_.emplace_back(++number, task, sink_, reporter_);
+      RunningTask& running = tasks_.emplace_back(++number, task, output_);
       running.prepare(finder_, programs_);
       if (!running.is_over()) open_maps(running);
     }
@@ -84,7 +81,7 @@ private:
   void open_maps(const RunningTask& task) {
     const uprobestats::Task& spec = task.spec();
     if (spec.bpf_maps.empty())
-      reporter_.warning(
+      output_.warn(
           fmt::format("task {} has no bpf_maps: hits are counted, nothing is read", task.number()));
     std::optional<StatsdAtom> atom;
     if (spec.logging) atom = StatsdAtom{.atom_id = spec.logging->atom_id};
@@ -93,10 +90,7 @@ private:
       const auto added =
           records_.add(task.number(), pin_path(request_.pin_folder, map), task.btf_id(), atom);
       if (added) continue;
-      maps_failed_ = true;
-      const Error error = Error(added.error()).within(fmt::format("task {}", task.number()));
-      reporter_.error(error);
-      sink_.error({.target = {}, .request = {}, .error = error});
+      output_.fail(Error(added.error()).within(fmt::format("task {}", task.number())));
     }
   }
 
@@ -106,7 +100,7 @@ private:
       if (task.is_over() || task.is_attached() || !may_go_on()) continue;
       const std::string& name = task.spec().target_process_name;
       if (request_.wait || task.spec().on_start)
-        reporter_.status(fmt::format("no process '{}' runs yet: waiting for it", name));
+        output_.status(fmt::format("no process '{}' runs yet: waiting for it", name));
       else
         task.fail(Error{ErrorKind::not_found, fmt::format("no process '{}' runs", name)}.hint(
             "--wait waits for one to start; a process is called as its argv[0] says: tr '\\0' ' ' "
@@ -141,7 +135,7 @@ private:
   }
 
   void tell_start() const {
-    reporter_.tell_repeated();
+    output_.tell_repeated();
     std::size_t methods = 0;
     std::size_t running = 0;
     std::size_t processes = 0;
@@ -153,7 +147,7 @@ private:
       ++running;
       longest = std::max(longest, task.spec().duration);
     }
-    reporter_.status(
+    output_.status(
         fmt::format("probing {} of {} in {} for {} (ctrl-c ends earlier)",
                     counted(methods, "method", "methods"), counted(running, "task", "tasks"),
                     counted(processes, "process", "processes"), format_duration(longest)));
@@ -205,11 +199,11 @@ private:
 
   void tell_end(Clock::duration duration) {
     records_.tell_end();
-    reporter_.tell_repeated();
+    output_.tell_repeated();
     for (const Loss& loss : loop_.totals().losses)
-      reporter_.warning(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
-                                    loss.reason == TaskRecords::buffer_full ? "the buffer was full"
-                                                                            : loss.reason));
+      output_.warn(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
+                               loss.reason == TaskRecords::buffer_full ? "the buffer was full"
+                                                                       : loss.reason));
     const std::uint64_t events = loop_.totals().events;
     const std::uint64_t lost = loop_.totals().lost();
     std::size_t hit = 0;
@@ -220,14 +214,14 @@ private:
       hit += task.hit();
       silent += task.silent();
     }
-    sink_.summary(
-        {.events = events,
-         .lost = lost,
-         .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
-         .probes_hit = hit,
-         .probes_silent = silent,
-         .detached_cleanly = true});
-    reporter_.status(fmt::format(
+    output_.write(SummaryRecord{
+        .events = events,
+        .lost = lost,
+        .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
+        .probes_hit = hit,
+        .probes_silent = silent,
+        .detached_cleanly = true});
+    output_.status(fmt::format(
         "{} in {}, {} lost, {} hit, {} silent{}", counted(events, "record", "records"),
         format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)), lost,
         counted(hit, "probe", "probes"), silent,
@@ -236,9 +230,7 @@ private:
   }
 
   const TaskRunRequest& request_;
-  OutputBuffer& out_;
-  Sink& sink_;
-  const Reporter& reporter_;
+  Output& output_;
   SignalWatch& signals_;
   TaskPrograms programs_;
   TaskRecords records_;
@@ -246,21 +238,19 @@ private:
   std::vector<std::string> process_names_ = names_of(*request_.tasks.file);
   TaskProcesses processes_;
   std::list<RunningTask> tasks_;
-  bool maps_failed_ = false;
   bool skipped_ = false; // a process, for a signal
   RunLoop loop_;
 };
 
 } // namespace
 
-Result<TaskOutcome> run_tasks(const TaskRunRequest& request, OutputBuffer& out, Sink& sink,
-                              const Reporter& reporter) {
+Result<void> run_tasks(const TaskRunRequest& request, Output& output) {
   auto signals = SignalWatch::start();
   if (!signals) return fail(std::move(signals).error());
   if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
-  return TaskRun(request, out, sink, reporter, *features, *signals).run();
+  return TaskRun(request, output, *features, *signals).run();
 }
 
 } // namespace uprobectl

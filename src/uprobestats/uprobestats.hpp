@@ -24,8 +24,8 @@ struct TaskRequest {
 };
 
 // Shows the place of each probe (`match`), and how it went (`probe`). Errors of single probes are
-// reported as they are met; false if there was one.
-bool resolve_tasks(const TaskRequest& request, Sink& sink, const Reporter& reporter);
+// reported as they are met.
+void resolve_tasks(const TaskRequest& request, Output& output);
 
 struct TaskRunRequest {
   TaskRequest tasks;
@@ -35,13 +35,9 @@ struct TaskRunRequest {
   std::optional<std::string> statsd; // the socket that atoms go to; nothing: none are made
 };
 
-struct TaskOutcome {
-  bool some_failed = false; // a probe or a task
-};
-
 // All tasks at once, each for its own duration. SIGINT, SIGTERM and SIGHUP end all of them well.
+// Errors of single probes and tasks are reported as they are met.
 // When this returns nothing of ours is left in the kernel.
-Result<TaskOutcome> run_tasks(const TaskRunRequest& request, OutputBuffer& out, Sink& sink,
-                              const Reporter& reporter);
+Result<void> run_tasks(const TaskRunRequest& request, Output& output);
 
 } // namespace uprobectl

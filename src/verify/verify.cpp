@@ -45,9 +45,8 @@ ResolveOptions options_of(std::span<const RecordedMatch> then, bool unsafe) {
 
 class Verifier {
 public:
-  Verifier(Sink& sink, const Reporter& reporter, const VerifyRequest& request)
-      : sink_(sink), reporter_(reporter), options_(request.target_options),
-        unsafe_(request.unsafe) {}
+  Verifier(Output& output, const VerifyRequest& request)
+      : output_(output), options_(request.target_options), unsafe_(request.unsafe) {}
 
   void verify(const std::string& place, std::span<const RecordedMatch> then) {
     const std::string& request = then.front().request;
@@ -67,7 +66,7 @@ public:
                : one == nullptr ? ask_several(*targets, request, where, how)
                                 : ask_one(**one, request, how);
     if (!now && !means_gone(now.error())) {
-      report(place, request, now.error());
+      output_.fail(now.error(), place, request);
       return;
     }
     if (!now) {
@@ -87,7 +86,7 @@ private:
     const auto known = found_.find(place);
     if (known != found_.end()) return known->second;
     const auto& targets = found_.emplace(place, find_targets(place, options_)).first->second;
-    if (!targets) report(place, std::nullopt, targets.error());
+    if (!targets) output_.fail(targets.error(), place);
     return targets;
   }
 
@@ -98,7 +97,7 @@ private:
     if (known != opened_.end()) return known->second;
     const auto& target =
         opened_.emplace(key, Target::open(targets.files.front(), place, where)).first->second;
-    if (!target) report(place, std::nullopt, target.error());
+    if (!target) output_.fail(target.error(), place);
     return target;
   }
 
@@ -113,11 +112,11 @@ private:
                                               const ResolveOptions& how) {
     auto answers = ask_all(targets, {&request, 1}, where, how);
     if (!answers) return fail(std::move(answers).error());
-    for (const std::string& warning : answers->warnings) reporter_.warning_once(warning);
+    output_.warn_once(answers->warnings);
     SharedAnswer& answer = answers->functions.front();
     if (answer.points.empty() && !answer.errors.empty())
       return fail(std::move(answer.errors.front()));
-    for (const Error& error : answer.errors) report(targets.text, request, error);
+    for (const Error& error : answer.errors) output_.fail(error, targets.text, request);
     return std::move(answer.points);
   }
 
@@ -135,15 +134,9 @@ private:
         lacking = std::move(found).error();
     });
     if (!visited) return fail(std::move(visited).error());
-    for (const std::string& warning : visited->warnings) reporter_.warning_once(warning);
+    output_.warn_once(visited->warnings);
     if (points.empty() && lacking) return fail(std::move(*lacking));
     return points;
-  }
-
-  void report(const std::string& place, std::optional<std::string> request, const Error& error) {
-    ++outcome_.failures;
-    reporter_.error(error);
-    sink_.error({.target = place, .request = std::move(request), .error = error});
   }
 
   // Once for each image, however many of its functions were recorded.
@@ -166,15 +159,14 @@ private:
   }
 
   void tell(const DriftRecord& drift) {
-    sink_.drift(drift);
+    output_.write(drift);
     outcome_.changes.push_back(drift.change);
     const bool of_a_match =
         drift.change != DriftRecord::Change::build_id && drift.change != DriftRecord::Change::added;
     if (of_a_match && !drift.further) ++outcome_.changed;
   }
 
-  Sink& sink_;
-  const Reporter& reporter_;
+  Output& output_;
   const TargetOptions& options_;
   bool unsafe_;
   std::map<std::string, Result<Targets>> found_;
@@ -186,8 +178,8 @@ private:
 
 } // namespace
 
-VerifyOutcome verify_matches(const VerifyRequest& request, Sink& sink, const Reporter& reporter) {
-  Verifier verifier(sink, reporter, request);
+VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
+  Verifier verifier(output, request);
   // The matches of one request stand together, as resolve has written them.
   const std::vector<RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {

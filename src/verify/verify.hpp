@@ -2,6 +2,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "output/recorded_match.hpp"
 
 namespace uprobectl {
 
@@ -17,14 +18,13 @@ struct VerifyOutcome {
   std::vector<DriftRecord::Change> changes; // each that was found, as often as it was
   std::size_t changed = 0;                  // recorded matches that something differs of
   std::vector<ProbePoint> points;           // what the requests give now, in recorded order
-  std::size_t failures = 0;                 // requests that could not be asked (reported)
   std::size_t unresolved = 0;               // requests that find nothing any more
 };
 
-// Asks every (target, request) of the record once more and tells the sink what differs. Matches are
+// Asks every (target, request) of the record once more and reports what differs. Matches are
 // paired by symbol and version. A function that lies elsewhere in its image is function_moved; one
 // that only went along with its archive entry is archive_moved; a request that finds nothing any
 // more makes its matches gone.
-VerifyOutcome verify_matches(const VerifyRequest& request, Sink& sink, const Reporter& reporter);
+VerifyOutcome verify_matches(const VerifyRequest& request, Output& output);
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // Lines of requests, and records of matches that are read back.
-#include "output/output.hpp"
+#include "output/recorded_match.hpp"
 #include "util/shell_words.hpp"
 
 using namespace uprobectl;

@@ -324,6 +324,10 @@ draws_flame_graph() {
   "$UPROBECTL" attach -d 5 --stack --flamegraph no/such/folder.svg "$FIXTURES/depths" depth_leaf >out 2>err &&
     fail 'a bad path is taken'
   expect_match 'error' 'no/such/folder.svg: no such file or directory' "$(cat err)"
+  "$UPROBECTL" attach -j --stack --flamegraph /dev/full "$FIXTURES/depths" depth_leaf -- true >out 2>err &&
+    fail 'a picture that cannot be written is no failure'
+  expect_match 'message' '^uprobectl: error: /dev/full: no space left on device$' "$(cat err)"
+  expect_equal 'record of the error' '/dev/full: no space left on device' "$(records error | field message)"
 }
 
 draws_counted_calls() {

@@ -53,7 +53,8 @@ struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
   std::string explain() {
     const Told told;
-    report_stacks(stacks.totals(), request, Reporter(told.fd(), false, Reporter::Level::normal));
+    Output output(-1, {.messages = told.fd()});
+    report_stacks(stacks.totals(), request, output);
     return told.text();
   }
   std::string folded() {
@@ -66,7 +67,7 @@ struct Run {
   AttachRequest request;
   StackFiles files = *StackFiles::open(request);
   Told nothing;
-  Reporter quiet{nothing.fd(), false, Reporter::Level::quiet};
+  Output quiet{-1, {.messages = nothing.fd(), .level = Output::Level::quiet}};
   HitStacks stacks{
       request, {.others = true, .running = [] { return std::vector<pid_t>(); }}, files, quiet};
 };
@@ -92,7 +93,7 @@ CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at)
 
 TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and told") {
   const Told told;
-  const Reporter quiet(told.fd(), false, Reporter::Level::quiet);
+  Output quiet(-1, {.messages = told.fd(), .level = Output::Level::quiet});
   AttachRequest request;
   request.capture.stack = StackWalk::frame_pointers;
   StackFiles files;
@@ -107,7 +108,8 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.find(event, walked(128))->frames.size() == 128); // with the direct caller
   CHECK(stacks.totals().truncated == 2);
   CHECK(stacks.totals().failed == 0);
-  report_stacks(stacks.totals(), request, Reporter(told.fd(), false, Reporter::Level::normal));
+  Output output(-1, {.messages = told.fd()});
+  report_stacks(stacks.totals(), request, output);
   CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks cut off: 127 frames are the most that "
                        "the kernel walks, --stack unwinds more\n");
 }
@@ -121,7 +123,8 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
         std::pair(65528U, "65528 bytes that are copied of each, which is the most that can be")}) {
     const Told told;
     request.capture.stack_bytes = size;
-    report_stacks(totals, request, Reporter(told.fd(), false, Reporter::Level::normal));
+    Output output(-1, {.messages = told.fd()});
+    report_stacks(totals, request, output);
     CHECK(told.text() ==
           fmt::format("uprobectl: warning: 1 of 3 stacks cut off: more than the {}\n", expected));
   }
@@ -129,18 +132,18 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
 
 TEST_CASE("hits that the kernel has counted without their stack are told") {
   const Told told;
-  const Reporter reporter(told.fd(), false, Reporter::Level::normal);
-  report_without_stack(0, reporter);
+  Output output(-1, {.messages = told.fd()});
+  report_without_stack(0, output);
   CHECK(told.text().empty());
-  report_without_stack(3, reporter);
+  report_without_stack(3, output);
   CHECK(told.text() == "uprobectl: warning: 3 hits counted without a stack, which the kernel could "
                        "not keep: --count --stack unwinds stacks and keeps them itself\n");
 }
 
 TEST_CASE("stacks that lost records of what is mapped belong to are told to have wrong names") {
   const Told told;
-  report_stacks({.all = 1, .lost_mappings = 2}, {},
-                Reporter(told.fd(), false, Reporter::Level::normal));
+  Output output(-1, {.messages = told.fd()});
+  report_stacks({.all = 1, .lost_mappings = 2}, {}, output);
   CHECK(told.text() == "uprobectl: warning: 2 records of what processes map lost: frames may have "
                        "no names, or those of what was mapped there before\n");
 }

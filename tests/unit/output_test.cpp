@@ -22,17 +22,18 @@ std::string written(const std::function<void(int)>& write) {
   return text;
 }
 
-std::string as_text_record(const TextStyle& style, const std::function<void(Sink&)>& use) {
+std::string as_text_record(const TextStyle& style,
+                           const std::function<void(RecordFormatter&)>& use) {
   return written([&](int fd) {
     OutputBuffer out(fd);
-    use(*make_text_sink(out, style));
+    use(*make_text_formatter(out, style));
   });
 }
 
-std::string as_json_record(const std::function<void(Sink&)>& use) {
+std::string as_json_record(const std::function<void(RecordFormatter&)>& use) {
   return written([&](int fd) {
     OutputBuffer out(fd);
-    use(*make_json_sink(out));
+    use(*make_json_formatter(out));
   });
 }
 
@@ -73,7 +74,7 @@ Event event_at(const ProbePoint& point, EventKind kind) {
 } // namespace
 
 TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
-  const auto match = [](Sink& sink) { sink.match(point()); };
+  const auto match = [](RecordFormatter& records) { records.write(point()); };
   CHECK(as_text_record({}, match) == "0x3010\tx.apk!/lib/f.so\tf\n");
   CHECK(as_text_record({.offset_only = true}, match) == "0x3010\n");
   CHECK(as_text_record({.verbose = true}, match) ==
@@ -83,7 +84,7 @@ TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
 }
 
 TEST_CASE("a match in JSON has every key of the contract, in its order") {
-  CHECK(as_json_record([](Sink& sink) { sink.match(point()); }) ==
+  CHECK(as_json_record([](RecordFormatter& records) { records.write(point()); }) ==
         R"({"type":"match","target":"x.apk!/lib/f.so","request":"f","file":"/a/x.apk",)"
         R"("entry":"lib/f.so","offset":"0x3010","image_offset":"0x2010","address":"0x4010",)"
         R"("symbol":"f","symbol_offset":"0x0","demangled":null,"version":null,)"
@@ -95,15 +96,15 @@ TEST_CASE("a match in JSON has every key of the contract, in its order") {
 TEST_CASE("an event shows the time of day of the attached record's clocks") {
   setenv("TZ", "UTC", 1);
   const ProbePoint place = point();
-  const auto use = [&](Sink& sink) {
-    sink.attached({.mechanism = "multi",
-                   .probes = 1,
-                   .program = "builtin",
-                   .monotonic_ns = 4'000'000'000,
-                   .boottime_ns = 4'000'000'000,
-                   .realtime_ns = 3600'000'001'000});
-    sink.event(event_at(place, EventKind::entry));
-    sink.event(event_at(place, EventKind::on_return));
+  const auto use = [&](RecordFormatter& records) {
+    records.write(AttachedRecord{.mechanism = "multi",
+                                 .probes = 1,
+                                 .program = "builtin",
+                                 .monotonic_ns = 4'000'000'000,
+                                 .boottime_ns = 4'000'000'000,
+                                 .realtime_ns = 3600'000'001'000});
+    records.write(event_at(place, EventKind::entry));
+    records.write(event_at(place, EventKind::on_return));
   };
   CHECK(as_text_record({}, use) ==
         "01:00:01.000001\t7\t8\tapp\\x1b\tf\targ0=0x1 arg1=0x2 arg2=0x3 arg3=0x4 arg4=0x5 "
@@ -113,8 +114,8 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
 
 TEST_CASE("an event in JSON has arguments at entry and a value at return") {
   const ProbePoint place = point();
-  const std::string entry =
-      as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::entry)); });
+  const std::string entry = as_json_record(
+      [&](RecordFormatter& records) { records.write(event_at(place, EventKind::entry)); });
   CHECK(entry.starts_with(
       R"({"type":"event","time_ns":5000000000,"pid":7,"ns_pid":null,"tid":8,"comm":"app\u001b",)"
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
@@ -123,8 +124,8 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("return_value":null,"left_by":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
-  const std::string on_return =
-      as_json_record([&](Sink& sink) { sink.event(event_at(place, EventKind::on_return)); });
+  const std::string on_return = as_json_record(
+      [&](RecordFormatter& records) { records.write(event_at(place, EventKind::on_return)); });
   CHECK(on_return.find(R"("kind":"return","arguments":null,"return_value":"0x2a",)") !=
         std::string::npos);
 }
@@ -133,7 +134,7 @@ TEST_CASE("an event that a tail call has ended says so and has no value") {
   const ProbePoint place = point();
   Event event = event_at(place, EventKind::on_return);
   event.left_by = LeftBy::tail_call;
-  const auto use = [&](Sink& sink) { sink.event(event); };
+  const auto use = [&](RecordFormatter& records) { records.write(event); };
   CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\tleft by a tail call\n"));
@@ -145,22 +146,22 @@ TEST_CASE("an event that a tail call has ended says so and has no value") {
 
 TEST_CASE("the records about the run itself appear in JSON only") {
   const ProbePoint place = point();
-  const auto use = [&](Sink& sink) {
-    sink.attached({.mechanism = "perf",
-                   .probes = 2,
-                   .program = "builtin",
-                   .monotonic_ns = 1,
-                   .boottime_ns = 2,
-                   .realtime_ns = 3});
-    sink.probe({.point = &place, .hits = 0, .processes_mapping = 0, .reason = "no"});
-    sink.lost({.count = 4, .reason = "ring buffer full"});
-    sink.summary({.events = 5,
-                  .lost = 4,
-                  .duration_ns = 6,
-                  .probes_hit = 0,
-                  .probes_silent = 1,
-                  .detached_cleanly = true});
-    sink.error({"t", std::nullopt, {ErrorKind::not_found, "gone", {"look"}}});
+  const auto use = [&](RecordFormatter& records) {
+    records.write(AttachedRecord{.mechanism = "perf",
+                                 .probes = 2,
+                                 .program = "builtin",
+                                 .monotonic_ns = 1,
+                                 .boottime_ns = 2,
+                                 .realtime_ns = 3});
+    records.write(ProbeRecord{.point = &place, .hits = 0, .processes_mapping = 0, .reason = "no"});
+    records.write(LostRecord{.count = 4, .reason = "ring buffer full"});
+    records.write(SummaryRecord{.events = 5,
+                                .lost = 4,
+                                .duration_ns = 6,
+                                .probes_hit = 0,
+                                .probes_silent = 1,
+                                .detached_cleanly = true});
+    records.write(ErrorRecord{"t", std::nullopt, {ErrorKind::not_found, "gone", {"look"}}});
   };
   CHECK(as_text_record({}, use).empty());
   CHECK(
@@ -179,80 +180,80 @@ TEST_CASE("the records about the run itself appear in JSON only") {
 
 TEST_CASE("an error is followed by its hints; control characters do not get through") {
   const Error error{ErrorKind::not_found, "a\x1b: gone\nsecond", {"look"}};
-  CHECK(written([&](int fd) { Reporter(fd, false, Reporter::Level::quiet).error(error); }) ==
-        "uprobectl: error: a\\x1b: gone\n    second\n  hint: look\n");
-  CHECK(written([&](int fd) { Reporter(fd, true, Reporter::Level::normal).warning("w"); }) ==
+  CHECK(written([&](int fd) {
+          Output(-1, {.messages = fd, .level = Output::Level::quiet}).fail(error);
+        }) == "uprobectl: error: a\\x1b: gone\n    second\n  hint: look\n");
+  CHECK(written([&](int fd) { Output(-1, {.messages = fd, .colour = true}).warn("w"); }) ==
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
 TEST_CASE("a warning that comes again is told once, and at the end how often it came") {
-  const auto all = [](Reporter::Level level) {
+  const auto all = [](Output::Level level) {
     return written([&](int fd) {
-      const Reporter reporter(fd, false, level);
+      Output output(-1, {.messages = fd, .level = level});
       for (const char* const stack : {"one", "two", "three"})
-        reporter.repeated_warning("not saved", std::string(stack) + " is not saved");
-      reporter.repeated_warning("narrow", "stacks of 32-bit processes are not unwound");
-      reporter.status("running");
-      reporter.tell_repeated();
-      reporter.repeated_warning("not saved", "four is not saved");
+        output.repeated_warning("not saved", std::string(stack) + " is not saved");
+      output.repeated_warning("narrow", "stacks of 32-bit processes are not unwound");
+      output.status("running");
+      output.tell_repeated();
+      output.repeated_warning("not saved", "four is not saved");
     });
   };
-  CHECK(all(Reporter::Level::normal) ==
+  CHECK(all(Output::Level::normal) ==
         "uprobectl: warning: one is not saved\n"
         "uprobectl: warning: stacks of 32-bit processes are not unwound\n"
         "running\n"
         "uprobectl: warning: and 2 more like it: one is not saved\n"
         "uprobectl: warning: four is not saved\n");
-  CHECK(all(Reporter::Level::verbose) ==
+  CHECK(all(Output::Level::verbose) ==
         "uprobectl: warning: one is not saved\n"
         "uprobectl: warning: two is not saved\n"
         "uprobectl: warning: three is not saved\n"
         "uprobectl: warning: stacks of 32-bit processes are not unwound\n"
         "running\n"
         "uprobectl: warning: four is not saved\n");
-  CHECK(all(Reporter::Level::quiet).empty());
+  CHECK(all(Output::Level::quiet).empty());
 }
 
-TEST_CASE("what was counted is told when the reporter goes, if nothing has asked before") {
+TEST_CASE("what was counted is told when the output goes, if nothing has asked before") {
   CHECK(written([](int fd) {
-          const Reporter reporter(fd, false, Reporter::Level::normal);
-          for (int i = 0; i < 3; ++i) reporter.repeated_warning("k", "w");
+          Output output(-1, {.messages = fd});
+          for (int i = 0; i < 3; ++i) output.repeated_warning("k", "w");
         }) == "uprobectl: warning: w\nuprobectl: warning: and 2 more like it: w\n");
 }
 
 TEST_CASE("warnings that come together have a line each up to three, beyond they share one") {
-  const auto all = [](Reporter::Level level, int most) {
+  const auto all = [](Output::Level level, int most) {
     return written([&](int fd) {
-      const Reporter reporter(fd, false, level);
+      Output output(-1, {.messages = fd, .level = level});
       for (int i = 1; i <= most; ++i)
-        reporter.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
-      reporter.gathered_warning("other", "other");
-      reporter.status("told later");
+        output.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
+      output.gathered_warning("other", "other");
+      output.status("told later");
     });
   };
-  CHECK(all(Reporter::Level::normal, 3) == "told later\n"
-                                           "uprobectl: warning: f1: never hit\n"
-                                           "uprobectl: warning: f2: never hit\n"
-                                           "uprobectl: warning: f3: never hit\n"
-                                           "uprobectl: warning: other\n");
-  CHECK(all(Reporter::Level::normal, 4) ==
-        "told later\n"
-        "uprobectl: warning: f1: never hit (and 3 more like it)\n"
-        "uprobectl: warning: other\n");
-  CHECK(all(Reporter::Level::verbose, 4) == "uprobectl: warning: f1: never hit\n"
-                                            "uprobectl: warning: f2: never hit\n"
-                                            "uprobectl: warning: f3: never hit\n"
-                                            "uprobectl: warning: f4: never hit\n"
-                                            "uprobectl: warning: other\n"
-                                            "told later\n");
+  CHECK(all(Output::Level::normal, 3) == "told later\n"
+                                         "uprobectl: warning: f1: never hit\n"
+                                         "uprobectl: warning: f2: never hit\n"
+                                         "uprobectl: warning: f3: never hit\n"
+                                         "uprobectl: warning: other\n");
+  CHECK(all(Output::Level::normal, 4) == "told later\n"
+                                         "uprobectl: warning: f1: never hit (and 3 more like it)\n"
+                                         "uprobectl: warning: other\n");
+  CHECK(all(Output::Level::verbose, 4) == "uprobectl: warning: f1: never hit\n"
+                                          "uprobectl: warning: f2: never hit\n"
+                                          "uprobectl: warning: f3: never hit\n"
+                                          "uprobectl: warning: f4: never hit\n"
+                                          "uprobectl: warning: other\n"
+                                          "told later\n");
 }
 
 TEST_CASE("beyond twenty lines only the number of warnings is told") {
   const std::string text = written([](int fd) {
-    const Reporter reporter(fd, false, Reporter::Level::normal);
+    Output output(-1, {.messages = fd});
     for (int kind = 1; kind <= 25; ++kind) {
       const std::string name = "kind " + std::to_string(kind);
-      reporter.gathered_warning(name, name);
+      output.gathered_warning(name, name);
     }
   });
   CHECK(std::ranges::count(text, '\n') == 21);
@@ -270,25 +271,25 @@ TEST_CASE("warnings of places that differ in the name alone are of a kind, each 
   const ProbePoint points[] = {place("memcpy"), place("memcpy"), place("strlen"), place("strchr"),
                                place("time")};
   CHECK(written([&](int fd) {
-          const Reporter reporter(fd, false, Reporter::Level::normal);
-          reporter.gather_warnings(points);
-          reporter.gather_warnings(points);
+          Output output(-1, {.messages = fd});
+          output.gather_warnings(points);
+          output.gather_warnings(points);
         }) == "uprobectl: warning: 'memcpy' is an IFUNC: its resolver is probed (and 3 more like "
               "it)\n");
 }
 
 TEST_CASE("quiet leaves errors only, details need verbose") {
-  const auto all = [](Reporter::Level level) {
+  const auto all = [](Output::Level level) {
     return written([&](int fd) {
-      const Reporter reporter(fd, false, level);
-      reporter.warning("w");
-      reporter.status("s");
-      reporter.detail("d");
+      Output output(-1, {.messages = fd, .level = level});
+      output.warn("w");
+      output.status("s");
+      output.detail("d");
     });
   };
-  CHECK(all(Reporter::Level::quiet).empty());
-  CHECK(all(Reporter::Level::normal) == "uprobectl: warning: w\ns\n");
-  CHECK(all(Reporter::Level::verbose) == "uprobectl: warning: w\ns\nd\n");
+  CHECK(all(Output::Level::quiet).empty());
+  CHECK(all(Output::Level::normal) == "uprobectl: warning: w\ns\n");
+  CHECK(all(Output::Level::verbose) == "uprobectl: warning: w\ns\nd\n");
 }
 
 TEST_CASE("a reader that is gone closes the output, a full disk is an error") {

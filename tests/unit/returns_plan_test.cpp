@@ -36,7 +36,8 @@ Resolved planned(Resolved resolved, ReturnAt return_at) {
   AttachRequest request;
   request.probes.return_at = return_at;
   CodeReaders readers({});
-  plan_returns(request, true, readers, resolved, Reporter(-1, false, Reporter::Level::quiet));
+  Output output(-1, {.messages = -1});
+  plan_returns(request, true, readers, resolved, output);
   return resolved;
 }
 

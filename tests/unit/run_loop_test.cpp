@@ -92,11 +92,10 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   Ended ended;
   std::string text;
   {
-    OutputBuffer out(write_end.get());
-    out.write_only_when_asked();
-    const auto sink = make_json_sink(out);
+    Output output(write_end.get(), {.json = true, .messages = -1});
+    output.buffer().write_only_when_asked();
     NoProcesses processes;
-    RunLoop loop(source, processes, *signals, out, *sink, {.max_events = max_events});
+    RunLoop loop(source, processes, *signals, output, {.max_events = max_events});
     std::thread other([&] {
       if (interrupted) {
         std::this_thread::sleep_for(100ms);
@@ -106,7 +105,7 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
         if (how == Reader::goes_away) read_end.reset();
       }
     });
-    loop.finish(Reporter(-1, false, Reporter::Level::quiet), interrupted ? 30s : 300ms);
+    loop.finish(interrupted ? 30s : 300ms);
     ended.events = loop.totals().events;
     ended.lost = loop.totals().lost();
     for (const Loss& loss : loop.totals().losses) ended.reasons.push_back(loss.reason);
@@ -164,12 +163,11 @@ TEST_CASE("what a full disk does not take is lost") {
   REQUIRE(signals);
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   FakeSource source(1000);
-  OutputBuffer out(full.get());
-  out.write_only_when_asked();
-  const auto sink = make_json_sink(out);
+  Output output(full.get(), {.json = true, .messages = -1});
+  output.buffer().write_only_when_asked();
   NoProcesses processes;
-  RunLoop loop(source, processes, *signals, out, *sink, {});
-  loop.finish(Reporter(-1, false, Reporter::Level::quiet));
+  RunLoop loop(source, processes, *signals, output, {});
+  loop.finish();
   CHECK(loop.totals().events == 0);
   CHECK(loop.totals().lost() == 1000);
 }
@@ -180,11 +178,10 @@ TEST_CASE("losses are told once, by reason") {
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   FakeSource source(3);
   source.lose(4);
-  OutputBuffer out(null.get());
-  const auto sink = make_json_sink(out);
+  Output output(null.get(), {.json = true, .messages = -1});
   NoProcesses processes;
-  RunLoop loop(source, processes, *signals, out, *sink, {.max_events = 1});
-  loop.finish(Reporter(-1, false, Reporter::Level::quiet));
+  RunLoop loop(source, processes, *signals, output, {.max_events = 1});
+  loop.finish();
   REQUIRE(loop.totals().losses.size() == 2);
   CHECK(loop.totals().losses[0].reason == loss_reasons::buffer_full);
   CHECK(loop.totals().losses[0].count == 4);

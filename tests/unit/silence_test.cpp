@@ -40,7 +40,10 @@ Probes probes_at(std::vector<ProbePoint> points) {
 std::string warnings_of(std::span<const Probe> probes, std::span<const MappingSurvey> surveys) {
   int ends[2] = {};
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
-  warn_if_everybody(probes, surveys, Reporter(ends[1], false, Reporter::Level::normal));
+  {
+    Output output(-1, {.messages = ends[1]});
+    warn_if_everybody(probes, surveys, output);
+  }
   char text[4096];
   const ssize_t size = read(ends[0], text, sizeof(text));
   close(ends[0]);

@@ -14,8 +14,9 @@ std::string written(const std::vector<ProbePoint>& points, const TextStyle& styl
   const UniqueFd file{memfd_create("static-output-test", MFD_CLOEXEC)};
   {
     OutputBuffer out(file.get());
-    const auto sink = make_text_sink(out, style);
-    for (const ProbePoint& point : points) sink->static_probe({.point = &point, .target = target});
+    const auto records = make_text_formatter(out, style);
+    for (const ProbePoint& point : points)
+      records->write(StaticProbeRecord{.point = &point, .target = target});
   }
   std::string text(1 << 16, '\0');
   const ssize_t size = pread(file.get(), text.data(), text.size(), 0);

@@ -47,16 +47,17 @@ ProbePoint some_point() {
   return point;
 }
 
-std::string written(bool json, const TextStyle& style, const std::function<void(Sink&)>& use) {
+std::string written(bool json, const TextStyle& style,
+                    const std::function<void(RecordFormatter&)>& use) {
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const UniqueFd reader{pipe_ends[0]};
   const UniqueFd writer{pipe_ends[1]};
   {
     OutputBuffer out(writer.get());
-    const auto sink = json ? make_json_sink(out) : make_text_sink(out, style);
-    use(*sink);
-    sink->settle();
+    const auto records = json ? make_json_formatter(out) : make_text_formatter(out, style);
+    use(*records);
+    records->settle();
   }
   std::string text(4096, '\0');
   const auto length = ::read(reader.get(), text.data(), text.size());
@@ -128,10 +129,11 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
                         .comm = "app",
                         .since_ns = 1,
                         .time_ns = 9};
-  CHECK(written(false, {}, [&](Sink& sink) { sink.count(all); }) == "7\tf\n");
-  CHECK(written(false, {}, [&](Sink& sink) { sink.count(one); }) == "2\t12\tapp\tf (return)\n");
+  CHECK(written(false, {}, [&](RecordFormatter& records) { records.write(all); }) == "7\tf\n");
+  CHECK(written(false, {}, [&](RecordFormatter& records) { records.write(one); }) ==
+        "2\t12\tapp\tf (return)\n");
   CHECK(
-      written(true, {}, [&](Sink& sink) { sink.count(one); }) ==
+      written(true, {}, [&](RecordFormatter& records) { records.write(one); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"since_ns":1,)"
       R"("time_ns":9})"
@@ -144,13 +146,14 @@ TEST_CASE("a count of unwound stacks says why these end") {
   stack.end = stacks::End::stack_too_short;
   const CountRecord kept_none{.point = &point, .count = 7, .pid = {}, .comm = {}, .stack = &stack};
   CHECK(
-      written(true, {}, [&](Sink& sink) { sink.count(kept_none); }) ==
+      written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("kind":"entry","count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
       R"("since_ns":0,"time_ns":0})"
       "\n");
   stack.frames.push_back({.pc = 0x10, .place = {}});
-  const std::string told = written(true, {}, [&](Sink& sink) { sink.count(kept_none); });
+  const std::string told =
+      written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); });
   CHECK(told.find(R"(}],"stack_end":"stack_too_short","since_ns")") != std::string::npos);
 }
 
@@ -162,24 +165,25 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
   CountRecord second = first;
   second.since_ns = first.time_ns;
   second.time_ns = 3'000'000'000;
-  const auto use = [&](Sink& sink) {
-    sink.attached({.mechanism = "multi",
-                   .probes = 1,
-                   .program = "builtin",
-                   .monotonic_ns = 1,
-                   .boottime_ns = 1,
-                   .realtime_ns = 1});
-    sink.count(first);
-    sink.count(first);
-    sink.settle();
-    sink.count(second);
+  const auto use = [&](RecordFormatter& records) {
+    records.write(AttachedRecord{.mechanism = "multi",
+                                 .probes = 1,
+                                 .program = "builtin",
+                                 .monotonic_ns = 1,
+                                 .boottime_ns = 1,
+                                 .realtime_ns = 1});
+    records.write(first);
+    records.write(first);
+    records.settle();
+    records.write(second);
   };
   const std::string shown = written(false, {.aligned = true}, use);
   const std::string time = "[0-9:]+\\.[0-9]+\n";
   CHECK_THAT(shown, Catch::Matches(time + "7  f\n7  f\n\n" + time + "7  f\n"));
   // One block has no need of it.
   first.of_interval = false;
-  CHECK(written(false, {.aligned = true}, [&](Sink& sink) { sink.count(first); }) == "7  f\n");
+  CHECK(written(false, {.aligned = true},
+                [&](RecordFormatter& records) { records.write(first); }) == "7  f\n");
 }
 
 TEST_CASE("events, counts and histograms have the name as people write it") {
@@ -191,15 +195,19 @@ TEST_CASE("events, counts and histograms have the name as people write it") {
   const HistogramRecord histogram{.point = &point, .histogram = few_numbers()};
   Event event;
   event.point = &point;
-  CHECK(written(true, {}, [&](Sink& sink) { sink.count(count); }).contains(wanted));
-  CHECK(written(true, {}, [&](Sink& sink) { sink.histogram(histogram); }).contains(wanted));
-  CHECK(written(true, {}, [&](Sink& sink) { sink.event(event); }).contains(wanted));
+  CHECK(
+      written(true, {}, [&](RecordFormatter& records) { records.write(count); }).contains(wanted));
+  CHECK(written(true, {}, [&](RecordFormatter& records) {
+          records.write(histogram);
+        }).contains(wanted));
+  CHECK(
+      written(true, {}, [&](RecordFormatter& records) { records.write(event); }).contains(wanted));
 }
 
 TEST_CASE("a histogram is drawn on a terminal, one line of numbers when piped") {
   const ProbePoint point = some_point();
   const HistogramRecord record{.point = &point, .histogram = few_numbers()};
-  const auto use = [&](Sink& sink) { sink.histogram(record); };
+  const auto use = [&](RecordFormatter& records) { records.write(record); };
   CHECK(written(false, {}, use) == "f\tvalue\t5\t-3\t5\t1000\t1000\t-:1,1:1,2:0,4:2,8:0,16:0,32:0,"
                                    "64:0,128:0,256:0,512:1\n");
   const std::string drawn = written(false, {.aligned = true}, use);
@@ -218,7 +226,7 @@ TEST_CASE("a histogram in JSON has its sums and each power of two") {
   const HistogramRecord record{
       .point = &point, .in_nanoseconds = true, .histogram = two, .since_ns = 1, .time_ns = 9};
   CHECK(
-      written(true, {}, [&](Sink& sink) { sink.histogram(record); }) ==
+      written(true, {}, [&](RecordFormatter& records) { records.write(record); }) ==
       R"({"type":"histogram","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
       R"("unit":"ns","count":2,"min":1000,"max":2000,"total":3000,"p50":1000,"p99":2000,)"
       R"("negative":0,"buckets":[{"low":512,"high":1024,"count":1},)"

@@ -49,19 +49,17 @@ struct Counting {
   }
 
   std::string tell() {
-    const Pipe pipe;
-    OutputBuffer out(pipe.writer.get());
-    const auto sink = make_text_sink(out, {});
-    counts.tell(std::chrono::steady_clock::now(), *sink);
-    CHECK(out.flush_within(std::chrono::seconds(5)));
-    return pipe.text();
+    counts.tell(std::chrono::steady_clock::now());
+    CHECK(output.buffer().flush_within(std::chrono::seconds(5)));
+    return records.text();
   }
 
   Probes probes = probes_of_f();
   AttachRequest request;
   Pipe told;
-  Reporter reporter{told.writer.get(), false, Reporter::Level::normal};
-  UnwoundCounts counts{request, probes, reporter};
+  Pipe records;
+  Output output{records.writer.get(), {.messages = told.writer.get()}};
+  UnwoundCounts counts{request, probes, output};
 };
 
 } // namespace
@@ -77,7 +75,8 @@ TEST_CASE("stacks are counted each for itself, hits without one together") {
   CHECK(counting.told.text().empty());
 }
 
-TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once", "[large]") {
+TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once",
+          "[large]") {
   Counting counting;
   for (std::uint64_t i = 0; i < 70'000; ++i) counting.hit({0x1000 + i});
   counting.hit({0x1000});

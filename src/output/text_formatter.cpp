@@ -51,12 +51,12 @@ private:
   std::array<std::string_view, most> cells_ = {};
 };
 
-class TextSink final : public Sink {
+class TextFormatter final : public RecordFormatter {
 public:
-  TextSink(OutputBuffer& out, const TextStyle& style)
+  TextFormatter(OutputBuffer& out, const TextStyle& style)
       : out_(out), style_(style), table_(out, style.aligned) {}
 
-  void match(const ProbePoint& point) override {
+  void write(const ProbePoint& point) override {
     if (style_.offset_only) {
       table_.row({hex(shown_offset(point))});
       return;
@@ -78,7 +78,7 @@ public:
     table_.row(columns.cells());
   }
 
-  void static_probe(const StaticProbeRecord& listed) override {
+  void write(const StaticProbeRecord& listed) override {
     if (style_.aligned) {
       static_probes_.add(listed, style_.verbose);
       return;
@@ -100,7 +100,7 @@ public:
     table_.row(columns.cells());
   }
 
-  void symbol(const SymbolRecord& listed) override {
+  void write(const SymbolRecord& listed) override {
     header({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
             listed.target.empty() ? "" : "TARGET"});
     const elf::Symbol& symbol = listed.symbol;
@@ -116,7 +116,7 @@ public:
                 to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
   }
 
-  void library(const LibraryRecord& listed) override {
+  void write(const LibraryRecord& listed) override {
     header(
         {"OFFSET", "SIZE", "COMPRESSION", "ALIGNMENT", "MACHINE", "PROBEABLE", "ENTRY", "REASON"});
     const ArchiveLibrary& library = listed.library;
@@ -126,13 +126,13 @@ public:
                 library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
   }
 
-  void drift(const DriftRecord& drift) override {
+  void write(const DriftRecord& drift) override {
     header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
     table_.row({to_string(drift.change), drift.recorded.value_or("-"), drift.found.value_or("-"),
                 drift.target, drift.symbol.value_or(drift.request.value_or(""))});
   }
 
-  void installed_probe(const InstalledProbe& probe) override {
+  void write(const InstalledProbe& probe) override {
     header({"OFFSET", "FILE", "SYMBOL", "KIND", "MECHANISM", "HELD_BY", "PROGRAM", "NOTE"});
     std::string holders;
     for (const ProbeHolder& holder : probe.holders)
@@ -146,21 +146,21 @@ public:
                 holders.empty() ? "-" : holders, probe.program.value_or("-"), note});
   }
 
-  void pinned(const Pin& pin) override {
+  void write(const Pin& pin) override {
     header({"KIND", "NAME", "PATH"});
     table_.row({pin.kind, pin.name, pin.path});
   }
 
-  void check(const Check& check) override {
+  void write(const Check& check) override {
     header({"NAME", "OK", "REASON", "FIX"});
     table_.row({check.name, check.ok ? "yes" : "no", check.reason, check.fix.value_or("")});
   }
 
-  void attached(const AttachedRecord& record) override {
+  void write(const AttachedRecord& record) override {
     clock_ = WallClock(record.monotonic_ns, record.realtime_ns);
   }
 
-  void event(const Event& event) override {
+  void write(const Event& event) override {
     if (style_.header && !std::exchange(header_written_, true))
       out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
                                    "                  ARGUMENTS\n"
@@ -196,7 +196,7 @@ public:
     out_.end_event();
   }
 
-  void map_entry(const MapEntryRecord& entry) override {
+  void write(const MapEntryRecord& entry) override {
     header({"MAP", "KEY", "VALUE"});
     std::string key;
     std::string value;
@@ -205,7 +205,7 @@ public:
     table_.row({entry.map, key, value});
   }
 
-  void count(const CountRecord& record) override {
+  void write(const CountRecord& record) override {
     begin_interval(record.time_ns, record.of_interval);
     header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
@@ -224,14 +224,14 @@ public:
     out_.append("    " + stack_of(record, "\n    ") + "\n");
   }
 
-  void frame(const FrameRecord& record) override {
+  void write(const FrameRecord& record) override {
     header({"INDEX", "PC", "FRAME"});
     std::string place;
     append_printable(place, display_frame(*record.frame));
     table_.row({std::to_string(record.index), hex(record.frame->pc), place});
   }
 
-  void histogram(const HistogramRecord& record) override {
+  void write(const HistogramRecord& record) override {
     begin_interval(record.time_ns, record.of_interval);
     if (style_.aligned) {
       line_.clear();
@@ -249,10 +249,10 @@ public:
   }
 
   void settle() override { table_.flush(); }
-  void probe(const ProbeRecord&) override {}
-  void lost(const LostRecord&) override {}
-  void summary(const SummaryRecord&) override {}
-  void error(const ErrorRecord&) override {}
+  void write(const ProbeRecord&) override {}
+  void write(const LostRecord&) override {}
+  void write(const SummaryRecord&) override {}
+  void write(const ErrorRecord&) override {}
 
 private:
   // When and by whom it was sent is known where its buffer says so.
@@ -401,8 +401,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Sink> make_text_sink(OutputBuffer& out, const TextStyle& style) {
-  return std::make_unique<TextSink>(out, style);
+std::unique_ptr<RecordFormatter> make_text_formatter(OutputBuffer& out, const TextStyle& style) {
+  return std::make_unique<TextFormatter>(out, style);
 }
 
 } // namespace uprobectl

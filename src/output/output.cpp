@@ -1,5 +1,6 @@
-#include "output/escape.hpp"
 #include "output/output.hpp"
+
+#include "output/escape.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -51,52 +52,87 @@ constexpr std::size_t most_gathered_lines = 20;
 
 } // namespace
 
-// Clears what progress() shows.
-std::string Reporter::begin_line() const {
-  return std::exchange(shows_progress_, false) ? "\r\x1b[K" : "";
+Output::Output(int records, const OutputOptions& options)
+    : buffer_(records), formatter_(options.json ? make_json_formatter(buffer_)
+                                                : make_text_formatter(buffer_, options.style)),
+      messages_(options.messages), colour_(options.colour), level_(options.level) {}
+
+Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(), options) {
+  file_ = std::move(file);
 }
 
-void Reporter::error(const Error& error) const {
+void Output::fail(const Error& error, std::optional<std::string> target,
+                  std::optional<std::string> request) {
+  failed_ = true;
+  write(ErrorRecord{std::move(target), std::move(request), error});
+  message(error);
+}
+
+void Output::flush() {
+  settle();
+  buffer_.flush();
+}
+
+void Output::finish() {
+  flush();
+  tell_repeated();
+  if (!buffer_.error()) return;
+  failed_ = true;
+  message(*buffer_.error());
+}
+
+// Clears what progress() shows.
+std::string Output::begin_line() { return std::exchange(shows_progress_, false) ? "\r\x1b[K" : ""; }
+
+void Output::message(const Error& error) {
   std::string text = begin_line() + "uprobectl: " + coloured("error:", red, colour_) + " ";
   append_message(text, error.message);
   for (const std::string& hint : error.hints) {
     text += "  " + coloured("hint:", cyan, colour_) + " ";
     append_message(text, hint);
   }
-  put(fd_, text);
+  put(messages_, text);
 }
 
-void Reporter::warning(std::string_view text) const {
+void Output::warn(std::string_view text) {
   if (level_ != Level::quiet) notice(text);
 }
 
-void Reporter::warning_once(std::string_view text) const {
-  if (once_.emplace(text).second) warning(text);
+void Output::warn_once(std::string_view text) {
+  if (once_.emplace(text).second) warn(text);
 }
 
-Reporter::Repeated& Reporter::kind_of(std::string_view kind, bool is_told) const {
+void Output::detail_once(std::string_view text) {
+  if (once_.emplace(text).second) detail(text);
+}
+
+void Output::warn_once(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) warn_once(text);
+}
+
+Output::Repeated& Output::kind_of(std::string_view kind, bool is_told) {
   const auto known = kinds_.find(kind);
   if (known != kinds_.end()) return repeated_[known->second];
   kinds_.emplace(kind, repeated_.size());
   return repeated_.emplace_back(Repeated{.texts = {}, .count = 0, .is_told = is_told});
 }
 
-void Reporter::repeated_warning(std::string_view kind, std::string_view text) const {
-  if (is_verbose()) return warning(text);
+void Output::repeated_warning(std::string_view kind, std::string_view text) {
+  if (is_verbose()) return warn(text);
   Repeated& repeated = kind_of(kind, true);
   if (++repeated.count > 1) return;
   repeated.texts.emplace_back(text);
-  warning(text);
+  warn(text);
 }
 
-void Reporter::gathered_warning(std::string_view kind, std::string_view text) const {
-  if (is_verbose()) return warning(text);
+void Output::gathered_warning(std::string_view kind, std::string_view text) {
+  if (is_verbose()) return warn(text);
   Repeated& repeated = kind_of(kind, false);
   ++repeated.count;
   if (repeated.texts.size() < most_lines_of_kind) repeated.texts.emplace_back(text);
 }
 
-void Reporter::gather_warnings(std::span<const ProbePoint> points) const {
+void Output::gather_warnings(std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     for (const std::string_view warning : point.warnings) {
       if (!once_.emplace(warning).second) continue;
@@ -105,51 +141,51 @@ void Reporter::gather_warnings(std::span<const ProbePoint> points) const {
     }
 }
 
-void Reporter::tell_repeated() const {
+void Output::tell_repeated() {
   std::size_t lines = 0;
   std::uint64_t untold = 0;
   for (const Repeated& repeated : repeated_) {
     const std::string& first = repeated.texts.front();
     const std::uint64_t others = repeated.count - 1;
     if (repeated.is_told) {
-      if (others > 0) warning(fmt::format("and {} more like it: {}", others, first));
+      if (others > 0) warn(fmt::format("and {} more like it: {}", others, first));
     } else if (lines >= most_gathered_lines) {
       untold += repeated.count;
     } else if (repeated.count > repeated.texts.size()) {
-      warning(fmt::format("{} (and {} more like it)", first, others));
+      warn(fmt::format("{} (and {} more like it)", first, others));
       ++lines;
     } else {
-      for (const std::string& text : repeated.texts) warning(text);
+      for (const std::string& text : repeated.texts) warn(text);
       lines += repeated.texts.size();
     }
   }
-  if (untold > 0) warning(fmt::format("and {} more warnings (-v tells each)", untold));
+  if (untold > 0) warn(fmt::format("and {} more warnings (-v tells each)", untold));
   kinds_.clear();
   repeated_.clear();
 }
 
-void Reporter::notice(std::string_view text) const {
+void Output::notice(std::string_view text) {
   std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
-  put(fd_, line);
+  put(messages_, line);
 }
 
-void Reporter::status(std::string_view text) const {
+void Output::status(std::string_view text) {
   if (level_ == Level::quiet) return;
   std::string line = begin_line();
   append_message(line, text);
-  put(fd_, line);
+  put(messages_, line);
 }
 
-void Reporter::detail(std::string_view text) const {
+void Output::detail(std::string_view text) {
   if (level_ == Level::verbose) status(text);
 }
 
-void Reporter::progress(std::string_view text) const {
-  if (level_ == Level::quiet || ::isatty(fd_) == 0) return;
+void Output::progress(std::string_view text) {
+  if (level_ == Level::quiet || ::isatty(messages_) == 0) return;
   std::string line = "\r"; // back to the start of the line, the rest of which is cleared
   append_printable(line, text);
-  put(fd_, line + "\x1b[K");
+  put(messages_, line + "\x1b[K");
   shows_progress_ = !text.empty();
 }
 

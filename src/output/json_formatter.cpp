@@ -1,6 +1,6 @@
 #include "output/frame.hpp"
 #include "output/json_record.hpp"
-#include "output/output.hpp"
+#include "output/records.hpp"
 #include "output/times.hpp"
 #include "output/values.hpp"
 
@@ -47,11 +47,11 @@ void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("address", point.address);
 }
 
-class JsonSink final : public Sink {
+class JsonFormatter final : public RecordFormatter {
 public:
-  explicit JsonSink(OutputBuffer& out) : out_(out), line_(out.draft()) {}
+  explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
 
-  void match(const ProbePoint& point) override {
+  void write(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
     add_place(record, point);
     record.field("symbol", point.symbol);
@@ -70,7 +70,7 @@ public:
     finish(record);
   }
 
-  void static_probe(const StaticProbeRecord& listed) override {
+  void write(const StaticProbeRecord& listed) override {
     const ProbePoint& point = *listed.point;
     const StaticProbe& probe = *point.static_probe;
     JsonRecord record(line_, "usdt");
@@ -86,7 +86,7 @@ public:
     finish(record);
   }
 
-  void symbol(const SymbolRecord& listed) override {
+  void write(const SymbolRecord& listed) override {
     const elf::Symbol& symbol = listed.symbol;
     std::optional<ImageOffset> image_offset;
     std::optional<FileOffset> offset;
@@ -114,7 +114,7 @@ public:
     finish(record);
   }
 
-  void library(const LibraryRecord& listed) override {
+  void write(const LibraryRecord& listed) override {
     const ArchiveLibrary& library = listed.library;
     JsonRecord record(line_, "library");
     record.field("file", listed.real_path);
@@ -130,7 +130,7 @@ public:
     finish(record);
   }
 
-  void drift(const DriftRecord& drift) override {
+  void write(const DriftRecord& drift) override {
     JsonRecord record(line_, "drift");
     record.field("target", drift.target);
     record.field("request", drift.request);
@@ -141,7 +141,7 @@ public:
     finish(record);
   }
 
-  void installed_probe(const InstalledProbe& probe) override {
+  void write(const InstalledProbe& probe) override {
     JsonRecord record(line_, "installed_probe");
     record.field("mechanism", probe.mechanism);
     record.field("file", probe.file);
@@ -161,7 +161,7 @@ public:
     finish(record);
   }
 
-  void pinned(const Pin& pin) override {
+  void write(const Pin& pin) override {
     JsonRecord record(line_, "pinned");
     record.field("kind", pin.kind);
     record.field("name", pin.name);
@@ -169,7 +169,7 @@ public:
     finish(record);
   }
 
-  void check(const Check& check) override {
+  void write(const Check& check) override {
     JsonRecord record(line_, "check");
     record.field("name", check.name);
     record.field("ok", check.ok);
@@ -178,7 +178,7 @@ public:
     finish(record);
   }
 
-  void attached(const AttachedRecord& attached) override {
+  void write(const AttachedRecord& attached) override {
     JsonRecord record(line_, "attached");
     record.field("mechanism", attached.mechanism);
     record.field("probes", static_cast<std::uint64_t>(attached.probes));
@@ -193,7 +193,7 @@ public:
     finish(record);
   }
 
-  void event(const Event& event) override {
+  void write(const Event& event) override {
     if (event.kind == EventKind::record) {
       user_record(event);
       out_.end_event();
@@ -235,7 +235,7 @@ public:
     out_.end_event();
   }
 
-  void count(const CountRecord& count) override {
+  void write(const CountRecord& count) override {
     JsonRecord record(line_, "count");
     name_counted(record, *count.point);
     record.field("kind", count.point->static_probe ? "usdt" : count.on_return ? "return" : "entry");
@@ -248,7 +248,7 @@ public:
     finish(record);
   }
 
-  void histogram(const HistogramRecord& measured) override {
+  void write(const HistogramRecord& measured) override {
     const Histogram& histogram = measured.histogram;
     const bool any = histogram.count > 0;
     const auto number = [&](std::int64_t value) {
@@ -270,7 +270,7 @@ public:
     finish(record);
   }
 
-  void frame(const FrameRecord& frame) override {
+  void write(const FrameRecord& frame) override {
     JsonRecord record(line_, "frame");
     record.field("index", frame.index);
     append_json_frame(line_, *frame.frame);
@@ -279,7 +279,7 @@ public:
 
   void settle() override {}
 
-  void probe(const ProbeRecord& probe) override {
+  void write(const ProbeRecord& probe) override {
     JsonRecord record(line_, "probe");
     if (probe.point != nullptr)
       name_probe(record, *probe.point);
@@ -301,7 +301,7 @@ public:
     finish(record);
   }
 
-  void map_entry(const MapEntryRecord& entry) override {
+  void write(const MapEntryRecord& entry) override {
     JsonRecord record(line_, "map_entry");
     record.field("map", entry.map);
     record.field("key", entry.key);
@@ -309,14 +309,14 @@ public:
     finish(record);
   }
 
-  void lost(const LostRecord& lost) override {
+  void write(const LostRecord& lost) override {
     JsonRecord record(line_, "lost");
     record.field("count", lost.count);
     record.field("reason", lost.reason);
     finish(record);
   }
 
-  void summary(const SummaryRecord& summary) override {
+  void write(const SummaryRecord& summary) override {
     JsonRecord record(line_, "summary");
     record.field("events", summary.events);
     record.field("lost", summary.lost);
@@ -335,7 +335,7 @@ public:
     finish(record);
   }
 
-  void error(const ErrorRecord& failure) override {
+  void write(const ErrorRecord& failure) override {
     JsonRecord record(line_, "error");
     record.field("target", failure.target);
     record.field("request", failure.request);
@@ -404,6 +404,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<Sink> make_json_sink(OutputBuffer& out) { return std::make_unique<JsonSink>(out); }
+std::unique_ptr<RecordFormatter> make_json_formatter(OutputBuffer& out) {
+  return std::make_unique<JsonFormatter>(out);
+}
 
 } // namespace uprobectl

@@ -1,4 +1,6 @@
-#include "output/output.hpp"
+#include "output/recorded_match.hpp"
+
+#include "output/records.hpp"
 
 #include <charconv>
 #include <llvm/Support/JSON.h>
