@@ -323,7 +323,13 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       continue;
     }
     const std::string name = extra.substr(0, extra.find('='));
-    return fail(unknown_option(name));
+    Error error = unknown_option(name);
+    // "attach libc.so.6 malloc ls -l"
+    if (result.positionals.size() > 2 &&
+        impl_->spec.help.find("-- COMMAND") != std::string_view::npos)
+      error.hints.insert(error.hints.begin(),
+                         "write -- before a command that is to be run, for example: -- ls -l");
+    return fail(std::move(error));
   }
   result.positionals.insert(result.positionals.end(), tail, dashes);
   // Help is given even if the other options are wrong.

@@ -27,6 +27,17 @@ std::string two_words_hint(const OptionParser& parser, std::string_view word) {
                      shell_word(word.substr(0, colon)), shell_word(word.substr(colon + 1)));
 }
 
+bool names_library(std::string_view word) {
+  return word.ends_with(".so") || word.find(".so.") != std::string_view::npos ||
+         word.find("!/") != std::string_view::npos;
+}
+
+// Whether FUNCTION was typed before TARGET.
+bool are_swapped(std::span<const std::string_view> words) {
+  return words.size() == 2 && names_library(words.back()) && !names_library(words.front()) &&
+         words.front() != "*" && !find_targets(words.front(), {});
+}
+
 } // namespace
 
 // Fails as a whole if one FUNCTION is malformed.
@@ -49,6 +60,13 @@ Result<Requests> Requests::typed(const OptionParser& parser,
     Error error = parser.usage_error("a FUNCTION is missing");
     if (auto hint = two_words_hint(parser, words.front()); !hint.empty())
       error.hints.insert(error.hints.begin(), std::move(hint));
+    return fail(std::move(error));
+  }
+  if (are_swapped(words)) {
+    Error error = parser.usage_error("TARGET comes before FUNCTION");
+    error.hints.insert(error.hints.begin(),
+                       fmt::format("try: {} {} {}", parser.full_name(), shell_word(words.back()),
+                                   shell_word(words.front())));
     return fail(std::move(error));
   }
   Requests requests;

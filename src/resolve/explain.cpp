@@ -3,6 +3,7 @@
 #include "resolve/method_name.hpp"
 #include "resolve/names.hpp"
 #include "resolve/static_probes.hpp"
+#include "util/numbers.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
@@ -143,6 +144,12 @@ Error list_signatures(Error error, const art::OatFile& oat, std::span<const art:
   return error;
 }
 
+// "650144", "0x9eba0".
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x");
+  return parse_number<std::uint64_t>(text.substr(hexadecimal ? 2 : 0), hexadecimal ? 16 : 10);
+}
+
 } // namespace
 
 Error no_function(const Question& question, std::string_view what) {
@@ -160,6 +167,11 @@ Error no_function(const Question& question, std::string_view what) {
     return std::move(error).hint("it is there as: " + joined(shown));
   }
   if (!question.options.suggest) return error;
+  if (const auto number = number_in(name))
+    return std::move(error).hint(
+        fmt::format("for a number write vaddr:{0:#x} (an address as nm prints it) or "
+                    "file-offset:{0:#x} (an offset in the file)",
+                    *number));
   if (auto hint = static_probe_hint(question)) return std::move(error).hint(std::move(*hint));
   if (question.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(question.image))
     return std::move(error).hint(std::string(how_methods_are_named));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,16 +162,24 @@ std::optional<std::string> script_before(const Candidate& program, std::string_v
 }
 
 std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places) {
+  const bool is_library = name.find(".so") != std::string_view::npos;
+  // "libc" and "libc.so" are libc.so.6.
+  const std::string unversioned = std::string(name) + (is_library ? "." : ".so");
   std::vector<std::string> names;
-  if (name.find(".so") == std::string_view::npos) {
-    for (const std::string& folder : places.program_dirs)
-      for (std::string& program : names_in(folder)) names.push_back(std::move(program));
-    return nearest(name, names);
-  }
+  std::set<std::string> versions;
   const auto cache = MappedFile::open(places.loader_cache);
-  const auto keep = [&](const LoaderCacheEntry& entry) { names.emplace_back(entry.name); };
+  const auto keep = [&](const LoaderCacheEntry& entry) {
+    if (std::string_view(entry.name).starts_with(unversioned)) versions.emplace(entry.name);
+    if (is_library) names.emplace_back(entry.name);
+  };
   // For suggestions the entries before any damage are enough.
   if (cache) static_cast<void>(for_each_cached_library(cache->bytes(), keep));
+  constexpr std::size_t max_versions = 3;
+  if (!versions.empty() && versions.size() <= max_versions)
+    return {versions.begin(), versions.end()};
+  if (!is_library)
+    for (const std::string& folder : places.program_dirs)
+      for (std::string& program : names_in(folder)) names.push_back(std::move(program));
   return nearest(name, names);
 }
 
