@@ -1,5 +1,5 @@
-// A place in DWARF data. Whatever is not all inside leaves it failed and at the end, so that a loop
-// over it ends; what it read then is 0.
+// A position in DWARF data. A read beyond the end returns 0 and leaves the cursor failed and at the
+// end, so that loops over it terminate.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -45,7 +45,7 @@ public:
     return value;
   }
 
-  // LEB128 (DWARF 5, 7.6); what does not fit into 64 bits is a failure.
+  // LEB128 (DWARF 5, 7.6). Fails if the number does not fit into 64 bits.
   std::uint64_t unsigned_leb() {
     const auto value = take_uleb128(bytes_, at_);
     if (!value) fail();
@@ -65,7 +65,7 @@ public:
     fail();
     return 0;
   }
-  // Either signed or not: only where it ends matters.
+  // Signed or unsigned.
   void skip_leb() {
     while (at_ < bytes_.size())
       if ((std::to_integer<unsigned>(bytes_[at_++]) & 0x80U) == 0) return;

@@ -1,13 +1,64 @@
-// .dynsym as the dynamic linker sees it: through PT_DYNAMIC and a hash table, never by section.
+// .dynsym as the dynamic linker sees it: located through PT_DYNAMIC and searched through a hash
+// table, never by section headers.
 #pragma once
 
 #include "elf/dynamic_table.hpp"
-#include "elf/hash_tables.hpp"
+#include "uprobectl/elf.hpp"
+
+#include <functional>
 
 namespace uprobectl::elf {
 
-// What every lookup needs, read once: thousands of names may be asked for. The layout given to the
-// functions is the one it was read from.
+// The hash tables return candidate indexes and touch few pages; the caller compares the names.
+using VisitIndex = std::function<void(std::uint32_t)>;
+
+// DT_GNU_HASH (binutils bfd/elflink.c; glibc elf/dl-lookup.c do_lookup_x).
+class GnuHashTable {
+public:
+  // Nullopt if the header is truncated or inconsistent.
+  static std::optional<GnuHashTable> read(Bytes bytes, const Machine& machine);
+
+  void for_each_candidate(std::string_view name, const VisitIndex& visit) const;
+  // The candidates of several names. Prefetches for all names at once: a table of megabytes does
+  // not fit into a processor's cache.
+  void for_each_candidate(std::span<const std::string_view> names, const VisitIndex& visit) const;
+  // Symbols below this index (imports and locals) are not in the table.
+  std::uint32_t first_hashed() const { return header_.first; }
+  // One past the last symbol; nullopt if no symbol is hashed: GNU ld then writes a first_hashed of
+  // 1 for any number of imports.
+  std::optional<std::uint32_t> symbol_count() const;
+
+  // A copy of Elf_GnuHash, whose bounds were checked: the file may be written to meanwhile.
+  struct Header {
+    std::uint32_t bucket_count = 0;
+    std::uint32_t first = 0;
+    std::uint32_t filter_words = 0;
+    std::uint32_t shift = 0;
+  };
+
+private:
+  Bytes bytes_;
+  Machine machine_;
+  Header header_;
+};
+
+// DT_HASH (gABI chapter 5, "Hash Table").
+class SysvHashTable {
+public:
+  static std::optional<SysvHashTable> read(Bytes bytes, const Machine& machine);
+
+  void for_each_candidate(std::string_view name, const VisitIndex& visit) const;
+  std::uint32_t symbol_count() const { return symbol_count_; } // of the table, unchecked
+
+private:
+  Bytes bytes_;
+  Machine machine_;
+  std::uint32_t bucket_count_ = 0;
+  std::uint32_t symbol_count_ = 0;
+};
+
+// The tables that every lookup needs, located once. The layout passed to the functions must be the
+// one given to read().
 class DynamicSymbols {
 public:
   static Result<DynamicSymbols> read(const Layout& layout);
@@ -23,9 +74,8 @@ private:
 
   std::optional<DynamicTable> dynamic_;
   std::optional<GnuHashTable> gnu_;
-  std::optional<SysvHashTable> sysv_; // not read where there is the other: another page of the file
-  // From DT_SYMTAB to the end of its segment, as if it were all symbols: enough to read one whose
-  // index is known.
+  std::optional<SysvHashTable> sysv_; // only read without gnu_, to spare a page of the file
+  // From DT_SYMTAB to the end of its segment: suffices to read a symbol by index.
   SymbolTable::Parts uncounted_;
   KnownVersions versions_;
 };

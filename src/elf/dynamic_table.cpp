@@ -6,7 +6,7 @@ namespace uprobectl::elf {
 
 namespace {
 
-// PT_DYNAMIC's own bytes, found by address because that is what the loader uses.
+// The bytes of PT_DYNAMIC, located by address as in the loader.
 std::optional<Bytes> dynamic_bytes(const Layout& layout) {
   if (!layout.dynamic) return std::nullopt;
   const auto bytes = bytes_from(layout, layout.dynamic->address);
@@ -84,8 +84,8 @@ void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
   }
 }
 
-// Collects names by index. An index has 15 bits, so no honest file has more entries than that;
-// the bound also ends lists that a hostile file lets overlap.
+// Collects names by index. An index has 15 bits, which bounds the entries of a valid file; the
+// bound also ends overlapping lists of a malicious file.
 class VersionNames {
 public:
   explicit VersionNames(Bytes strings) : strings_(strings) {}
@@ -161,7 +161,7 @@ public:
     if (!bytes) return;
     const auto relocations =
         views_in<Relocation>(bytes->first(std::min<std::uint64_t>(bytes->size(), size)));
-    // Memory that is not used is never touched, but growing step by step would touch twice what is.
+    // Reserved memory that is not used is never touched; growing in steps would touch more.
     slots_.reserve(slots_.size() + relocations.size());
     for (const Relocation& relocation : relocations) add(relocation);
   }
@@ -171,7 +171,7 @@ public:
 private:
   template <typename Relocation>
   void add(const Relocation& relocation) {
-    constexpr bool is_mips64el = false; // of no ArchInfo with slot types
+    constexpr bool is_mips64el = false; // no such architecture has slot types
     const std::uint32_t index = relocation.getSymbol(is_mips64el);
     const std::uint32_t type = relocation.getType(is_mips64el);
     if (index == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
@@ -191,7 +191,7 @@ private:
 Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout) {
   const auto bytes = dynamic_bytes(layout);
   if (!bytes) {
-    // Files of debug data keep PT_DYNAMIC but not its bytes; only missing bytes are an error.
+    // Debug files have PT_DYNAMIC without its bytes; only a truncated file is an error.
     if (layout.dynamic && layout.truncated)
       return fail(unmapped(layout, "PT_DYNAMIC", layout.dynamic->address));
     return std::nullopt;

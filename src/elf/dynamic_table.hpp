@@ -1,12 +1,12 @@
-// The dynamic table (PT_DYNAMIC), through which the loader, and so we, find symbols, versions and
-// relocations without section headers.
+// The dynamic table (PT_DYNAMIC), which locates symbols, versions and relocations for the loader,
+// without section headers.
 #pragma once
 
 #include "elf/layout.hpp"
 
 namespace uprobectl::elf {
 
-// DT_* entries by tag; of a tag that occurs twice the last counts, as in glibc and bionic.
+// DT_* entries by tag. The last of repeated tags counts, as in glibc and bionic.
 struct DynamicTable {
   std::optional<VirtualAddress> symbols;          // DT_SYMTAB
   std::optional<VirtualAddress> strings;          // DT_STRTAB
@@ -27,24 +27,24 @@ struct DynamicTable {
   std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
 };
 
-// Nothing where the image has none (static programs, files of debug data); corrupt where it has
-// one that is not in the file.
+// Nullopt if the image has none (static programs, debug files); corrupt if it is not in the file.
 Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout);
 
-// DT_STRTAB's bytes: DT_STRSZ of them, or what the segment has.
+// The bytes of DT_STRTAB: DT_STRSZ of them, or up to the end of the segment.
 Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table);
 
 // The names of DT_NEEDED, in order.
 std::vector<std::string_view> needed_libraries(const Layout& layout);
 
 // Version names by the index that DT_VERSYM uses, from DT_VERDEF and DT_VERNEED (LSB core
-// specification, "Symbol Versioning"); empty text where an index has none. Entries outside the file
-// end the list they are in.
+// specification, "Symbol Versioning"); empty if an index has none. Entries outside the file end
+// their list.
 std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,
                                             Bytes strings);
 
-// What an image defines and needs, sorted by name: in its .symtab and debug files "f@V" and "f@@V"
-// are names with one of these versions. Null: not known, as in a file without a dynamic section.
+// The versions that an image defines and needs, sorted by name: in its .symtab and debug files
+// "f@V" and "f@@V" are names with one of these. Null: not known, as in a file without a dynamic
+// section.
 using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
 
 // As Image::import_slots. symbols: .dynsym.

@@ -1,8 +1,8 @@
-// LLVM's ELF types (llvm/Object/ELFTypes.h) over bytes of ours. They decode byte order and word
-// size, and have an alignment of 1, so that a pointer into the file is enough.
+// LLVM's ELF types (llvm/Object/ELFTypes.h) over our bytes. They decode byte order and word size,
+// and have an alignment of 1, so that they can be used in place.
 //
-// Tables are found by checks of our own: the helpers of llvm::object::ELFFile either look for
-// section headers, which a loaded file does not need, or reject a table for one damaged entry.
+// Tables are located by our own code: the helpers of llvm::object::ELFFile either need section
+// headers, which a loaded file may lack, or reject a table for one damaged entry.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -32,7 +32,7 @@ inline llvm::StringRef as_string_ref(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The structure at the offset; null if it is not all inside.
+// The structure at the offset; null if it is truncated.
 template <typename Structure>
 const Structure* view_at(Bytes bytes, std::uint64_t offset) {
   static_assert(alignof(Structure) == 1);
@@ -47,7 +47,7 @@ llvm::ArrayRef<Structure> views_in(Bytes bytes) {
   return {reinterpret_cast<const Structure*>(bytes.data()), bytes.size() / sizeof(Structure)};
 }
 
-// What LLVM's check has accepted; nullopt instead of its error.
+// The value, or nullopt instead of LLVM's error.
 template <typename Value>
 std::optional<Value> accepted(llvm::Expected<Value> checked) {
   if (checked) return std::move(*checked);
@@ -55,8 +55,8 @@ std::optional<Value> accepted(llvm::Expected<Value> checked) {
   return std::nullopt;
 }
 
-// Bytes; far longer than what is met (the longest name in libLLVM 14 and libstdc++ has 554).
-// Without a bound, many symbols that all point at one string of megabytes would take hours.
+// Bytes; the longest name in libLLVM 14 and libstdc++ has 554. Without a limit, many symbols that
+// all refer to one string of megabytes would take hours.
 inline constexpr std::size_t longest_name = 65536;
 
 // The name at an offset in a string table.

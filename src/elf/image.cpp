@@ -1,4 +1,4 @@
-#include "elf/debug_search.hpp"
+#include "elf/debug_file.hpp"
 #include "elf/dynamic_symbols.hpp"
 #include "elf/elf_types.hpp"
 #include "elf/notes.hpp"
@@ -16,7 +16,7 @@ namespace {
 struct Located {
   Bytes image;
   FileOffset entry_data;
-  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owns image, where set
+  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owner of image, may be null
 };
 
 Result<Located> inflate(const Archive& archive, const ArchiveEntry& entry) {
@@ -68,18 +68,18 @@ KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
 
 } // namespace
 
-// Opening reads the headers and where the tables are; the tables themselves are read when asked
-// for.
+// Opening reads the headers and locates the tables, which are read on demand.
 struct Image::State {
   State(Layout read, FileOffset start) : layout(std::move(read)), entry_data(start) {}
 
   Layout layout;
   FileOffset entry_data;
-  Result<DynamicSymbols> dynamic = DynamicSymbols::read(layout); // the error is that of each lookup
+  Result<DynamicSymbols> dynamic =
+      DynamicSymbols::read(layout); // an error is returned by each lookup
   std::optional<std::string> build_id = read_build_id(layout);
   BinaryPath path = {};
   std::shared_ptr<const MappedFile> file = {};
-  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owns layout.bytes, where set
+  std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owner of layout.bytes, may be null
   std::vector<SymbolTable> debug_tables = {};
   std::vector<std::shared_ptr<const void>> debug_owners = {}; // of the bytes of debug_tables
 };
@@ -170,8 +170,8 @@ Result<std::vector<ImportSlot>> Image::import_slots() const {
 }
 
 std::vector<AddressRange> Image::plt_sections() const {
-  // .plt.sec: GNU ld and mold with IBT; .plt.got: GNU ld, for functions whose address is taken,
-  // too.
+  // .plt.sec: GNU ld and mold with IBT; .plt.got: GNU ld, for functions whose address is also
+  // taken.
   static constexpr std::array<std::string_view, 3> names = {".plt", ".plt.sec", ".plt.got"};
   return code_sections_named(state_->layout, names);
 }
@@ -241,7 +241,7 @@ DebugReport Image::add_embedded_symbols() {
 }
 
 DebugReport Image::add_debug_file(const DebugSearch& where) {
-  Wanted wanted = wanted_for(state_->layout, state_->path, state_->file.get());
+  WantedSymbols wanted = wanted_for(state_->layout, state_->path, state_->file.get());
   wanted.versions = known_versions(state_->dynamic);
   DebugFileSearch search = search_in(where, std::move(wanted));
   DebugReport report{{}, std::move(search.warnings())};

@@ -1,21 +1,36 @@
-// Where compilers have put copies of functions into their callers: no probe at a function sees what
-// runs there.
+// Counts the places where compilers have inlined functions: a probe at a function does not see the
+// calls that were inlined.
 #pragma once
 
 #include "uprobectl/elf.hpp"
 
 namespace uprobectl::elf {
 
-// The most .debug_info that is read, bytes: about a second's work.
-constexpr std::uint64_t most_debug_info = 200 << 20;
+// Maximum size of .debug_info, bytes: takes about a second.
+constexpr std::uint64_t max_debug_info = 200 << 20;
 
-// By name (raw, as in symbol tables), in the order asked: at how many places functions of that name
-// are inlined. Nothing where the debug data knows no such function. They are those of the image or,
-// where it has none, of its debug file; DWARF 2 to 5, without what lies in further files (.dwo,
-// .gnu_debugaltlink). Fails with not_found without debug data, and with unsupported
-// if they are larger than most_debug_info.
+// The number of places where each function is inlined, in the order of the names, which are raw as
+// in symbol tables; nullopt for functions that the debug information does not describe. Reads that
+// of the image or, if it has none, of its debug file; DWARF 2 to 5, without further files (.dwo,
+// .gnu_debugaltlink). Fails with not_found without debug information, and with unsupported above
+// max_debug_info.
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const Image& image, const DebugSearch& where,
               std::span<const std::string_view> names);
+
+struct DwarfSections {
+  Bytes info;
+  Bytes abbrev;
+  Bytes str;
+  Bytes line_str;
+  Bytes str_offsets;
+  ByteOrder order = ByteOrder::little;
+};
+
+// The same from the content of the sections. Invalid units are skipped. Ends early, with the counts
+// so far, if the next unit cannot be located or the entries need more work than sections of this
+// size should.
+std::vector<std::optional<std::uint64_t>>
+count_inlined_places(const DwarfSections& sections, std::span<const std::string_view> names);
 
 } // namespace uprobectl::elf

@@ -44,8 +44,8 @@ void add_load(Layout& layout, const typename ELFT::Phdr& header) {
                              .executable = (header.p_flags & raw::PF_X) != 0});
 }
 
-// The limits are the kernel's own, fs/binfmt_elf.c load_elf_phdrs(): what it would not load can not
-// be probed. They also refuse PN_XNUM (0xffff), which only core dumps use.
+// The limits are those of the kernel, fs/binfmt_elf.c load_elf_phdrs(): files that it does not load
+// cannot be probed. They also reject PN_XNUM (0xffff), which only core dumps use.
 template <class ELFT>
 Result<typename ELFT::PhdrRange> program_headers(Bytes image, const typename ELFT::Ehdr& header) {
   constexpr std::uint64_t most_bytes = 65536;
@@ -109,7 +109,7 @@ std::string to_string(const Machine& machine) {
 
 std::optional<Arch> code_arch(const Machine& machine, bool thumb) {
   if (!thumb) return machine.info().has_decoder ? std::optional(machine.arch) : std::nullopt;
-  // Whether Thumb code of a big-endian file is little-endian depends on its age (BE32, BE8).
+  // The byte order of Thumb code in a big-endian file depends on its age (BE32, BE8).
   if (machine.order == ByteOrder::big) return std::nullopt;
   return Arch::thumb;
 }

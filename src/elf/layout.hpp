@@ -1,5 +1,5 @@
-// What the file header and the program headers say: enough to turn addresses into offsets, and
-// where everything else is to be read when it is asked for.
+// The file header and the program headers: they translate addresses to offsets and locate the
+// tables.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -22,22 +22,22 @@ struct Layout {
   std::vector<NoteTable> notes;            // PT_NOTE
   std::optional<AddressRange> dynamic;     // PT_DYNAMIC
   std::optional<AddressRange> frame_table; // PT_GNU_EH_FRAME: .eh_frame_hdr
-  std::uint64_t end_of_segments = 0;       // in the file, as the program headers have it
+  std::uint64_t end_of_segments = 0;       // in the file, according to the program headers
   bool truncated = false;                  // the image ends before that
 };
 
 Result<Layout> read_layout(Bytes image);
 
-// The same of a file that is never loaded, a debug file: without segments and whatever else program
-// headers tell, which it may not have.
+// The same for debug files, which are never loaded: without segments and other data of program
+// headers.
 Result<Layout> read_sections_only(Bytes image);
 
 const Segment* segment_of(const Layout& layout, VirtualAddress address);
 
-// The file bytes from the address to the end of its segment; nothing for .bss and gaps.
+// The file bytes from the address to the end of its segment; nullopt in .bss and gaps.
 std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address);
 
-// corrupt: what the tag points at is not in the file.
+// A corrupt error: the address of this tag is not in the file.
 Error unmapped(const Layout& layout, std::string_view tag, VirtualAddress address);
 
 std::string hex(std::uint64_t number); // "0x1f"

@@ -10,8 +10,8 @@ namespace uprobectl::elf {
 
 namespace {
 
-// Longer than any hash; `ld --build-id=0xHEX` takes any length, bytes.
-constexpr std::uint64_t longest_build_id = 256;
+// Bytes; longer than any hash, but `ld --build-id=0xHEX` accepts any length.
+constexpr std::uint64_t max_build_id = 256;
 
 std::string to_hex(Bytes bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -23,9 +23,9 @@ std::string to_hex(Bytes bytes) {
   return text;
 }
 
-// Visits notes until one is wanted no more (the visitor's false). False where bytes are left that
-// are no whole note. Name and descriptor are padded (gABI chapter 5, "Note Section"); the last
-// descriptor's padding may be missing, which LLVM's iterator does not accept.
+// Visits notes until the visitor returns false. False if the last note is truncated. Name and
+// descriptor are padded (gABI chapter 5, "Note Section"); the padding of the last descriptor may be
+// missing, which LLVM's iterator does not accept.
 template <class ELFT, typename Visitor>
 bool walk_as(Bytes notes, std::uint64_t alignment, const Visitor& visit) {
   using Header = typename ELFT::Nhdr;
@@ -53,7 +53,7 @@ bool walk(const Machine& machine, Bytes notes, std::uint64_t alignment, const Vi
                        [&]<class ELFT>() { return walk_as<ELFT>(notes, alignment, visit); });
 }
 
-// The first note of the PT_NOTEs that the test accepts.
+// The first note of a PT_NOTE that the test accepts.
 template <typename Test>
 std::optional<NoteRecord> find_note(const Layout& layout, Test test) {
   std::optional<NoteRecord> found;
@@ -69,10 +69,10 @@ std::optional<NoteRecord> find_note(const Layout& layout, Test test) {
   return found;
 }
 
-// Ranges of which none has a byte of another.
-class ApartRanges {
+// Ranges that do not overlap.
+class DisjointRanges {
 public:
-  // Adds the range if it has no byte of those before.
+  // Adds the range unless it overlaps another one.
   bool add(const NoteTable& range) {
     const auto next = ends_.lower_bound(range.offset);
     if (next != ends_.end() && next->first < range.offset + range.size) return false;
@@ -90,7 +90,7 @@ private:
 std::optional<std::string> read_build_id(const Layout& layout) {
   const auto note = find_note(layout, [](const NoteRecord& each) {
     return each.type == raw::NT_GNU_BUILD_ID && each.owner == "GNU" && !each.descriptor.empty() &&
-           each.descriptor.size() <= longest_build_id;
+           each.descriptor.size() <= max_build_id;
   });
   if (!note) return std::nullopt;
   return to_hex(note->descriptor);
@@ -111,12 +111,12 @@ Result<NotesRead> visit_notes(const Layout& layout,
   std::vector<NoteTable> tables = note_sections(layout);
   tables.insert(tables.end(), layout.notes.begin(), layout.notes.end());
   NotesRead read;
-  ApartRanges apart;
+  DisjointRanges disjoint;
   std::uint64_t left = Image::most_note_bytes;
   for (const NoteTable& table : tables) {
     const auto bytes = slice(layout.bytes, table.offset, table.size);
     if (!bytes) ++read.broken;
-    if (!bytes || bytes->empty() || !apart.add(table)) continue;
+    if (!bytes || bytes->empty() || !disjoint.add(table)) continue;
     if (bytes->size() > left) {
       read.unread += bytes->size();
       continue;

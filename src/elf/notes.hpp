@@ -1,16 +1,17 @@
+// Notes (gABI chapter 5, "Note Section").
 #pragma once
 
 #include "elf/layout.hpp"
 
 namespace uprobectl::elf {
 
-// NT_GNU_BUILD_ID of a PT_NOTE, lower-case hex; nothing if there is none.
+// NT_GNU_BUILD_ID of a PT_NOTE, in lower-case hex.
 std::optional<std::string> read_build_id(const Layout& layout);
 
-// Whether a PT_NOTE has a note of this owner and type. The owner ends with its first NUL.
+// Whether a PT_NOTE has a note of this owner, up to its first NUL, and type.
 bool has_note(const Layout& layout, std::string_view owner, std::uint32_t type);
 
-// As Image::visit_notes.
+// See Image::visit_notes.
 Result<NotesRead> visit_notes(const Layout& layout,
                               const std::function<void(const NoteRecord&)>& visit);
 

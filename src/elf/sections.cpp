@@ -9,7 +9,7 @@ namespace uprobectl::elf {
 
 namespace {
 
-// Empty where the file header names no section headers, or some that are not all in the file.
+// Empty if there are no section headers, or they are not completely in the file.
 template <class ELFT>
 class SectionHeaders {
 public:
@@ -27,7 +27,7 @@ public:
   bool empty() const { return headers_.empty(); }
   const Header* begin() const { return headers_.begin(); }
   const Header* end() const { return headers_.end(); }
-  // Without the first, which describes no section.
+  // Without the first one, which is reserved.
   llvm::ArrayRef<Header> real() const { return headers_.drop_front(empty() ? 0 : 1); }
   Bytes bytes() const { return std::as_bytes(std::span(headers_.data(), headers_.size())); }
 
@@ -54,23 +54,24 @@ private:
   std::uint64_t names_at_ = 0;
 };
 
-// Calls visit with the SectionHeaders of the file's own type.
+// Calls visit with the SectionHeaders of the file's ELFT.
 template <typename Visit>
 auto with_headers(const Layout& layout, Visit visit) {
   return with_elf_type(layout.machine,
                        [&]<class ELFT>() { return visit(SectionHeaders<ELFT>(layout)); });
 }
 
-// Debug information shrinks to a third or so. A header that promises much more must not cost that
-// memory; zlib could keep a promise of 1032 bytes for one.
-constexpr std::uint64_t most_per_byte = 256; // beyond so much:
+// Debug information is compressed to about a third. A header must not cause a large allocation, so
+// the ratio is limited above any_ratio bytes; zlib reaches at most 1032.
+constexpr std::uint64_t max_ratio = 256;
 constexpr std::uint64_t any_ratio = 1U << 20;
 
-// By LLVM's zlib and zstd. Its Decompressor, which is over these, accepts data that end before the
-// promised size and does not know the old form.
-class Inflating {
+// Inflates with LLVM's zlib and zstd. Its Decompressor accepts data that is shorter than its header
+// says, and does not support the older form.
+class SectionInflater {
 public:
-  Inflating(std::string_view name, std::uint64_t most) : name_(name), most_(most) {}
+  SectionInflater(std::string_view name, std::uint64_t max_size)
+      : name_(name), max_size_(max_size) {}
 
   // Header: Elf_Chdr (gABI chapter 4, "Section Compression").
   template <typename Header>
@@ -87,7 +88,7 @@ public:
                 fmt::format("{} is not compressed with zlib or zstd", name_));
   }
 
-  // Of the old form: "ZLIB", and the size as a big-endian number of 8 bytes.
+  // The older form: "ZLIB", and the size as a big-endian number of 8 bytes.
   Result<SectionContent> with_magic(Bytes bytes) const {
     const auto magic = slice(bytes, 0, 4);
     const auto size = read_at<std::uint64_t>(bytes, 4, ByteOrder::big);
@@ -97,9 +98,10 @@ public:
   }
 
   Result<void> check_size(std::uint64_t size) const {
-    if (size <= most_) return {};
-    return fail(ErrorKind::unsupported,
-                fmt::format("{} has {} bytes, more than the {} that are read", name_, size, most_));
+    if (size <= max_size_) return {};
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("{} has {} bytes, more than the {} that are read", name_, size, max_size_));
   }
 
 private:
@@ -108,7 +110,7 @@ private:
   Result<SectionContent> inflate(Method method, Bytes bytes, std::uint64_t size) const {
     if (auto checked = check_size(size); !checked) return fail(std::move(checked).error());
     const auto damaged = fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name_));
-    if (size > any_ratio && size / most_per_byte > bytes.size()) return damaged;
+    if (size > any_ratio && size / max_ratio > bytes.size()) return damaged;
     const auto content = std::make_shared<std::vector<std::byte>>(size);
     const auto input = views_in<std::uint8_t>(bytes);
     auto* const output = reinterpret_cast<std::uint8_t*>(content->data());
@@ -123,7 +125,7 @@ private:
   }
 
   std::string_view name_;
-  std::uint64_t most_;
+  std::uint64_t max_size_;
 };
 
 } // namespace
@@ -182,21 +184,21 @@ std::optional<Bytes> section_named(const Layout& layout, std::string_view name) 
 }
 
 Result<std::optional<SectionContent>> section_content(const Layout& layout, std::string_view name,
-                                                      std::uint64_t most) {
-  const Inflating inflating(name, most);
+                                                      std::uint64_t max_size) {
+  const SectionInflater inflater(name, max_size);
   if (const auto found = find_section(layout, name)) {
     if (found->is_compressed)
       return with_elf_type(layout.machine, [&]<class ELFT>() {
-        return inflating.with_header<typename ELFT::Chdr>(found->bytes);
+        return inflater.with_header<typename ELFT::Chdr>(found->bytes);
       });
-    if (auto checked = inflating.check_size(found->bytes.size()); !checked)
+    if (auto checked = inflater.check_size(found->bytes.size()); !checked)
       return fail(std::move(checked).error());
     return SectionContent{found->bytes};
   }
   if (!name.starts_with(".debug_")) return std::nullopt;
   const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
   if (!old) return std::nullopt;
-  return inflating.with_magic(old->bytes);
+  return inflater.with_magic(old->bytes);
 }
 
 Result<void> check_section_headers(const Layout& layout) {

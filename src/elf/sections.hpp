@@ -1,5 +1,5 @@
-// Section headers, trusted for nothing but symbol tables that no segment describes. They lie at the
-// end of the file, may be missing and may be wrong.
+// Section headers. They may be missing or wrong, so they are used only for what no segment
+// describes: symbol tables and debug information.
 #pragma once
 
 #include "elf/dynamic_table.hpp"
@@ -8,7 +8,7 @@
 namespace uprobectl::elf {
 
 // The first symbol table of this type (SHT_SYMTAB, SHT_DYNSYM); empty if there is none or the
-// section headers are not in the file; corrupt if it is there but lies outside the file.
+// section headers are not in the file; corrupt if the table is outside the file.
 Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table,
                                     KnownVersions versions = nullptr);
 
@@ -23,31 +23,30 @@ std::optional<Bytes> section_named(const Layout& layout, std::string_view name);
 
 struct SectionContent {
   Bytes bytes;
-  std::shared_ptr<const void> owner = {}; // of the bytes, where they were inflated
+  std::shared_ptr<const void> owner = {}; // of the bytes, if they were inflated
 };
 
-// What a section of debug information holds: inflated where it is compressed (SHF_COMPRESSED with
-// zlib or zstd, or the form before it, in which .debug_frame is called .zdebug_frame). Nothing if
-// there is no such section; corrupt for damaged data, unsupported for another compression and
-// beyond `most` bytes.
+// The content of a section of debug information, inflated if it is compressed (SHF_COMPRESSED with
+// zlib or zstd, or the older form, in which .debug_frame is called .zdebug_frame). Nullopt if there
+// is no such section; corrupt for damaged data, unsupported for another compression or above
+// max_size bytes.
 Result<std::optional<SectionContent>> section_content(const Layout& layout, std::string_view name,
-                                                      std::uint64_t most);
+                                                      std::uint64_t max_size);
 
-// corrupt where the file header names section headers that are not all in the file.
+// Fails with corrupt if the section headers are not completely in the file.
 Result<void> check_section_headers(const Layout& layout);
 
-// SHT_NOTE sections: where a debug file's notes are, whose program headers still tell where they
-// were in the file it was made from.
+// SHT_NOTE sections. Needed for debug files, whose program headers describe the original file.
 std::vector<NoteTable> note_sections(const Layout& layout);
 
-// How many entries the SHT_DYNSYM section at this address has.
+// The number of entries of the SHT_DYNSYM section at this address.
 std::optional<std::uint64_t> section_symbol_count(const Layout& layout, VirtualAddress address);
 
-// Where the section headers say that code sections with one of these names are loaded.
+// The addresses of the code sections with these names.
 std::vector<AddressRange> code_sections_named(const Layout& layout,
                                               std::span<const std::string_view> names);
 
-// Whether a section of code says that its bytes are not in the file.
+// Whether a section of code is NOBITS.
 bool has_code_without_bytes(const Layout& layout);
 
 } // namespace uprobectl::elf

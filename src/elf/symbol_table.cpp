@@ -7,7 +7,7 @@ namespace {
 Binding binding_of(std::uint8_t binding) {
   switch (binding) {
   case raw::STB_GLOBAL:
-  case raw::STB_GNU_UNIQUE: // one definition a process; global in all that matters
+  case raw::STB_GNU_UNIQUE: // one definition per process; otherwise like global
     return Binding::global;
   case raw::STB_WEAK:
     return Binding::weak;
@@ -38,7 +38,7 @@ SymbolType type_of(std::uint8_t type) {
   }
 }
 
-// What names of versions are made of, where the file does not tell them.
+// Whether the text has the form of a version name, for files without a list of versions.
 bool may_be_version(std::string_view text) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -48,9 +48,10 @@ bool may_be_version(std::string_view text) {
   });
 }
 
-// Where a version begins in a name; npos without one. The static linker writes versions into the
-// names of .symtab: "f@V" hidden, "f@@V" default. Other names have an '@' of their own
-// ("x_veneer@island-2"). Of tables other than .dynsym version_names are KnownVersions.
+// The index of the '@' before a version in a name; npos without one. The static linker writes
+// versions into the names of .symtab: "f@V" hidden, "f@@V" default. Other names contain an '@'
+// themselves
+// ("x_veneer@island-2"). The version_names of tables other than .dynsym are KnownVersions.
 std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name) {
   constexpr std::size_t none = std::string_view::npos;
   if (parts.table == Table::dynsym) return none;
@@ -64,7 +65,7 @@ std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name
   return is_one ? at : none;
 }
 
-// Whether the header of a section says that it holds no code. Reserved indexes name no section.
+// Whether the section does not contain code. False for reserved indexes.
 template <class ELFT>
 bool is_data_section(Bytes sections, std::uint16_t index) {
   if (index >= raw::SHN_LORESERVE) return false;
@@ -72,7 +73,7 @@ bool is_data_section(Bytes sections, std::uint16_t index) {
   return index < headers.size() && (headers[index].sh_flags & raw::SHF_EXECINSTR) == 0;
 }
 
-// All but the version.
+// Reads a symbol without its version.
 template <class ELFT>
 std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t index) {
   const auto& entry = views_in<typename ELFT::Sym>(parts.entries)[index];
@@ -113,7 +114,7 @@ std::optional<SymbolVersion> read_version(const SymbolTable::Parts& parts, std::
   return SymbolVersion{names[slot].name, is_default, names[slot].library};
 }
 
-// Where the name of an entry begins in the string table. index: of one that the table has.
+// The offset of an entry's name in the string table. The index must be valid.
 std::uint32_t name_offset(const SymbolTable::Parts& parts, std::uint32_t index) {
   return with_elf_type(parts.machine, [&]<class ELFT>() -> std::uint32_t {
     return views_in<typename ELFT::Sym>(parts.entries)[index].st_name;
@@ -161,7 +162,7 @@ void SymbolTable::expect_entry(std::uint32_t index) const {
 void SymbolTable::expect(std::uint32_t index) const {
   if (index >= count_) return;
   const std::uint64_t start = name_offset(parts_, index);
-  // Bytes: mangled names are long, and a processor fetches a line of its cache at a time.
+  // Bytes. Mangled names are long, and a prefetch loads one cache line.
   constexpr std::uint64_t usual_name = 256;
   constexpr std::uint64_t cache_line = 64;
   const std::uint64_t end = std::min<std::uint64_t>(start + usual_name, parts_.strings.size());

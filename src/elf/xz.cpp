@@ -8,7 +8,7 @@ namespace uprobectl::elf {
 
 namespace {
 
-// liblzma's state, ended whichever way the function is left.
+// Owns the state of liblzma.
 class Decoder {
 public:
   explicit Decoder(std::uint64_t memory)
@@ -46,7 +46,7 @@ Error explain(lzma_ret state, const XzLimits& limits) {
 } // namespace
 
 Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limits) {
-  constexpr std::uint64_t always_allowed = 1 << 20; // a MiB, whatever the ratio
+  constexpr std::uint64_t always_allowed = 1 << 20; // bytes, for any ratio
   const std::uint64_t by_ratio =
       checked_mul(compressed.size(), limits.ratio).value_or(limits.output);
   const std::uint64_t most = std::min(limits.output, std::max(by_ratio, always_allowed));
@@ -56,8 +56,8 @@ Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limit
   stream.next_in = reinterpret_cast<const std::uint8_t*>(compressed.data());
   stream.avail_in = compressed.size();
   std::vector<std::byte> output;
-  // Symbol tables shrink to a fourth or less. One byte above the limit tells what reaches it from
-  // what goes beyond.
+  // Symbol tables are compressed to a fourth or less. Room for one byte above the limit
+  // distinguishes output that reaches it from output that exceeds it.
   std::uint64_t room = std::min(most + 1, std::max<std::uint64_t>(compressed.size() * 4, 4096));
   while (decoder.state() == LZMA_OK) {
     if (stream.avail_out == 0) {

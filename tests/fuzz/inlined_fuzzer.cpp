@@ -2,7 +2,7 @@
 // .debug_abbrev, .debug_str, .debug_line_str and .debug_str_offsets, and a byte whose lowest bit is
 // set for big-endian data; then these sections; the rest is .debug_info. The first text in
 // .debug_str is a name that is asked for.
-#include "elf/inlined_places.hpp"
+#include "elf/inlined.hpp"
 
 #include <cstdlib>
 

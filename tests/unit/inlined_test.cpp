@@ -1,4 +1,4 @@
-#include "elf/inlined_places.hpp"
+#include "elf/inlined.hpp"
 
 #include <catch2/catch.hpp>
 #include <llvm/BinaryFormat/Dwarf.h>

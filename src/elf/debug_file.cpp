@@ -1,6 +1,8 @@
-#include "elf/debug_search.hpp"
+#include "elf/debug_file.hpp"
 
+#include "elf/elf_types.hpp"
 #include "elf/notes.hpp"
+#include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"
 
@@ -8,12 +10,63 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 namespace uprobectl::elf {
 
+SymbolFile::SymbolFile(Layout layout)
+    : layout_(std::move(layout)), build_id_(read_build_id(layout_)) {}
+
+Result<SymbolFile> SymbolFile::read(Bytes bytes) {
+  auto layout = read_sections_only(bytes);
+  if (!layout) return fail(std::move(layout).error());
+  layout->notes = note_sections(*layout);
+  // Without section headers, the build id may still be found through program headers.
+  if (layout->notes.empty())
+    if (auto loaded = read_layout(bytes)) layout->notes = std::move(loaded->notes);
+  return SymbolFile(std::move(*layout));
+}
+
+Result<SymbolTable> SymbolFile::symbols(Table table, KnownVersions versions) const {
+  return section_symbols(layout_, raw::SHT_SYMTAB, table, std::move(versions));
+}
+
+Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
+                const SymbolFile& file) {
+  using enum Kinship::Answer;
+  if (!(file.machine() == machine))
+    return {different,
+            "it is for " + to_string(file.machine()) + ", not for " + to_string(machine)};
+  const auto& id = file.build_id();
+  if (id && build_id) {
+    if (*id == *build_id) return {same, {}};
+    return {different, "its build id is " + *id + ", not " + *build_id};
+  }
+  if (build_id) return {different, "it has no build id, the binary has " + *build_id};
+  if (id) return {different, "its build id is " + *id + ", the binary has none"};
+  return {unknown, "neither it nor the binary has a build id to prove that they belong together"};
+}
+
+std::optional<DebugLink> read_debug_link(const Layout& layout) {
+  const auto section = section_named(layout, ".gnu_debuglink");
+  if (!section) return std::nullopt;
+  const auto name = c_string_at(*section, 0);
+  // A name with a slash would lead out of the searched folders.
+  if (!name || name->empty() || name->find('/') != std::string_view::npos) return std::nullopt;
+  const std::uint64_t crc_at = (name->size() + 1 + 3) / 4 * 4;
+  const auto crc = read_at<std::uint32_t>(*section, crc_at, layout.machine.order);
+  if (!crc) return std::nullopt;
+  return DebugLink{std::string(*name), *crc};
+}
+
+std::uint32_t crc32_of(Bytes bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 namespace {
 
-constexpr std::size_t most_warnings = 5;
+constexpr std::size_t max_warnings = 5;
 
 bool exists(const std::string& path) {
   const auto status = status_of(path);
@@ -25,9 +78,9 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// Absolute and free of symbolic links, below the root folder of the process if the file was opened
-// there. Empty if no path leads to the file: the one that the kernel shows may be of another mount
-// namespace, and mean another file here.
+// The folder of the file: absolute and without symbolic links, below the root folder of a process
+// if the file was opened there. Empty if no path leads to the file: the kernel may show a path of
+// another mount namespace, which means another file here.
 std::string folder_of(const MappedFile& file) {
   std::string path;
   if (const auto rooted = in_process_root(file.path()))
@@ -40,11 +93,11 @@ std::string folder_of(const MappedFile& file) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-constexpr std::size_t most_entries = 20000; // files and folders; 20 µs each where they are opened
-constexpr std::size_t most_levels = 16;
+constexpr std::size_t max_entries = 20000; // files and folders; 20 µs each if they are opened
+constexpr std::size_t max_levels = 16;
 
-// The regular files below a folder by name; symbolic links to folders are not followed, so that the
-// walk ends.
+// The regular files below a folder by name. Does not follow symbolic links to folders, which could
+// be endless.
 class Walk {
 public:
   explicit Walk(const std::string& folder) { visit(folder, 0); }
@@ -65,7 +118,7 @@ private:
     while (const dirent* entry = ::readdir(handle.get())) {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
-      if (++seen_ > most_entries) {
+      if (++seen_ > max_entries) {
         cut_ = true;
         break;
       }
@@ -76,12 +129,12 @@ private:
       if (S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0) continue;
       if (S_ISREG(status.st_mode)) files_.push_back(path);
     }
-    // The order of a folder is the file system's; the answer must not be.
+    // Sorted, because the order of readdir() depends on the file system.
     std::sort(files_.begin() + static_cast<std::ptrdiff_t>(first), files_.end());
     std::ranges::sort(folders);
     for (const std::string& below : folders) {
       if (cut_) return;
-      if (level == most_levels)
+      if (level == max_levels)
         cut_ = true;
       else
         visit(below, level + 1);
@@ -93,15 +146,14 @@ private:
   bool cut_ = false;
 };
 
-// Of archives of symbol files.
-constexpr std::uint64_t head_size = 64
-                                    << 10;   // bytes: the build id of an unstripped library is here
-constexpr std::uint64_t largest = 512 << 20; // bytes, inflated
-constexpr std::size_t most_others = 1000;    // entries of other names that are looked into
+// For archives of symbol files.
+constexpr std::uint64_t head_size = 64 << 10;       // bytes; contain the build id of a library
+constexpr std::uint64_t max_entry_size = 512 << 20; // bytes, inflated
+constexpr std::size_t max_others = 1000;            // entries of other names that are examined
 
 } // namespace
 
-Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file) {
+WantedSymbols wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file) {
   const std::string_view name = path.entry ? *path.entry : path.file;
   return {.machine = layout.machine,
           .build_id = read_build_id(layout),
@@ -110,7 +162,7 @@ Wanted wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile
           .folder = file != nullptr ? folder_of(*file) : std::string()};
 }
 
-DebugFileSearch search_in(const DebugSearch& where, Wanted wanted) {
+DebugFileSearch search_in(const DebugSearch& where, WantedSymbols wanted) {
   DebugFileSearch search(std::move(wanted));
   for (const std::string& place : where.places)
     if (!search.done()) search.look_in(place);
@@ -125,7 +177,7 @@ std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearc
   return std::move(search_in(where, wanted_for(*layout, image.path(), image.file().get())).found());
 }
 
-bool Wanted::is_name(std::string_view name) const {
+bool WantedSymbols::is_name(std::string_view name) const {
   if (link && name == link->name) return true;
   if (base_name.empty() || !name.starts_with(base_name)) return false;
   constexpr std::string_view endings[] = {"", ".debug", ".dbg", ".sym"};
@@ -133,7 +185,7 @@ bool Wanted::is_name(std::string_view name) const {
 }
 
 void DebugFileSearch::warn_unused(const std::string& source, const std::string& reason) {
-  if (warnings_.size() < most_warnings)
+  if (warnings_.size() < max_warnings)
     warnings_.push_back(fmt::format("the symbol file {} is not used: {}", source, reason));
 }
 
@@ -152,7 +204,7 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
   }
   auto table = file->symbols(Table::debug_file, wanted_.versions);
   if (!table) return warn_unused(source, table.error().message);
-  if (table->size() == 0) { // the stripped binary itself often lies beside the other
+  if (table->size() == 0) { // often the stripped binary itself
     if (expected == Expected::named) warn_unused(source, "it has no .symtab");
     return;
   }
@@ -198,10 +250,10 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
   if (exists(path)) try_file(path, Expected::by_name);
 }
 
-// The CRC is that of the whole debug file, so all of it is read: about 1 GB a second.
+// Reads the whole file for the CRC: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
-  // A container may plant any file beside its library.
-  const std::uint64_t largest_file = std::uint64_t{in_process_root(path) ? 1U : 8U} << 30; // bytes
+  // A container can put any file beside its library.
+  const std::uint64_t max_file_size = std::uint64_t{in_process_root(path) ? 1U : 8U} << 30; // bytes
   if (!exists(path)) return;
   auto opened = MappedFile::open(path);
   if (!opened) return warn_unused(path, opened.error().message);
@@ -210,11 +262,11 @@ void DebugFileSearch::try_link(const std::string& path) {
   const auto symbols = SymbolFile::read(bytes);
   if (!symbols) return warn_unused(path, symbols.error().message);
   const Kinship kinship = compare(wanted_.machine, wanted_.build_id, *symbols);
-  // Without two build ids the CRC is the proof, with them it comes on top.
+  // The CRC is required in any case; it is the only proof unless both have a build id.
   if (kinship.answer == Kinship::Answer::different && (wanted_.build_id && symbols->build_id()))
     return warn_unused(path, kinship.reason);
   if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, kinship.reason);
-  if (bytes.size() > largest_file)
+  if (bytes.size() > max_file_size)
     return warn_unused(path,
                        fmt::format("it has {} bytes, more than are read for a CRC", bytes.size()));
   if (const std::uint32_t crc = crc32_of(bytes); crc != wanted_.link->crc32)
@@ -240,7 +292,7 @@ void DebugFileSearch::look_by_link(const std::string& system_folder) {
   }
 }
 
-// A folder as a build leaves it: any file in it may be the one.
+// A build folder: any file in it may be the one.
 void DebugFileSearch::look_in_folder(const std::string& folder) {
   const Walk walk(folder);
   for (const bool same_name : {true, false}) {
@@ -254,10 +306,10 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
     warnings_.push_back(
         fmt::format("{} was not searched whole: it has more than {} files or {} levels; name a "
                     "folder in it, or the symbol file",
-                    folder, most_entries, most_levels));
+                    folder, max_entries, max_levels));
 }
 
-// A ZIP archive of symbol files: native-debug-symbols.zip as the Android Gradle plugin makes it has
+// A ZIP archive of symbol files: native-debug-symbols.zip of the Android Gradle plugin contains
 // ABI/libNAME.so, ABI/libNAME.so.dbg or ABI/libNAME.so.sym.
 void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& file,
                                       const std::string& path) {
@@ -269,7 +321,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
   const auto whole = archive->for_each([&](const ArchiveEntry& entry) {
     if (wanted_.is_name(file_name_of(entry.name)))
       same_name.push_back(entry);
-    else if (others.size() < most_others)
+    else if (others.size() < max_others)
       others.push_back(entry);
     return true;
   });
@@ -280,7 +332,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
     const auto complain = [&](const std::string& reason) {
       if (expected != Expected::maybe) warn_unused(source, reason);
     };
-    // Most entries are of another build or machine, which their first bytes tell.
+    // The first bytes suffice to skip entries of another build or architecture, which most are.
     const auto head = archive->extract(entry, head_size);
     if (!head) return complain(head.error().message);
     if (!looks_like_elf(*head)) return;
@@ -289,11 +341,11 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
     else if (start && start->build_id() && wanted_.build_id &&
              *start->build_id() != *wanted_.build_id)
       return complain(compare(wanted_.machine, wanted_.build_id, *start).reason);
-    if (entry.size > largest)
+    if (entry.size > max_entry_size)
       return warn_unused(source, fmt::format("it has {} bytes, more than the {} that are inflated: "
                                              "extract it and name it",
-                                             entry.size, largest));
-    auto content = archive->extract(entry, largest);
+                                             entry.size, max_entry_size));
+    auto content = archive->extract(entry, max_entry_size);
     if (!content) return complain(content.error().message);
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
     try_bytes(*owner, owner, source, expected);

@@ -1,0 +1,114 @@
+// Files with the symbols of an image: the content of .gnu_debugdata, the output of
+// `objcopy --only-keep-debug`, unstripped copies; and the search for the one that belongs to an
+// image. Only names are read from them: they may have no program headers or stale ones, and NOBITS
+// code.
+#pragma once
+
+#include "elf/dynamic_table.hpp"
+
+namespace uprobectl::elf {
+
+// A view of the bytes, which must outlive it.
+class SymbolFile {
+public:
+  static Result<SymbolFile> read(Bytes bytes);
+
+  const Machine& machine() const { return layout_.machine; }
+  const std::optional<std::string>& build_id() const { return build_id_; }
+  // Its .symtab, which may be empty; the symbols get `table` as their source. `versions`: those of
+  // the image that it belongs to.
+  Result<SymbolTable> symbols(Table table, KnownVersions versions = nullptr) const;
+
+private:
+  explicit SymbolFile(Layout layout);
+
+  Layout layout_;
+  std::optional<std::string> build_id_;
+};
+
+// Whether a symbol file belongs to an image.
+struct Kinship {
+  enum class Answer { same, unknown, different };
+  Answer answer = Answer::different;
+  std::string reason; // of unknown and different; a message that follows the file's name
+};
+Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
+                const SymbolFile& file);
+
+// .gnu_debuglink: a file name, zeros up to a multiple of four, the CRC-32 of the file (GDB manual,
+// "Separate Debug Files").
+struct DebugLink {
+  std::string name; // without folders
+  std::uint32_t crc32 = 0;
+};
+
+// Nullopt if the section is missing or malformed.
+std::optional<DebugLink> read_debug_link(const Layout& layout);
+
+std::uint32_t crc32_of(Bytes bytes);
+
+// The properties of the image by which its symbol file is found.
+struct WantedSymbols {
+  Machine machine;
+  std::optional<std::string> build_id;
+  std::optional<DebugLink> link;
+  std::string base_name; // of the file or entry
+  std::string folder;    // of the file, "" for bytes without a file
+  KnownVersions versions = {};
+
+  // Whether the name is that of a symbol file for it: its own name, also followed by ".debug",
+  // ".dbg" or ".sym", or the name in .gnu_debuglink.
+  bool is_name(std::string_view name) const;
+};
+
+// A symbol table with the owner of its bytes.
+struct FoundSymbols {
+  SymbolTable table;
+  std::shared_ptr<const void> owner;
+  std::string source; // the file, or "ARCHIVE!/ENTRY"
+  Bytes bytes = {};   // of the whole symbol file, kept by the owner
+};
+
+// One search. Uses the first candidate that belongs to the image and has a .symtab. Warns about
+// those that were expected to belong to it but do not.
+class DebugFileSearch {
+public:
+  explicit DebugFileSearch(WantedSymbols wanted) : wanted_(std::move(wanted)) {}
+
+  // A place that the user named: a folder, a symbol file, or a ZIP archive of symbol files.
+  void look_in(const std::string& place);
+  // .build-id/xx/rest.debug in the folder.
+  void look_by_build_id(const std::string& folder);
+  // The name in .gnu_debuglink: beside the image, in .debug there, in the system folder.
+  void look_by_link(const std::string& system_folder);
+
+  bool done() const { return found_.has_value(); }
+  std::optional<FoundSymbols>& found() { return found_; }
+  std::vector<std::string>& warnings() { return warnings_; }
+
+private:
+  // How likely a candidate is the one; determines the warnings if it is not.
+  enum class Expected { maybe, by_name, named };
+
+  void try_file(const std::string& path, Expected expected);
+  void try_link(const std::string& path);
+  void try_bytes(Bytes bytes, std::shared_ptr<const void> owner, const std::string& source,
+                 Expected expected);
+  void look_in_folder(const std::string& folder);
+  void look_in_archive(const std::shared_ptr<const MappedFile>& file, const std::string& path);
+  void warn_unused(const std::string& source, const std::string& reason);
+
+  WantedSymbols wanted_;
+  std::optional<FoundSymbols> found_;
+  std::vector<std::string> warnings_;
+};
+
+// file: null for bytes without one.
+WantedSymbols wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file);
+// Searches all places in order of preference.
+DebugFileSearch search_in(const DebugSearch& where, WantedSymbols wanted);
+
+// The symbols that Image::add_debug_file would add.
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
+
+} // namespace uprobectl::elf
