@@ -1,5 +1,5 @@
-// The built-in program, loaded into the kernel with its maps and its buffer. What it is asked for
-// and what it sends is described in bpf/record.h, which it shares.
+// The built-in program, loaded into the kernel with its maps and its buffer. bpf/record.h, which it
+// shares, describes its settings and records.
 #pragma once
 
 #include "bpf/bpf.hpp"
@@ -9,59 +9,57 @@
 
 namespace uprobectl {
 
-// Sums that the program keeps in the kernel, exact even where events were lost.
+// Counts that the program keeps in the kernel; exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;   // where calls are paired: those whose entry was seen
-  std::uint64_t left_out = 0;  // hits that a condition or the least latency left out
+  std::uint64_t returns = 0;   // if calls are paired: those whose entry was seen
+  std::uint64_t left_out = 0;  // hits excluded by a condition or the minimum latency
   std::uint64_t unpaired = 0;  // returns whose entry was not seen
-  std::uint64_t of_others = 0; // hits in processes that a filter passed over
+  std::uint64_t of_others = 0; // filtered hits: of other processes
 };
 
 struct ProcessCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0; // thread group, initial pid namespace
-  std::string comm;      // of the thread that came first
+  std::string comm;      // of the first thread
   std::uint64_t count = 0;
 };
 
-// How often one process came to a probe by one way.
+// The hits of one process with one stack.
 struct StackCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0;
-  std::string comm; // of the thread that came first
-  // Run-time addresses: where the probe is, then return addresses, those behind tags and signatures
-  // of pointers. As frame pointers tell them, but for the first caller. Empty where there was no
-  // room for the stack.
+  std::string comm; // of the first thread
+  // Run-time addresses: the probe, then return addresses, without tags and signatures. Found by
+  // frame pointers, except the first caller. Empty if there was no room for the stack.
   std::vector<std::uint64_t> frames;
   std::uint64_t count = 0;
 };
 
-// Numbers of one probe that were measured.
+// The measured numbers of one probe.
 struct Histogram {
   std::uint64_t count = 0;
-  std::uint64_t negative = 0; // of them, which are in no bucket
+  std::uint64_t negative = 0; // those below 0, which are in no bucket
   std::uint64_t total = 0;    // sum, modulo 2^64
-  std::int64_t min = 0;       // where count > 0
+  std::int64_t min = 0;       // valid if count > 0
   std::int64_t max = 0;
-  std::vector<std::uint64_t> buckets; // HISTOGRAM_BUCKETS, or none where nothing was measured
+  std::vector<std::uint64_t> buckets; // HISTOGRAM_BUCKETS, or none if nothing was measured
 };
 
-// Addresses as the kernel has walked them: without tags, and with the first caller, which frame
-// pointers do not tell at a function's entry. Up to the first that is 0. `caller`: 0 where it is
-// not known.
+// The addresses of the kernel's walk up to the first 0, without tags, and with the first caller,
+// which frame pointers do not show at a function's entry. `caller`: 0 if unknown.
 std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresses,
                                          std::uint64_t caller);
 
-// By what a program is run, which it must know.
+// The kind of probe that runs a program.
 enum class ProbeRole {
   entry,
-  on_return,      // a return probe of the kernel's
+  on_return,      // a return probe of the kernel
   exit,           // a plain probe on an instruction that may leave the function
-  entry_and_exit, // one on the first instruction of a function that may leave it, too
+  entry_and_exit, // on the first instruction of a function, which may leave it
 };
 
-// A place where a probe's function can be left, and the number of the rule that says when.
+// A place where a probe's function can be left, and the number of the rule that decides when.
 struct ProbeExit {
   std::uint32_t probe = 0;
   std::uint32_t rule = 0;
@@ -69,29 +67,29 @@ struct ProbeExit {
   auto operator<=>(const ProbeExit&) const = default;
 };
 
-// Of this kernel; nothing where it does not describe its types or lets no program read its memory.
-// Takes some 10 ms.
+// Of this kernel; nullopt if it has no BTF or does not allow programs to read its memory. Takes
+// some 10 ms.
 std::optional<return_instance_layout> find_return_instances();
 std::optional<nesting_layout> find_nesting();
 
-// Closing it frees all it has in the kernel.
+// The destructor frees everything in the kernel.
 class BuiltinProgram {
 public:
   struct Probe {
     std::uint32_t variant = 0; // of Settings::variants
-    // If all probes have one, entry probes may share cookies, and with them perf events.
+    // If all probes have one, entry probes may share cookies, and thereby perf events.
     std::optional<FileOffset> shared_place = {};
   };
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
     RecordBuffer buffer = RecordBuffer::ring;
-    // Cookies reach the program; else there is a copy of it for each, which costs as many loads.
-    // Copies are plain programs.
+    // The program can read its cookie; otherwise each cookie needs a copy of the program. Copies
+    // are plain programs.
     bool cookie = true;
     std::vector<Probe> probes = {};         // by number
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
-    std::vector<ProbeExit> exits = {};      // all there are, each once
-    // What is asked; for each of these the program is loaded once. Their records have one size.
+    std::vector<ProbeExit> exits = {};      // all of them, without repeats
+    // The program is loaded once for each of these. All records have the same size.
     std::vector<builtin_settings> variants = {};
     int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
     int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
@@ -99,35 +97,35 @@ public:
                                            // buffers it is shared by the CPUs
   };
 
-  // What sends a record with the six integer arguments or the return value of each hit.
+  // Settings for a record with the six integer arguments or the return value of each hit.
   static builtin_settings plain_settings();
 
-  // not_permitted names the missing capability or sysctl; unsupported what the kernel lacks; the
-  // last lines of the verifier's log are in the message where it refused.
+  // not_permitted names the missing capability or sysctl, unsupported the missing kernel feature.
+  // If the verifier rejects the program, the message has the last lines of its log.
   static Result<BuiltinProgram> load(const Settings& settings);
 
   BuiltinProgram(BuiltinProgram&&) noexcept;
   BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
   ~BuiltinProgram();
 
-  // What is to run at a probe, and the cookie to attach it with, if cookies there are.
-  // exit_rule: of exits.
+  // The program to run at a probe, and the cookie to attach it with, if cookies are used.
+  // exit_rule: for exits.
   LoadedProgram program(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
   std::uint64_t cookie(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
 
-  // Hits are counted and recorded only while armed; after load it is not.
+  // Hits are counted and recorded only while armed. Not armed after load().
   Result<void> arm(bool on);
 
-  int poll_fd() const; // readable when the program asks to be drained
-  // Hands out the records that wait, in order (of perf buffers: those that wait now among
-  // themselves), until visit returns false, and no more of them than a hot probe can fill in
-  // meanwhile. True if some may be left.
+  int poll_fd() const; // readable when the program requests a drain
+  // Passes the pending records to visit until it returns false: in order, for perf buffers among
+  // those that are pending now. Limited, because a hot probe may add records all the time. True if
+  // some may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
 
   std::uint64_t lost(lost_reason reason) const; // since load
   // Calls that were entered and have not returned.
   std::uint64_t open_calls() const;
-  // Makes room: forgets the open calls of processes that have ended. Returns how many these were.
+  // Removes the open calls of processes that have ended, and returns their number.
   std::uint64_t forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended);
   std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS

@@ -1,11 +1,12 @@
-// The compiled BPF objects that the build puts into the binary.
+// The compiled BPF objects that the build embeds in the binary.
 #pragma once
 
 #include "uprobectl/util.hpp"
 
 namespace uprobectl {
 
-// src/bpf/programs/builtin.bpf.c, for each buffer with the attach cookie or a number of its own.
+// src/bpf/programs/builtin.bpf.c: for each buffer, with the attach cookie or with a number per
+// copy.
 Bytes builtin_ring_cookie();
 Bytes builtin_ring_number();
 Bytes builtin_perf_cookie();

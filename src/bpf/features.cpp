@@ -1,10 +1,10 @@
 #include "bpf/bpf.hpp"
-#include "bpf/descriptor_limit.hpp"
-#include "bpf/event_source.hpp"
-#include "bpf/link_create.hpp"
-#include "bpf/perf_sample.hpp"
-#include "bpf/permission.hpp"
+
+#include "bpf/link.hpp"
+#include "bpf/load_error.hpp"
+#include "bpf/record_reader.hpp"
 #include "bpf/tracefs.hpp"
+#include "util/numbers.hpp"
 
 #include <bpf/bpf.h>
 #include <cerrno>
@@ -19,8 +19,22 @@ namespace uprobectl {
 
 namespace {
 
-std::expected<UniqueFd, int> load(std::span<const bpf_insn> code,
-                                  std::uint32_t expected_attach_type) {
+Result<std::string> read_sysfs(const std::string& name) {
+  const std::string path = "/sys/bus/event_source/devices/uprobe/" + name;
+  const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd) return fail(system_error(errno, path));
+  char text[64];
+  const ssize_t size = ::read(fd.get(), text, sizeof(text));
+  if (size < 0) return fail(system_error(errno, path));
+  return std::string(text, static_cast<std::size_t>(size));
+}
+
+std::optional<std::uint32_t> leading_number(std::string_view text) {
+  return take_number<std::uint32_t>(text);
+}
+
+std::expected<UniqueFd, int> load_test_program(std::span<const bpf_insn> code,
+                                               std::uint32_t expected_attach_type) {
   LIBBPF_OPTS(bpf_prog_load_opts, options,
               .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
   const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code.data(),
@@ -29,31 +43,31 @@ std::expected<UniqueFd, int> load(std::span<const bpf_insn> code,
   return UniqueFd{fd};
 }
 
-// "return 0", loadable by every kernel that has BPF kprobe programs.
+// "return 0", which every kernel with BPF kprobe programs can load.
 std::expected<UniqueFd, int> load_trivial(std::uint32_t expected_attach_type) {
   const bpf_insn code[] = {
       {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
       {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
   };
-  return load(code, expected_attach_type);
+  return load_test_program(code, expected_attach_type);
 }
 
-// Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that knows the link
-// looks at the path and refuses "/", which is no regular file, with EBADF.
+// Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that supports the link
+// rejects the path "/", which is not a regular file, with EBADF.
 bool has_uprobe_multi(int program, std::int32_t pid, int expected_error,
                       std::uint32_t attach_type = attach_type_uprobe_multi) {
   return impossible_multi_link_error(program, attach_type, pid) == expected_error;
 }
 
 // Linux commit b89fbfbb854c ("bpf: Implement minimal BPF perf link") in v5.15: the target
-// descriptor -1 is looked up, and only then refused.
+// descriptor -1 is looked up, and only then rejected.
 bool has_perf_link(int program) {
   const auto link = create_perf_event_link(program, -1, 0);
   return !link && link.error() == EBADF;
 }
 
-// Whether this user may open a uprobe perf event: asked for one in "/", which is no regular file,
-// so that nothing is placed. The permission is looked at first (Linux commit ba677dbe77af, "perf:
+// Whether this user may open a uprobe perf event. Requests one in "/", which is not a regular file,
+// so that no probe is placed; the permission is checked first (Linux commit ba677dbe77af, "perf:
 // Revert to requiring CAP_SYS_ADMIN for uprobes", July 2025).
 bool may_open_perf_uprobe(const UprobeEventSource& source) {
   perf_event_attr attributes{};
@@ -66,7 +80,7 @@ bool may_open_perf_uprobe(const UprobeEventSource& source) {
 }
 
 // Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie
-// value") in v5.15: whether a program that calls it is taken.
+// value") in v5.15: whether a program that calls it can be loaded.
 bool has_attach_cookie() {
   const bpf_insn code[] = {
       {.code = BPF_JMP | BPF_CALL,
@@ -77,7 +91,7 @@ bool has_attach_cookie() {
       {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
       {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
   };
-  return load(code, 0).has_value();
+  return load_test_program(code, 0).has_value();
 }
 
 // Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.
@@ -97,8 +111,8 @@ bool has_perf_buffer() {
   return static_cast<bool>(map);
 }
 
-// Of the kernel as it is released CAP_PERFMON is enough; Debian's and Android's ask for
-// CAP_SYS_ADMIN where perf_event_paranoid is above 2.
+// CAP_PERFMON suffices in mainline kernels; Debian's and Android's require CAP_SYS_ADMIN if
+// perf_event_paranoid is above 2.
 bool may_open_perf_buffer() {
   perf_event_attr attributes = bpf_output_event();
   const UniqueFd event{static_cast<int>(
@@ -106,8 +120,8 @@ bool may_open_perf_buffer() {
   return event || (errno != EACCES && errno != EPERM);
 }
 
-// Whether perf_event_open() gets as far as to look for its argument: seccomp filters and security
-// modules refuse the call before that. Programs on events of tracefs are attached through it.
+// Whether perf_event_open() reads its argument: seccomp filters and security modules reject the
+// call before that. Programs are attached to events of tracefs through it.
 bool may_call_perf_event_open() {
   const UniqueFd event{
       static_cast<int>(::syscall(SYS_perf_event_open, nullptr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC))};
@@ -115,7 +129,7 @@ bool may_call_perf_event_open() {
 }
 
 // Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
-// Nothing is written; O_TRUNC would take away everybody's events.
+// Nothing is written. O_TRUNC would remove all events of the system.
 void probe_tracefs(KernelFeatures& features) {
   const auto tracefs = find_tracefs();
   features.tracefs_uprobe = tracefs.has_value();
@@ -131,17 +145,38 @@ void probe_tracefs(KernelFeatures& features) {
 
 } // namespace
 
+Result<UprobeEventSource> read_uprobe_event_source() {
+  const auto type = read_sysfs("type");
+  if (!type) return fail(type.error());
+  const auto format = read_sysfs("format/retprobe"); // "config:0"
+  if (!format) return fail(format.error());
+  constexpr std::string_view field = "config:";
+  const auto lowest_bit = [&](std::string_view text) {
+    return text.starts_with(field) ? leading_number(text.substr(field.size())) : std::nullopt;
+  };
+  const auto number = leading_number(*type);
+  const auto bit = lowest_bit(*format);
+  if (!number || !bit || *bit > 63)
+    return fail(ErrorKind::unsupported, "the kernel describes its uprobe perf events as type '" +
+                                            *type + "', retprobe '" + *format + "'");
+  UprobeEventSource source{.type = *number, .return_flag = 1ULL << *bit};
+  const auto semaphore = read_sysfs("format/ref_ctr_offset"); // "config:32-63"
+  if (semaphore) source.semaphore_shift = lowest_bit(*semaphore);
+  if (source.semaphore_shift > 63) source.semaphore_shift.reset();
+  return source;
+}
+
 Result<KernelFeatures> probe_kernel_features() {
   if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
   const auto plain = load_trivial(0);
   if (!plain) return fail(bpf_load_error(plain.error(), "cannot load a BPF program"));
 
   KernelFeatures features;
-  // Loading succeeds on kernels without multi links too; only creating a link tells.
+  // Loading succeeds on kernels without multi links too; only creating a link shows support.
   if (const auto multi = load_trivial(attach_type_uprobe_multi)) {
     features.uprobe_multi = has_uprobe_multi(multi->get(), 0, EBADF);
-    // Linux commit 46ba0e49b642 ("bpf: fix multi-uprobe PID filtering logic") in v6.10 refuses
-    // negative pids in the same breath as it makes the filter mean the process, not one thread.
+    // Linux commit 46ba0e49b642 ("bpf: fix multi-uprobe PID filtering logic") in v6.10 rejects
+    // negative pids, and makes the filter select the process instead of one thread.
     features.multi_pid_filter = features.uprobe_multi && has_uprobe_multi(multi->get(), -1, EINVAL);
   }
   // Linux commit d920179b3d48 ("bpf: Add support for uprobe multi session attach") in v6.13.

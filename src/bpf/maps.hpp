@@ -1,4 +1,4 @@
-// The maps of users' programs: found, read as tables, and drained where they are buffers. Source:
+// The maps of users' programs: finding them, reading tables, and draining buffers. Source:
 // Linux include/uapi/linux/bpf.h (struct bpf_map_info), Documentation/bpf/ringbuf.rst.
 #pragma once
 
@@ -13,28 +13,28 @@ enum class MapUse {
   ring_buffer, // BPF_MAP_TYPE_RINGBUF
   perf_buffer, // BPF_MAP_TYPE_PERF_EVENT_ARRAY
   table,       // keys and values that can be read
-  per_cpu,     // the same with a value for each CPU
+  per_cpu,     // the same, with a value for each CPU
   other,       // queues, maps of maps, maps of descriptors
 };
 
 struct UserMap {
   UniqueFd fd;
   std::string name;
-  std::string pin;      // the name of the pin it was opened by, without its folder; else empty
-  std::uint32_t id = 0; // the kernel's
+  std::string pin;      // the base name of the pin by which it was opened, if any
+  std::uint32_t id = 0; // in the kernel
   MapUse use = MapUse::other;
   std::uint32_t key_size = 0;   // bytes
   std::uint32_t value_size = 0; // bytes, of one CPU
-  std::uint32_t btf_id = 0;     // of the kernel's copy of its types; 0: it has none
+  std::uint32_t btf_id = 0;     // of its types in the kernel; 0: none
   std::uint32_t key_type = 0;   // ids in those types; 0: unknown
   std::uint32_t value_type = 0;
 };
 
-// Takes over the descriptor and asks the kernel what it is.
+// Takes ownership of the descriptor and queries the kernel.
 Result<UserMap> describe_map(UniqueFd fd);
 // not_found, or not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
-// Those that a loaded program uses. not_permitted names the capability: ids are for administrators.
+// The maps that a loaded program uses. not_permitted names the capability that map ids require.
 Result<std::vector<UserMap>> maps_of_program(int program);
 
 struct TableEntry {
@@ -43,39 +43,40 @@ struct TableEntry {
 };
 struct Table {
   std::vector<TableEntry> entries; // in the kernel's order; not a snapshot
-  bool cut = false;                // there are more than the limit
+  bool cut = false;                // there are more entries than the limit
 };
-Result<Table> read_table(const UserMap& map, std::size_t most);
+Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 
-// The user stack that comes with each record of a perf event array, whatever its program does.
+// The user stack that the kernel adds to each record of a perf event array.
 struct StreamStack {
-  std::uint32_t bytes = 0; // most that are copied of it, with the registers; 0: none
-  // Instead, the addresses that these lead to, with the registers and the word on top of the stack.
+  std::uint32_t bytes = 0; // maximum copied, with the registers; 0: none
+  // Instead, the addresses found by frame pointers, with the registers and the top word of the
+  // stack.
   bool frame_pointers = false;
   bool is_asked_for() const { return bytes > 0 || frame_pointers; }
 };
-// Who has sent a record, at that moment.
+// The thread that sent a record, at that moment.
 struct SenderContext {
-  std::uint32_t pid = 0; // thread group, as this process's pid namespace numbers them
+  std::uint32_t pid = 0; // thread group, in the pid namespace of this process
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
   std::uint64_t time_ns = 0;            // CLOCK_MONOTONIC
   std::uint64_t registers_abi = 0;      // enum perf_sample_regs_abi: 0 none, 1 of 32-bit code
-  std::vector<std::uint64_t> registers; // as bpf/programs/registers.h numbers them
-  Bytes stack;                          // from the stack pointer on
+  std::vector<std::uint64_t> registers; // numbered as in bpf/programs/registers.h
+  Bytes stack;                          // from the stack pointer upwards
   bool walked = false;                  // by frame pointers; may have found nothing
-  std::vector<std::uint64_t> addresses; // likewise
+  std::vector<std::uint64_t> addresses; // found by frame pointers
 };
 struct SentRecord {
   Bytes record;
-  std::optional<SenderContext> from; // where a stack was asked for; borrows its bytes
+  std::optional<SenderContext> from; // if a stack was requested; borrows its bytes
 };
 
-// Reads what programs write into ring buffers and perf event arrays.
+// Reads the records in ring buffers and perf event arrays of users' programs.
 class RecordStreams {
 public:
-  // Of the maps those that are buffers. Their descriptors must stay open as long as this lives.
-  // `stacks`: by map, of those that are perf event arrays; empty: none.
+  // Opens those of the maps that are buffers. Their descriptors must stay open during its lifetime.
+  // `stacks`: by map, used for perf event arrays; empty: none.
   static Result<RecordStreams> open(std::span<const UserMap> maps,
                                     std::span<const StreamStack> stacks = {});
 
@@ -84,12 +85,13 @@ public:
   ~RecordStreams();
 
   std::span<const int> poll_fds() const; // readable when records wait
-  // Hands out what waits, with the index of its map, until visit returns false; in order for each
-  // ring buffer, and for each CPU of a perf event array. True if some may be left.
+  // Passes pending records to visit, with the index of their map, until it returns false; in order
+  // for each ring buffer, and for each CPU of a perf event array. True if some may be left.
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
-  // What was handed out, which may be a copy. Nothing where the kernel's own part is damaged.
+  // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is
+  // invalid.
   std::optional<SentRecord> record_of(std::size_t map, Bytes sent) const;
-  // Records that found a perf buffer full. What finds a ring buffer full only the program knows.
+  // Records lost because a perf buffer was full. Only the program knows about full ring buffers.
   std::uint64_t lost() const;
 
 private:

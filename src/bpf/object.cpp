@@ -1,10 +1,8 @@
-// What a BpfObject holds.
 #include "bpf/object.hpp"
-#include "bpf/descriptor_limit.hpp"
-#include "bpf/libbpf_log.hpp"
-#include "bpf/link_create.hpp"
+
+#include "bpf/link.hpp"
+#include "bpf/load_error.hpp"
 #include "bpf/object_check.hpp"
-#include "bpf/permission.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -19,26 +17,13 @@
 
 namespace uprobectl {
 
+namespace {
+
 struct CloseBpfObject {
   void operator()(bpf_object* object) const { bpf_object__close(object); }
 };
 
-struct BpfObject::State {
-  std::string path;
-  std::string name;
-  std::string log; // the verifier's, written by the kernel while it loads
-  std::unique_ptr<bpf_object, CloseBpfObject> object;
-  std::vector<ObjectProgram> programs;
-  std::vector<ObjectMap> maps;
-};
-
-// A section's name taken apart: "uretprobe.multi.s/PATH:NAME" is kind, direction and sleep.
-ObjectProgram classify_section(std::string_view name, std::string_view section);
-
-// Global variables of a BPF object, found by its BTF (Linux Documentation/bpf/btf.rst, DATASEC).
-
-namespace {
-
+// A global variable of a BPF object, found by its BTF (Linux Documentation/bpf/btf.rst, DATASEC).
 struct Global {
   std::string name;
   bpf_map* map = nullptr; // that holds it
@@ -54,7 +39,7 @@ const btf_type* without_qualifiers(const btf* types, std::uint32_t id) {
   return type;
 }
 
-// "name" of ".rodata" and its like; libbpf puts the object's name before it.
+// The section of a map: ".rodata" of "object.rodata".
 std::string_view section_of(std::string_view map) {
   const auto dot = map.find('.');
   return dot == std::string_view::npos ? std::string_view() : map.substr(dot);
@@ -98,7 +83,7 @@ std::optional<T> number_of(std::string_view text) {
   return parse_number<T>(digits, is_hex ? 16 : 10);
 }
 
-using Value = std::optional<std::vector<std::byte>>; // nothing: it does not fit
+using Value = std::optional<std::vector<std::byte>>; // nullopt: it does not fit
 
 std::vector<std::byte> bytes_of(std::uint64_t value, std::size_t size) {
   std::vector<std::byte> bytes(size);
@@ -131,7 +116,7 @@ Value integer_value(const Global& global, std::string_view text) {
                                           : unsigned_value(global.size, text);
 }
 
-// With its NUL.
+// Including the NUL.
 Value text_value(const Global& global, std::string_view text) {
   if (text.size() >= global.size) return std::nullopt;
   std::vector<std::byte> bytes(global.size);
@@ -154,38 +139,6 @@ bool is_text(const btf* types, const btf_type* type) {
   return element != nullptr && btf_is_int(element) && element->size == 1;
 }
 
-} // namespace
-
-Result<void> BpfObject::set_global(std::string_view name, std::string_view value) {
-  const std::string subject = fmt::format("{}: '{}'", state_->path, name);
-  bpf_object* const object = state_->object.get();
-  const std::vector<Global> globals = globals_of(object);
-  const auto found = std::ranges::find(globals, name, &Global::name);
-  if (found == globals.end()) {
-    const std::string known = joined(globals | std::views::transform(&Global::name));
-    Error error{ErrorKind::not_found, subject + " is no global variable of it"};
-    return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
-                                                    : "there are: " + known));
-  }
-  const btf_type* const type = found->type;
-  const bool text = type != nullptr && is_text(bpf_object__btf(object), type);
-  const bool integer =
-      type != nullptr && (btf_is_int(type) || btf_is_enum(type) || btf_is_enum64(type));
-  if (!text && !integer)
-    return fail(ErrorKind::unsupported,
-                subject + " is neither an integer nor text, only these can be set");
-  const Value bytes = text ? text_value(*found, value) : integer_value(*found, value);
-  if (!bytes)
-    return fail(ErrorKind::out_of_range,
-                fmt::format("{} has {} bytes, '{}' does not fit or is no {}", subject, found->size,
-                            value, text ? "text" : "number"));
-  if (!store(*found, *bytes))
-    return fail(ErrorKind::unsupported, subject + " can no longer be set");
-  return {};
-}
-
-namespace {
-
 constexpr std::size_t log_size = 1U << 20;
 
 std::string base_name(std::string_view path) {
@@ -196,13 +149,13 @@ std::string base_name(std::string_view path) {
   return name;
 }
 
-constexpr std::size_t largest_object = 64U << 20;
+constexpr std::size_t max_object_size = 64U << 20;
 
-// A copy: nobody can change it between our look at it and libbpf's.
+// Returns a copy, so that the file cannot change between our check and libbpf's reading.
 Result<std::vector<std::byte>> read_object(const std::string& path) {
   const auto file = MappedFile::open(path);
   if (!file) return fail(file.error());
-  if (file->bytes().size() > largest_object)
+  if (file->bytes().size() > max_object_size)
     return fail(ErrorKind::not_elf, path + ": not a BPF object file: it has more than 64 MiB");
   std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
   if (auto sound = check_bpf_object(bytes); !sound)
@@ -232,8 +185,8 @@ ProgramKind kind_of_section(SectionKind kind) {
   return ProgramKind::plain;
 }
 
-// Debian's libbpf 1.1.2 does not know the multi, session and sleepable usdt sections and would load
-// them as no type at all. Nor may it attach them.
+// Sets the type of programs in multi, session and sleepable usdt sections, which Debian's
+// libbpf 1.1.2 does not know, and keeps libbpf from attaching them.
 void complete_type(bpf_program* program, ObjectProgram& described, const ObjectLoading& loading) {
   if (described.kind == SectionKind::other) return;
   ProgramKind kind = kind_of_section(described.kind);
@@ -247,8 +200,7 @@ void complete_type(bpf_program* program, ObjectProgram& described, const ObjectL
     bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
 }
 
-} // namespace
-
+// The parts of a section's name: "uretprobe.multi.s/PATH:NAME" is kind, direction and sleep.
 ObjectProgram classify_section(std::string_view name, std::string_view section) {
   ObjectProgram program{.name = std::string(name), .section = std::string(section)};
   std::string_view kind = section.substr(0, section.find('/'));
@@ -264,14 +216,53 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
   else if (kind == "uprobe.session")
     program.kind = SectionKind::uprobe_session;
   else
-    program.sleepable = false; // libbpf's business
+    program.sleepable = false; // handled by libbpf
   return program;
+}
+
+} // namespace
+
+struct BpfObject::State {
+  std::string path;
+  std::string name;
+  std::string log; // of the verifier, written by the kernel during loading
+  std::unique_ptr<bpf_object, CloseBpfObject> object;
+  std::vector<ObjectProgram> programs;
+  std::vector<ObjectMap> maps;
+};
+
+Result<void> BpfObject::set_global(std::string_view name, std::string_view value) {
+  const std::string subject = fmt::format("{}: '{}'", state_->path, name);
+  bpf_object* const object = state_->object.get();
+  const std::vector<Global> globals = globals_of(object);
+  const auto found = std::ranges::find(globals, name, &Global::name);
+  if (found == globals.end()) {
+    const std::string known = joined(globals | std::views::transform(&Global::name));
+    Error error{ErrorKind::not_found, subject + " is no global variable of it"};
+    return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
+                                                    : "there are: " + known));
+  }
+  const btf_type* const type = found->type;
+  const bool text = type != nullptr && is_text(bpf_object__btf(object), type);
+  const bool integer =
+      type != nullptr && (btf_is_int(type) || btf_is_enum(type) || btf_is_enum64(type));
+  if (!text && !integer)
+    return fail(ErrorKind::unsupported,
+                subject + " is neither an integer nor text, only these can be set");
+  const Value bytes = text ? text_value(*found, value) : integer_value(*found, value);
+  if (!bytes)
+    return fail(ErrorKind::out_of_range,
+                fmt::format("{} has {} bytes, '{}' does not fit or is no {}", subject, found->size,
+                            value, text ? "text" : "number"));
+  if (!store(*found, *bytes))
+    return fail(ErrorKind::unsupported, subject + " can no longer be set");
+  return {};
 }
 
 std::optional<SectionPlace> place_of_section(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
   if (program.kind == SectionKind::other || slash == std::string::npos) return std::nullopt;
-  // The first colon ends FILE, as with libbpf: the names of C++ functions have more of them.
+  // FILE ends at the first colon, as in libbpf: C++ names contain colons.
   const std::string place = program.section.substr(slash + 1);
   const auto colon = place.find(':');
   if (colon == 0 || colon == std::string::npos || colon + 1 == place.size()) return std::nullopt;
@@ -296,7 +287,7 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   state->name = base_name(path);
   state->log.resize(log_size);
   const LibbpfLog said;
-  // As libbpf calls it by its file: the first part of the names of its maps of variables.
+  // The name that libbpf derives from the file; the maps of global variables begin with it.
   const std::string file_name = path.substr(path.rfind('/') + 1);
   const std::string object_name = file_name.substr(0, file_name.find('.'));
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = object_name.c_str(),

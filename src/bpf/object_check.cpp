@@ -1,10 +1,12 @@
 #include "bpf/object_check.hpp"
 
-#include "bpf/type_check.hpp"
 #include "elf/elf_types.hpp"
 #include "uprobectl/elf.hpp"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <linux/btf.h>
 #include <map>
 #include <vector>
 
@@ -12,10 +14,403 @@ namespace uprobectl {
 
 namespace {
 
-namespace raw = llvm::ELF;
-using ELFT = llvm::object::ELF64LE; // what clang makes for -target bpf
+constexpr std::uint32_t kind_enum64 = 19; // Linux 6.0, BTF_KIND_ENUM64
+constexpr std::uint16_t btf_magic = 0xeb9f;
+// libbpf recurses into members and elements; compilers nest some ten levels.
+constexpr unsigned max_nesting = 64;
 
-constexpr std::size_t longest_section_name = 4096;
+std::unexpected<Error> bad(std::string_view what) {
+  return fail(ErrorKind::corrupt, std::string(what));
+}
+
+// A type with the data that follows it.
+struct TypeEntry {
+  btf_type type{};
+  Bytes rest; // the array, members, parameters, values or variables
+
+  std::uint32_t kind() const { return type.info >> 24 & 0x1f; }
+  std::uint32_t count() const { return type.info & 0xffff; }
+  template <typename T>
+  T part(std::size_t index = 0) const {
+    return structure_at<T>(rest, index * sizeof(T)).value_or(T{}); // the length was checked
+  }
+};
+
+// The bytes that follow a type of this kind; nullopt for an unknown kind.
+std::optional<std::uint64_t> rest_size(std::uint32_t kind, std::uint64_t count) {
+  switch (kind) {
+  case BTF_KIND_INT:
+  case BTF_KIND_VAR:
+  case BTF_KIND_DECL_TAG:
+    return sizeof(std::uint32_t);
+  case BTF_KIND_ARRAY:
+    return sizeof(struct btf_array);
+  case BTF_KIND_STRUCT:
+  case BTF_KIND_UNION:
+    return count * sizeof(btf_member);
+  case BTF_KIND_ENUM:
+    return count * sizeof(struct btf_enum);
+  case BTF_KIND_FUNC_PROTO:
+    return count * sizeof(btf_param);
+  case BTF_KIND_DATASEC:
+    return count * sizeof(btf_var_secinfo);
+  case kind_enum64:
+    return count * 3 * sizeof(std::uint32_t);
+  case BTF_KIND_PTR:
+  case BTF_KIND_FWD:
+  case BTF_KIND_TYPEDEF:
+  case BTF_KIND_VOLATILE:
+  case BTF_KIND_CONST:
+  case BTF_KIND_RESTRICT:
+  case BTF_KIND_FUNC:
+  case BTF_KIND_FLOAT:
+  case BTF_KIND_TYPE_TAG:
+    return 0;
+  default:
+    return std::nullopt;
+  }
+}
+
+class TypeCheck {
+public:
+  TypeCheck(Bytes btf, const SectionSize& section_size) : btf_(btf), section_size_(section_size) {}
+
+  Result<CheckedTypes> run() && {
+    if (auto parts = take_parts(); !parts) return fail(std::move(parts).error());
+    if (auto listed = list_types(); !listed) return fail(std::move(listed).error());
+    for (std::uint32_t id = 1; id < entries_.size(); ++id)
+      if (auto sound = check(id); !sound)
+        return bad(fmt::format("type {}: {}", id, sound.error().message));
+    if (auto sound = check_nesting(); !sound) return fail(std::move(sound).error());
+    return std::move(checked_);
+  }
+
+private:
+  Result<void> take_parts() {
+    const auto header = structure_at<btf_header>(btf_, 0);
+    if (!header) return bad("its header is not complete");
+    if (header->magic != btf_magic || header->version != BTF_VERSION)
+      return bad("its header has another magic number or version");
+    if (header->hdr_len < sizeof(btf_header) || header->hdr_len > btf_.size())
+      return bad(fmt::format("its header claims {} bytes", header->hdr_len));
+    const Bytes body = btf_.subspan(header->hdr_len);
+    const auto types = slice(body, header->type_off, header->type_len);
+    const auto strings = slice(body, header->str_off, header->str_len);
+    if (!types || header->type_off % 4 != 0) return bad("its types lie outside of it");
+    if (!strings) return bad("its strings lie outside of it");
+    if (strings->empty() || strings->front() != std::byte{} || strings->back() != std::byte{})
+      return bad("its strings do not begin and end with NUL");
+    types_ = *types;
+    checked_.strings = *strings;
+    return {};
+  }
+
+  Result<void> list_types() {
+    entries_.resize(1); // void
+    for (std::uint64_t at = 0; at < types_.size();) {
+      const auto type = structure_at<btf_type>(types_, at);
+      if (!type) return bad(fmt::format("type {} is not complete", entries_.size()));
+      TypeEntry entry{.type = *type, .rest = {}};
+      const auto size = rest_size(entry.kind(), entry.count());
+      if (!size)
+        return bad(fmt::format("type {} has the unknown kind {}", entries_.size(), entry.kind()));
+      const auto rest = slice(types_, at + sizeof(btf_type), *size);
+      if (!rest) return bad(fmt::format("type {} is not complete", entries_.size()));
+      entry.rest = *rest;
+      entries_.push_back(entry);
+      if (entries_.size() > BTF_MAX_TYPE) return bad("it has too many types");
+      at += sizeof(btf_type) + *size;
+    }
+    for (const TypeEntry& entry : entries_) checked_.kinds.push_back(entry.kind());
+    return {};
+  }
+
+  Result<void> names_type(std::uint32_t id) const {
+    if (checked_.has_type(id)) return {};
+    return bad(fmt::format("it names type {} of {}", id, entries_.size() - 1));
+  }
+  Result<void> names_string(std::uint32_t offset) const {
+    if (checked_.has_string(offset)) return {};
+    return bad(fmt::format("its name is at {:#x} of {:#x} bytes", offset, checked_.strings.size()));
+  }
+  Result<void> names_both(std::uint32_t name, std::uint32_t type) const {
+    if (auto sound = names_string(name); !sound) return sound;
+    return names_type(type);
+  }
+
+  Result<void> check(std::uint32_t id) const {
+    const TypeEntry& entry = entries_[id];
+    if (auto sound = names_string(entry.type.name_off); !sound) return sound;
+    switch (entry.kind()) {
+    case BTF_KIND_INT:
+      return check_integer(entry);
+    case BTF_KIND_FLOAT:
+      if (entry.type.size > 16) return bad("a number of too many bytes");
+      return {};
+    case BTF_KIND_ARRAY:
+      return check_array(entry);
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+      return check_members(entry);
+    case BTF_KIND_ENUM:
+    case kind_enum64:
+      return check_values(entry);
+    case BTF_KIND_FUNC_PROTO:
+      return check_parameters(entry);
+    case BTF_KIND_DATASEC:
+      return check_variables(entry);
+    case BTF_KIND_FUNC:
+      if (auto sound = names_type(entry.type.type); !sound) return sound;
+      if (checked_.kinds[entry.type.type] != BTF_KIND_FUNC_PROTO)
+        return bad("a function without a prototype");
+      return {};
+    case BTF_KIND_FWD:
+      return {};
+    default:
+      return names_type(entry.type.type);
+    }
+  }
+
+  static Result<void> check_integer(const TypeEntry& entry) {
+    const auto details = entry.part<std::uint32_t>();
+    const std::uint32_t bits = BTF_INT_BITS(details);
+    if (entry.type.size > 16 || bits + BTF_INT_OFFSET(details) > entry.type.size * 8)
+      return bad(fmt::format("an integer of {} bytes and {} bits", entry.type.size, bits));
+    return {};
+  }
+
+  Result<void> check_array(const TypeEntry& entry) const {
+    const auto array = entry.part<struct btf_array>();
+    if (auto sound = names_type(array.type); !sound) return sound;
+    if (auto sound = names_type(array.index_type); !sound) return sound;
+    if (array.type == 0) return bad("an array of void");
+    return {};
+  }
+
+  Result<void> check_members(const TypeEntry& entry) const {
+    const bool has_bit_fields = entry.type.info >> 31 != 0;
+    for (std::uint32_t i = 0; i < entry.count(); ++i) {
+      const auto member = entry.part<btf_member>(i);
+      if (auto sound = names_both(member.name_off, member.type); !sound) return sound;
+      const std::uint32_t bit =
+          has_bit_fields ? BTF_MEMBER_BIT_OFFSET(member.offset) : member.offset;
+      if (bit / 8 > entry.type.size)
+        return bad(fmt::format("member {} begins at bit {} of {} bytes", i, bit, entry.type.size));
+    }
+    return {};
+  }
+
+  Result<void> check_values(const TypeEntry& entry) const {
+    const std::size_t step = entry.kind() == kind_enum64 ? 12 : sizeof(struct btf_enum);
+    for (std::uint32_t i = 0; i < entry.count(); ++i) {
+      const auto name = structure_at<std::uint32_t>(entry.rest, i * step);
+      if (auto sound = names_string(name.value_or(0)); !sound) return sound;
+    }
+    if (entry.type.size > 8) return bad(fmt::format("an enumeration of {} bytes", entry.type.size));
+    return {};
+  }
+
+  Result<void> check_parameters(const TypeEntry& entry) const {
+    if (auto sound = names_type(entry.type.type); !sound) return sound;
+    for (std::uint32_t i = 0; i < entry.count(); ++i) {
+      const auto parameter = entry.part<btf_param>(i);
+      if (auto sound = names_both(parameter.name_off, parameter.type); !sound) return sound;
+    }
+    return {};
+  }
+
+  // Compilers leave offsets and size 0; libbpf takes them from the symbols.
+  Result<void> check_variables(const TypeEntry& entry) const {
+    const auto section = section_size_(checked_.string(entry.type.name_off));
+    for (std::uint32_t i = 0; i < entry.count(); ++i) {
+      const auto variable = entry.part<btf_var_secinfo>(i);
+      if (auto sound = names_type(variable.type); !sound) return sound;
+      const std::uint32_t kind = checked_.kinds[variable.type];
+      if (kind != BTF_KIND_VAR && kind != BTF_KIND_FUNC)
+        return bad(fmt::format("its part {} is not a variable", i));
+      if (section && (variable.offset > *section || variable.size > *section - variable.offset))
+        return bad(fmt::format("variable {} lies outside of the section of {} bytes", i, *section));
+    }
+    return {};
+  }
+
+  // The number of types that this one contains or refers to by value.
+  std::size_t parts_of(const TypeEntry& entry) const {
+    switch (entry.kind()) {
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+      return entry.count();
+    case BTF_KIND_ARRAY:
+    case BTF_KIND_TYPEDEF:
+    case BTF_KIND_VOLATILE:
+    case BTF_KIND_CONST:
+    case BTF_KIND_RESTRICT:
+    case BTF_KIND_TYPE_TAG:
+    case BTF_KIND_VAR:
+      return 1;
+    default:
+      return 0;
+    }
+  }
+  static std::uint32_t part_of(const TypeEntry& entry, std::size_t index) {
+    if (entry.kind() == BTF_KIND_STRUCT || entry.kind() == BTF_KIND_UNION)
+      return entry.part<btf_member>(index).type;
+    return entry.kind() == BTF_KIND_ARRAY ? entry.part<struct btf_array>().type : entry.type.type;
+  }
+
+  // Visits each type and part once, without recursion.
+  Result<void> check_nesting() const {
+    enum : std::uint8_t { unseen, open, done };
+    struct Step {
+      std::uint32_t id = 0;
+      std::size_t next = 0; // part
+    };
+    std::vector<std::uint8_t> states(entries_.size(), unseen);
+    std::vector<unsigned> depths(entries_.size());
+    std::vector<Step> path;
+    for (std::uint32_t root = 1; root < entries_.size(); ++root) {
+      if (states[root] == unseen) path.push_back({root, 0});
+      while (!path.empty()) {
+        const std::uint32_t id = path.back().id;
+        states[id] = open;
+        if (path.back().next == parts_of(entries_[id])) {
+          states[id] = done;
+          path.pop_back();
+          if (!path.empty())
+            depths[path.back().id] = std::max(depths[path.back().id], depths[id] + 1);
+          if (depths[id] > max_nesting)
+            return bad(fmt::format("type {} is nested more than {} deep", id, max_nesting));
+          continue;
+        }
+        const std::uint32_t part = part_of(entries_[id], path.back().next++);
+        if (states[part] == open) return bad(fmt::format("type {} contains itself", part));
+        if (states[part] == unseen)
+          path.push_back({part, 0});
+        else
+          depths[id] = std::max(depths[id], depths[part] + 1);
+      }
+    }
+    return {};
+  }
+
+  Bytes btf_;
+  const SectionSize& section_size_;
+  Bytes types_;
+  std::vector<TypeEntry> entries_; // by type id
+  CheckedTypes checked_;
+};
+
+// struct btf_ext_header of libbpf, which is not public.
+struct ExtendedHeader {
+  std::uint16_t magic = 0;
+  std::uint8_t version = 0;
+  std::uint8_t flags = 0;
+  std::uint32_t length = 0;
+  std::uint32_t functions_offset = 0;
+  std::uint32_t functions_length = 0;
+  std::uint32_t lines_offset = 0;
+  std::uint32_t lines_length = 0;
+};
+// Follows it since Linux 5.4.
+struct RelocationsHeader {
+  std::uint32_t offset = 0;
+  std::uint32_t length = 0;
+};
+
+// struct bpf_func_info, bpf_line_info and bpf_core_relo begin with the instruction's offset.
+using RecordFields = std::array<std::uint32_t, 4>;
+enum class RecordKind : std::uint8_t { function, line, relocation };
+
+class ExtendedCheck {
+public:
+  ExtendedCheck(Bytes bytes, const CheckedTypes& types, const SectionSize& section_size)
+      : bytes_(bytes), types_(types), section_size_(section_size) {}
+
+  Result<void> run() {
+    const auto header = structure_at<ExtendedHeader>(bytes_, 0);
+    if (!header) return bad("its header is not complete");
+    if (header->magic != btf_magic || header->version != BTF_VERSION)
+      return bad("its header has another magic number or version");
+    if (header->length < sizeof(ExtendedHeader) || header->length > bytes_.size())
+      return bad(fmt::format("its header claims {} bytes", header->length));
+    body_ = bytes_.subspan(header->length);
+    if (auto sound =
+            check_part(RecordKind::function, header->functions_offset, header->functions_length, 8);
+        !sound)
+      return sound;
+    if (auto sound = check_part(RecordKind::line, header->lines_offset, header->lines_length, 16);
+        !sound)
+      return sound;
+    if (header->length < sizeof(ExtendedHeader) + sizeof(RelocationsHeader)) return {};
+    const auto more = structure_at<RelocationsHeader>(bytes_, sizeof(ExtendedHeader));
+    return check_part(RecordKind::relocation, more->offset, more->length, 16);
+  }
+
+private:
+  // The record size, then for each section its name, the number of records, and the records.
+  Result<void> check_part(RecordKind kind, std::uint32_t offset, std::uint32_t length,
+                          std::uint32_t least) const {
+    if (length == 0) return {};
+    const auto part = slice(body_, offset, length);
+    if (!part || offset % 4 != 0) return bad("records lie outside of it");
+    const auto size = structure_at<std::uint32_t>(*part, 0);
+    if (!size || *size < least || *size % 4 != 0)
+      return bad(fmt::format("records of {} bytes", size.value_or(0)));
+    for (std::uint64_t at = sizeof(std::uint32_t); at < part->size();) {
+      struct Head {
+        std::uint32_t name = 0;
+        std::uint32_t count = 0;
+      };
+      const auto head = structure_at<Head>(*part, at);
+      if (!head || head->count == 0 || !types_.has_string(head->name))
+        return bad("the records of a section have no name or no number");
+      const auto records =
+          slice(*part, at + sizeof(Head), std::uint64_t{head->count} * std::uint64_t{*size});
+      if (!records) return bad(fmt::format("{} records lie outside of it", head->count));
+      const auto section = section_size_(types_.string(head->name));
+      for (std::uint64_t i = 0; i < head->count; ++i)
+        if (auto sound = check_record(kind, records->subspan(i * *size, *size), section); !sound)
+          return sound;
+      at += sizeof(Head) + records->size();
+    }
+    return {};
+  }
+
+  Result<void> check_record(RecordKind kind, Bytes record,
+                            std::optional<std::uint64_t> section) const {
+    constexpr std::uint32_t instruction = 8; // bytes
+    RecordFields fields{};
+    std::memcpy(fields.data(), record.data(), std::min(record.size(), sizeof(fields)));
+    const auto [place, second, third, fourth] = fields;
+    if (place % instruction != 0 || (section && place >= *section))
+      return bad(fmt::format("a record is of byte {:#x} of a section", place));
+    switch (kind) {
+    case RecordKind::function:
+      if (!types_.has_type(second) || types_.kinds[second] != BTF_KIND_FUNC)
+        return bad(fmt::format("type {} is not a function", second));
+      return {};
+    case RecordKind::line:
+      if (!types_.has_string(second) || !types_.has_string(third))
+        return bad("the text of a line lies outside of the strings");
+      return {};
+    case RecordKind::relocation:
+      if (!types_.has_type(second) || second == 0 || !types_.has_string(third))
+        return bad(fmt::format("a relocation is of type {}", second));
+      return {};
+    }
+    return {};
+  }
+
+  Bytes bytes_;
+  const CheckedTypes& types_;
+  const SectionSize& section_size_;
+  Bytes body_;
+};
+
+namespace raw = llvm::ELF;
+using ELFT = llvm::object::ELF64LE; // as made by clang -target bpf
+
+constexpr std::size_t max_section_name = 4096;
 
 std::unexpected<Error> unsound(std::string what) {
   return fail(ErrorKind::corrupt, std::move(what));
@@ -31,7 +426,7 @@ public:
         header->e_ident[raw::EI_CLASS] != raw::ELFCLASS64 ||
         header->e_ident[raw::EI_DATA] != raw::ELFDATA2LSB || header->e_type != raw::ET_REL ||
         (header->e_machine != raw::EM_BPF && header->e_machine != raw::EM_NONE))
-      return {}; // libbpf's business
+      return {}; // libbpf rejects it
     if (auto taken = take_sections(*header); !taken) return taken;
     for (const Section& section : sections_)
       if (auto sound = check(section); !sound) return sound;
@@ -42,7 +437,7 @@ private:
   struct Section {
     ELFT::Shdr header{};
     std::string_view name;
-    Bytes bytes; // none of .bss
+    Bytes bytes; // empty for .bss
   };
 
   Result<void> take_sections(const ELFT::Ehdr& header) {
@@ -64,7 +459,7 @@ private:
       if (!name) return unsound("the names of its sections are damaged");
       section.name = *name;
       const bool is_first = by_name_.try_emplace(*name, &section).second;
-      // libbpf reads the last one.
+      // libbpf would read the last one.
       if (!is_first && (*name == ".BTF" || *name == ".BTF.ext"))
         return unsound(fmt::format("it has several sections '{}'", *name));
     }
@@ -73,8 +468,8 @@ private:
 
   static std::optional<std::string_view> section_name(Bytes strings, std::uint64_t offset) {
     if (offset >= strings.size()) return std::nullopt;
-    // Sections may share a long name: without a bound the time is the product of both.
-    const std::string_view text = as_text(strings).substr(offset, longest_section_name);
+    // Limited, because many sections may share one long name.
+    const std::string_view text = as_text(strings).substr(offset, max_section_name);
     const auto end = text.find('\0');
     if (end == std::string_view::npos) return std::nullopt;
     return text.substr(0, end);
@@ -160,6 +555,22 @@ private:
 };
 
 } // namespace
+
+std::string_view CheckedTypes::string(std::uint32_t offset) const {
+  if (!has_string(offset)) return {};
+  constexpr std::size_t longest = 4096; // of a section; many types may share one long name
+  const std::string_view rest = as_text(strings).substr(offset, longest);
+  return rest.substr(0, rest.find('\0'));
+}
+
+Result<CheckedTypes> check_types(Bytes btf, const SectionSize& section_size) {
+  return TypeCheck(btf, section_size).run();
+}
+
+Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
+                                  const SectionSize& section_size) {
+  return ExtendedCheck(btf_ext, types, section_size).run();
+}
 
 Result<void> check_bpf_object(Bytes file) { return ObjectCheck(file).run(); }
 

@@ -1,14 +1,41 @@
-// Whether a BPF object can be handed to libbpf, which believes what an object says of its own types
-// and crashes on some that are damaged.
+// Validates a BPF object before it is passed to libbpf, which trusts the types in an object and
+// crashes on some that are damaged. Source: Linux Documentation/bpf/btf.rst; kernel/bpf/btf.c,
+// btf_check_meta() and btf_resolve().
 #pragma once
 
 #include "uprobectl/util.hpp"
 
+#include <functional>
+#include <vector>
+
 namespace uprobectl {
 
-// Sizes and indexes of .BTF and .BTF.ext, as the kernel would check them, and of the symbols,
-// relocations and section headers that libbpf follows. `corrupt` names the first fault. Files that
-// are not 64-bit little-endian ELF objects of BPF are left to libbpf, which refuses them.
+// The types and strings that .BTF.ext refers to.
+struct CheckedTypes {
+  std::vector<std::uint32_t> kinds; // of each type id; 0 is void
+  Bytes strings;
+
+  bool has_string(std::uint32_t offset) const { return offset < strings.size(); }
+  bool has_type(std::uint32_t id) const { return id < kinds.size(); }
+  // Empty if there is none. The strings end with NUL.
+  std::string_view string(std::uint32_t offset) const;
+};
+
+// The size of a section by its name; nullopt if there is none.
+using SectionSize = std::function<std::optional<std::uint64_t>(std::string_view name)>;
+
+// Checks the header, kinds, lengths, names and type ids, that members are inside their structures
+// and variables inside their sections, and that no type contains itself. The result borrows the
+// bytes.
+Result<CheckedTypes> check_types(Bytes btf, const SectionSize& section_size);
+
+// Checks .BTF.ext: the functions, lines and relocations of instructions.
+Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
+                                  const SectionSize& section_size);
+
+// Checks .BTF and .BTF.ext as the kernel would, and the symbols, relocations and section headers
+// that libbpf follows. `corrupt` names the first fault. Succeeds for files that are not 64-bit
+// little-endian ELF objects of BPF, which libbpf rejects.
 Result<void> check_bpf_object(Bytes file);
 
 } // namespace uprobectl

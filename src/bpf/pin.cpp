@@ -1,7 +1,7 @@
-#include "bpf/link_create.hpp"
-#include "bpf/object.hpp"
-#include "bpf/permission.hpp"
-#include "bpf/pinned.hpp"
+#include "bpf/pin.hpp"
+
+#include "bpf/link.hpp"
+#include "bpf/load_error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,8 +20,8 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t longest_name = 64;
-using PinName = std::array<char, longest_name>; // NUL-padded
+constexpr std::size_t max_name = 64;
+using PinName = std::array<char, max_name>; // NUL-padded
 constexpr std::string_view list_name = "uprobectl_pins";
 
 struct Pinned {
@@ -52,7 +52,7 @@ std::string parent_of(std::string folder) {
   return slash == 0 ? "/" : folder.substr(0, slash);
 }
 
-// The bpf file system keeps names with a dot for itself.
+// The bpf file system reserves names with a dot.
 std::string pin_name(std::string_view text) {
   std::string name(text);
   std::ranges::replace(name, '/', '_');
@@ -76,8 +76,7 @@ std::vector<Pinned> planned(const BpfObject& object, const PinRequest& request) 
   return pins;
 }
 
-// A folder that was there: ours, and empty or with a list of ours, so that nothing of others is
-// mixed with it.
+// An existing folder must belong to us, and be empty or contain our list of pins.
 Result<void> check_own_folder(const std::string& folder) {
   const UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   struct stat status{};
@@ -101,7 +100,7 @@ Result<void> check_own_folder(const std::string& folder) {
   return {};
 }
 
-// What has been pinned so far is taken away again unless kept.
+// Removes what was pinned so far, unless keep() is called.
 class PinGuard {
 public:
   PinGuard() = default;
@@ -148,9 +147,9 @@ private:
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// The list of what is pinned: a hash map from name to 0 for a program, 1 for a map.
+// The list of pins: a hash map from the name to 0 for a program, 1 for a map.
 Result<UniqueFd> make_list(std::span<const Pinned> pins) {
-  UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), longest_name, 4,
+  UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
                                  static_cast<std::uint32_t>(pins.size()), nullptr)};
   if (!list) return fail(bpf_load_error(errno, "cannot make a BPF map"));
   for (const Pinned& pinned : pins) {
@@ -158,7 +157,7 @@ Result<UniqueFd> make_list(std::span<const Pinned> pins) {
     PinName key{};
     if (name.size() >= key.size())
       return fail(ErrorKind::unsupported,
-                  fmt::format("{}: the name has over {} bytes", name, longest_name - 1));
+                  fmt::format("{}: the name has over {} bytes", name, max_name - 1));
     std::ranges::copy(name, key.begin());
     const std::uint32_t value = pinned.pin.kind == "map" ? 1 : 0;
     if (::bpf_map_update_elem(list.get(), key.data(), &value, BPF_NOEXIST) != 0)
@@ -168,33 +167,7 @@ Result<UniqueFd> make_list(std::span<const Pinned> pins) {
   return list;
 }
 
-} // namespace
-
-Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
-  // Looked at first: mkdir would make the folder in any file system.
-  if (auto checked = check_file_system(parent_of(request.folder)); !checked)
-    return fail(std::move(checked).error());
-  const std::vector<Pinned> pins = planned(object, request);
-  const auto list = make_list(pins);
-  if (!list) return fail(list.error());
-  PinGuard guard;
-  if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
-  // The list first: a run that is killed in between leaves what unpin can take away.
-  if (auto done = guard.pin(list->get(), request.folder + "/" + std::string(list_name), {}); !done)
-    return fail(std::move(done).error());
-  std::vector<Pin> result;
-  for (const Pinned& pinned : pins) {
-    if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
-      return fail(std::move(done).error());
-    result.push_back(pinned.pin);
-  }
-  guard.keep();
-  return result;
-}
-
-namespace {
-
-// A file of the folder itself that this user has pinned.
+// Whether a file of the folder was pinned by this user.
 bool is_own_pin(const UniqueFd& folder, const std::string& name) {
   struct stat status{};
   return ::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -205,7 +178,7 @@ bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && !name.contains('/');
 }
 
-// The list is a map that others may write or put there: names are looked for in this folder only.
+// The list is a map that others may have written: its names are used in this folder only.
 Result<UniqueFd> open_own_folder(const std::string& folder) {
   UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!opened) return fail(system_error(errno, folder));
@@ -221,7 +194,55 @@ Result<UniqueFd> open_own_folder(const std::string& folder) {
   return opened;
 }
 
+// A multi link to "/", which is not a regular file, fails with EBADF if the program is for such
+// links, and before that with EINVAL if it is not. No probe is ever placed.
+bool is_for_multi_links(int program, ProgramKind kind) {
+  return impossible_multi_link_error(program, expected_attach_type(kind), 0) == EBADF;
+}
+
+std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) {
+  if (features.uprobe_multi && is_for_multi_links(program, ProgramKind::multi))
+    return ProgramKind::multi;
+  // A link to descriptor -1 fails with EBADF if the program is accepted.
+  const auto perf = create_perf_event_link(program, -1, 0);
+  if (!perf && perf.error() == EBADF) return ProgramKind::plain;
+  if (features.uprobe_session && is_for_multi_links(program, ProgramKind::session))
+    return ProgramKind::session;
+  if (!features.perf_link && !features.uprobe_multi)
+    return ProgramKind::plain; // a kernel older than all other kinds
+  return std::nullopt;
+}
+
+std::string name_of_descriptor(int fd) {
+  std::array<char, 64> text{};
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
+}
+
 } // namespace
+
+Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
+  // Checked first, because mkdir() would create the folder in any file system.
+  if (auto checked = check_file_system(parent_of(request.folder)); !checked)
+    return fail(std::move(checked).error());
+  const std::vector<Pinned> pins = planned(object, request);
+  const auto list = make_list(pins);
+  if (!list) return fail(list.error());
+  PinGuard guard;
+  if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
+  // The list first, so that unpin can clean up after a run that was killed.
+  if (auto done = guard.pin(list->get(), request.folder + "/" + std::string(list_name), {}); !done)
+    return fail(std::move(done).error());
+  std::vector<Pin> result;
+  for (const Pinned& pinned : pins) {
+    if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
+      return fail(std::move(done).error());
+    result.push_back(pinned.pin);
+  }
+  guard.keep();
+  return result;
+}
 
 Result<std::vector<Pin>> unpin(const std::string& folder) {
   const auto opened = open_own_folder(folder);
@@ -233,7 +254,7 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
   if (!list) return fail(system_error(errno, list_path));
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != longest_name ||
+  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != max_name ||
       info.value_size != 4)
     return fail(ErrorKind::corrupt, list_path + ": not the list that uprobectl load makes");
   if (!is_own_pin(*opened, std::string(list_name)))
@@ -264,40 +285,10 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
   }
   if (::unlinkat(opened->get(), std::string(list_name).c_str(), 0) != 0)
     return fail(system_error(errno, list_path));
-  ::rmdir(folder.c_str()); // stays where something else is in it
+  ::rmdir(folder.c_str()); // fails if it contains something else
   std::ranges::sort(taken, {}, &Pin::path);
   return taken;
 }
-
-namespace {
-
-// A multi link to "/", which is no regular file, is refused with EBADF only after the program has
-// been found to be for such links; else with EINVAL. Nothing is ever placed.
-bool is_for_multi_links(int program, ProgramKind kind) {
-  return impossible_multi_link_error(program, expected_attach_type(kind), 0) == EBADF;
-}
-
-std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) {
-  if (features.uprobe_multi && is_for_multi_links(program, ProgramKind::multi))
-    return ProgramKind::multi;
-  // A link to no perf event: refused with EBADF where it is the event that is missed.
-  const auto perf = create_perf_event_link(program, -1, 0);
-  if (!perf && perf.error() == EBADF) return ProgramKind::plain;
-  if (features.uprobe_session && is_for_multi_links(program, ProgramKind::session))
-    return ProgramKind::session;
-  if (!features.perf_link && !features.uprobe_multi)
-    return ProgramKind::plain; // a kernel older than all other kinds
-  return std::nullopt;
-}
-
-std::string name_of_descriptor(int fd) {
-  std::array<char, 64> text{};
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
-  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
-}
-
-} // namespace
 
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   UniqueFd fd{::bpf_obj_get(path.c_str())};

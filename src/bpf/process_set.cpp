@@ -1,10 +1,8 @@
 #include "bpf/process_set.hpp"
 
-#include "bpf/descriptor_limit.hpp"
 #include "bpf/embedded.hpp"
-#include "bpf/libbpf_log.hpp"
-#include "bpf/owned_types.hpp"
-#include "bpf/permission.hpp"
+#include "bpf/kernel_types.hpp"
+#include "bpf/load_error.hpp"
 #include "bpf/processes_record.h"
 #include "bpf/record_reader.hpp"
 
@@ -33,7 +31,7 @@ Result<process_settings> encode(const ProcessSet::Settings& settings) {
   process_settings encoded{};
   encoded.follow = settings.follow ? 1 : 0;
   for (const std::string& name : settings.names) {
-    if (name.empty() || name.size() >= COMM_BYTES) continue; // no comm is that long
+    if (name.empty() || name.size() >= COMM_BYTES) continue; // longer than any comm
     if (encoded.names == MOST_NAMES)
       return fail(ErrorKind::out_of_range,
                   "more than " + std::to_string(MOST_NAMES) + " names of processes");
@@ -52,7 +50,7 @@ Error with_cause(Error error, const LibbpfLog& said) {
 struct ProcessSet::State {
   std::unique_ptr<bpf_object, FreeObject> object;
   std::unique_ptr<RecordReader> reader;
-  std::vector<std::unique_ptr<bpf_link, DestroyLink>> links; // go before the rest
+  std::vector<std::unique_ptr<bpf_link, DestroyLink>> links; // destroyed before the rest
   int processes = -1;
   int missed = -1;
 
@@ -135,7 +133,7 @@ Result<void> ProcessSet::add(pid_t pid, Stay stay) {
                     ? Error{ErrorKind::out_of_range, "more than " + std::to_string(most_members) +
                                                          " processes cannot be watched"}
                     : system_error(-error, "cannot add process " + std::to_string(pid)));
-  // Had it ended before, nobody would take it out again.
+  // If it had ended before, it would never be removed.
   if (::kill(pid, 0) == 0 || errno != ESRCH) return {};
   bpf_map_delete_elem(state_->processes, &tgid);
   return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
@@ -146,7 +144,7 @@ void ProcessSet::withdraw(pid_t pid) {
   const std::uint32_t before = state_->membership(tgid);
   const std::uint32_t now = before & ~static_cast<std::uint32_t>(MEMBER_WHILE_NAMED);
   if (now == before) return;
-  // Neither fails but where it has ended meanwhile, and is no member then.
+  // These only fail if the process has ended meanwhile and was removed.
   if (now == 0)
     bpf_map_delete_elem(state_->processes, &tgid);
   else
@@ -157,7 +155,7 @@ std::vector<pid_t> ProcessSet::members() const {
   std::vector<pid_t> result;
   std::uint32_t tgid = 0;
   const std::uint32_t* before = nullptr;
-  // A key that is taken out while they are asked for begins them anew: no more than fit, then.
+  // The iteration restarts if a key is deleted, so the number is limited.
   while (result.size() < most_members &&
          bpf_map_get_next_key(state_->processes, before, &tgid) == 0) {
     result.push_back(static_cast<pid_t>(tgid));
@@ -189,7 +187,7 @@ void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
 
 std::uint64_t ProcessSet::missed() const {
   const std::uint32_t index = 0;
-  std::uint32_t value = 0; // .bss holds nothing but `missed`
+  std::uint32_t value = 0; // .bss holds only `missed`
   return bpf_map_lookup_elem(state_->missed, &index, &value) == 0 ? value : 0;
 }
 

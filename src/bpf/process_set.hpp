@@ -1,5 +1,5 @@
-// A set of processes that the kernel itself keeps up to date, so that one that begins later is in
-// it before its first instruction. Needs Linux 5.8 with types (BTF) of its own.
+// A set of processes that is maintained in the kernel, so that a new process is a member before its
+// first instruction. Requires Linux 5.8 with BTF.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -10,35 +10,34 @@
 
 namespace uprobectl {
 
-// Members come from three sides: a process whose comm is, or becomes, one of the names; what is
-// added; and children: with `follow` all of a member's, else those that still go by the name. A
-// process leaves when its last thread ends, and, without `follow`, when its name becomes another.
+// Members are processes whose comm is, or becomes, one of the names; processes that were added; and
+// children of members: with `follow` all of them, otherwise those that keep the name. A process is
+// removed when its last thread ends, and, without `follow`, when its name changes.
 //
-// Pids are those of the initial pid namespace, and of processes, not of threads. There is room for
-// 16384 of them.
+// Pids are those of processes, not threads, in the initial pid namespace. At most 16384.
 class ProcessSet {
 public:
   struct Settings {
-    std::vector<std::string> names = {}; // at most 32; those longer than 15 bytes are no comm
+    std::vector<std::string> names = {}; // at most 32; ignores those longer than a comm, 15 bytes
     bool follow = false;
   };
 
-  // How long one that was added stays: given by its pid, or by a name that the kernel does not see
-  // (argv[0]), which a rename may end: user space is to look again, and to withdraw it.
+  // How long an added process stays: to its end, or, if it was added for a name that the kernel
+  // does not know (argv[0]), until user space withdraws it after a rename.
   enum class Stay { to_its_end, while_named };
 
-  // A process's main thread, and so the process, goes by another comm: renamed or executed.
+  // The comm of a process's main thread has changed, by a rename or execve.
   struct Renamed {
     pid_t pid = 0;
     std::string comm;
     bool is_member = false;
   };
 
-  // Whether start() has what it needs of the kernel, permission aside.
+  // Whether the kernel has what start() needs, apart from permission.
   static bool possible();
 
-  // From here on nothing is missed. Processes that run already are to be added: look for them after
-  // this. unsupported where the kernel lacks what it needs, not_permitted, out_of_range.
+  // No process is missed from here on. Add those that run already after this. Fails with
+  // unsupported if the kernel lacks a feature, not_permitted, out_of_range.
   static Result<ProcessSet> start(const Settings& settings);
 
   ProcessSet(ProcessSet&&) noexcept;
@@ -46,20 +45,20 @@ public:
   ~ProcessSet();
 
   Result<void> add(pid_t pid, Stay stay = Stay::to_its_end); // not_found if it has ended
-  void withdraw(pid_t pid); // what was added while_named; it may still be a member by its comm
+  void withdraw(pid_t pid); // if added with while_named; it may still be a member by its comm
   std::vector<pid_t> members() const; // ascending
   bool contains(pid_t pid) const;
 
-  // The map from pid to a number that is not 0 (u32, u32), for a program to look into: where its
-  // own map is to be this one it needs the same type (BPF_MAP_TYPE_HASH) and max_entries.
+  // The map from pid to a nonzero number (u32, u32), for use in programs. A map that is replaced by
+  // it must have the same type (BPF_MAP_TYPE_HASH) and max_entries.
   int map_fd() const;
   static constexpr std::uint32_t most_members = 16384;
 
-  // Readable when there are renames. At an execve the process has no arguments yet (they follow
-  // within moments), on Android it gets them later: who looks for a name in them looks again.
+  // Readable when there are renames. The arguments of a process are set shortly after execve, on
+  // Android later, so a search for a name in them must be repeated.
   int poll_fd() const;
   void drain(const std::function<void(const Renamed&)>& visit);
-  // How many renames found the buffer full since the start: when it grows, look at all processes.
+  // The number of renames lost because the buffer was full. If it grows, examine all processes.
   std::uint64_t missed() const;
 
 private:

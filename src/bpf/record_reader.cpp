@@ -1,25 +1,103 @@
 #include "bpf/record_reader.hpp"
 
-#include "bpf/maps.hpp"
-#include "bpf/perf_sample.hpp"
-#include "bpf/permission.hpp"
+#include "bpf/load_error.hpp"
 #include "bpf/record.h"
+#include "uprobectl/arch.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <ctime>
 #include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
 
-// A drain ends here even if a hot probe refills the buffer as fast as it is read.
-constexpr std::uint32_t most_records_per_drain = 1U << 16;
-constexpr std::size_t most_bytes_per_drain = std::size_t{16}
-                                             << 20; // of perf buffers, which it copies
+// The registers that unwinding needs, in the order of samples, which is that of their bits in the
+// mask.
+struct SampledRegister {
+  std::uint8_t bit = 0;
+  std::uint32_t index = 0; // in ArchInfo::registers
+};
+
+std::vector<SampledRegister> sampled_registers() {
+  std::vector<SampledRegister> sampled;
+  const auto registers = host_arch_info().registers;
+  for (std::uint32_t i = 0; i < registers.size(); ++i)
+    if (registers[i].dwarf != no_register) sampled.push_back({registers[i].perf, i});
+  std::ranges::sort(sampled, {}, &SampledRegister::bit);
+  return sampled;
+}
+
+const std::vector<SampledRegister>& sampled() {
+  static const std::vector<SampledRegister> registers = sampled_registers();
+  return registers;
+}
+
+std::uint64_t register_mask() {
+  std::uint64_t mask = 0;
+  for (const SampledRegister& each : sampled()) mask |= std::uint64_t{1} << each.bit;
+  return mask;
+}
+
+// Reads consecutive fields.
+class Fields {
+public:
+  explicit Fields(Bytes bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T number() {
+    const auto value = read_at<T>(take(sizeof(T)), 0);
+    return value.value_or(0);
+  }
+  Bytes take(std::uint64_t size) {
+    const auto taken = slice(bytes_, next_, size);
+    if (!taken) {
+      failed_ = true;
+      return {};
+    }
+    next_ += size;
+    return *taken;
+  }
+  bool failed() const { return failed_; }
+
+private:
+  Bytes bytes_;
+  std::uint64_t next_ = 0;
+  bool failed_ = false;
+};
+
+void take_addresses(Fields& fields, std::vector<std::uint64_t>& addresses) {
+  const Bytes chain = fields.take(checked_mul(fields.number<std::uint64_t>(), 8).value_or(~0ULL));
+  for (std::size_t i = 0; i + 8 <= chain.size(); i += 8) {
+    const auto address = *read_at<std::uint64_t>(chain, i);
+    // Skips markers such as PERF_CONTEXT_USER, which are at the top of the address space.
+    if (address < static_cast<std::uint64_t>(PERF_CONTEXT_MAX)) addresses.push_back(address);
+  }
+}
+
+void take_registers(Fields& fields, SenderContext& from) {
+  from.registers_abi = fields.number<std::uint64_t>();
+  if (from.registers_abi == PERF_SAMPLE_REGS_ABI_NONE) return; // no registers follow
+  from.registers.resize(host_arch_info().registers.size());
+  for (const SampledRegister& each : sampled())
+    from.registers[each.index] = fields.number<std::uint64_t>();
+}
+
+Bytes take_stack(Fields& fields) {
+  const auto size = fields.number<std::uint64_t>();
+  if (size == 0) return {};
+  const Bytes bytes = fields.take(size);
+  const auto valid = fields.number<std::uint64_t>(); // less if the stack ends or a page is missing
+  return bytes.first(std::min<std::uint64_t>(valid, bytes.size()));
+}
+
+// Ends a drain even if a hot probe refills the buffer as fast as it is read.
+constexpr std::uint32_t max_records_per_drain = 1U << 16;
+constexpr std::size_t max_bytes_per_drain = std::size_t{16}
+                                            << 20; // of perf buffers, which it copies
 
 class RingReader final : public RecordReader {
 public:
@@ -29,7 +107,7 @@ public:
   int poll_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
   bool drain(const Visit& visit) override {
     visit_ = &visit;
-    left_ = most_records_per_drain;
+    left_ = max_records_per_drain;
     const int consumed = ring_buffer__consume(ring_.get());
     visit_ = nullptr;
     return consumed < 0;
@@ -51,13 +129,13 @@ private:
   std::unique_ptr<ring_buffer, Free> ring_; // calls back with `this`
 };
 
-// Each CPU's buffer is in order by itself. What waits in all of them is taken out and sorted: until
-// nothing does, as a thread that moves on meanwhile may have its later record found first.
+// Sorts the records of all CPUs, whose buffers are each in order. Reads until all buffers are
+// empty: a thread may move to another CPU meanwhile, whose buffer was read before.
 class PerfReader final : public RecordReader {
 public:
   explicit PerfReader(const PerfReading& reading) : reading_(reading) {}
 
-  // ENOMEM, EPERM, ...: an errno, 0 if it is open.
+  // Returns 0 or an errno.
   int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
     event_ = bpf_output_event();
     event_.watermark = 1;
@@ -69,7 +147,7 @@ public:
 
   int poll_fd() const override { return perf_buffer__epoll_fd(buffers_.get()); }
   bool drain(const Visit& visit) override {
-    // After what an earlier visit left the buffers themselves are yet to be looked at.
+    // First the records that an earlier call has left, then the buffers.
     const bool more = next_ < waiting_.size() || collect();
     while (next_ < waiting_.size()) {
       const Waiting& next = waiting_[next_++];
@@ -79,7 +157,7 @@ public:
   }
 
 private:
-  // True if a buffer had more than its share.
+  // True if a buffer has more records than its share.
   bool collect() {
     waiting_.clear();
     bytes_.clear();
@@ -90,17 +168,17 @@ private:
     do {
       before = waiting_.size();
       for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
-        left_ = std::max<std::size_t>(most_records_per_drain / cpus, 1);
+        left_ = std::max<std::size_t>(max_records_per_drain / cpus, 1);
         perf_buffer__consume_buffer(buffers_.get(), i);
         more = more || left_ == 0;
       }
-      more = more || waiting_.size() >= most_records_per_drain;
+      more = more || waiting_.size() >= max_records_per_drain;
     } while (!more && waiting_.size() != before);
     std::ranges::sort(waiting_, {}, &Waiting::time_ns);
     return more;
   }
 
-  // What the kernel says of lost samples is left aside: the program counts them itself.
+  // PERF_RECORD_LOST is ignored: the program counts lost records itself.
   static bpf_perf_event_ret take_record(void* context, int /*cpu*/, perf_event_header* header) {
     auto& reader = *static_cast<PerfReader*>(context);
     if (header->type != PERF_RECORD_SAMPLE || header->size < sizeof(*header))
@@ -112,7 +190,7 @@ private:
     if (!sample || sample->raw.size() < sizeof(probe_record)) return LIBBPF_PERF_EVENT_CONT;
     reader.keep(*sample);
     --reader.left_;
-    if (reader.bytes_.size() > most_bytes_per_drain) reader.left_ = 0;
+    if (reader.bytes_.size() > max_bytes_per_drain) reader.left_ = 0;
     return reader.left_ != 0 ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
   }
 
@@ -126,7 +204,7 @@ private:
     waiting_.push_back({.time_ns = record.time_ns, .begin = begin, .size = bytes_.size() - begin});
   }
 
-  // Behind the record, in the place of the padding.
+  // Appends the stack to the record, in place of the padding.
   void add_stack(std::size_t record, Bytes stack) {
     bytes_.resize(record + reading_.kept_size);
     std::byte* const head = bytes_.data() + bytes_.size() - sizeof(stack_head);
@@ -147,12 +225,55 @@ private:
   perf_event_attr event_ = {};
   std::vector<Waiting> waiting_;
   std::vector<std::byte> bytes_;
-  std::size_t next_ = 0;                       // of waiting_, to be handed out
+  std::size_t next_ = 0;                       // of waiting_, to be visited
   std::size_t left_ = 0;                       // that the buffer being read may add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
 };
 
 } // namespace
+
+void ask_for_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes) {
+  attributes.sample_type |= PERF_SAMPLE_STACK_USER;
+  attributes.sample_stack_user = bytes;
+}
+
+void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack) {
+  if (!stack.is_asked_for()) return;
+  attributes.sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC;
+  attributes.sample_type |= PERF_SAMPLE_REGS_USER;
+  attributes.sample_regs_user = register_mask();
+  if (stack.frame_pointers) {
+    attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attributes.exclude_callchain_kernel = 1;
+  }
+  ask_for_stack_bytes(attributes, stack.frame_pointers ? 8 : stack.bytes);
+}
+
+std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& attributes) {
+  const auto has = [&](std::uint64_t field) { return (attributes.sample_type & field) != 0; };
+  Fields fields(body);
+  PerfSample sample;
+  SenderContext from;
+  if (has(PERF_SAMPLE_TID)) {
+    from.pid = fields.number<std::uint32_t>();
+    from.tid = fields.number<std::uint32_t>();
+  }
+  if (has(PERF_SAMPLE_TIME)) from.time_ns = fields.number<std::uint64_t>();
+  if (has(PERF_SAMPLE_CPU)) {
+    from.cpu = fields.number<std::uint32_t>();
+    fields.take(sizeof(std::uint32_t));
+  }
+  from.walked = has(PERF_SAMPLE_CALLCHAIN);
+  if (from.walked) take_addresses(fields, from.addresses);
+  sample.raw = fields.take(fields.number<std::uint32_t>());
+  if (has(PERF_SAMPLE_REGS_USER)) take_registers(fields, from);
+  if (has(PERF_SAMPLE_STACK_USER)) from.stack = take_stack(fields);
+  if (fields.failed()) return std::nullopt;
+  if (attributes.sample_type != PERF_SAMPLE_RAW) sample.from = std::move(from);
+  return sample;
+}
 
 Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
   auto reader = std::make_unique<RingReader>(map);
@@ -161,7 +282,7 @@ Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
 }
 
 Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReading& reading) {
-  // Beyond 512 KiB for each CPU memory has to be locked, which takes a capability or a limit
+  // More than 512 KiB per CPU is locked memory, which requires a capability or a higher limit
   // (/proc/sys/kernel/perf_event_mlock_kb).
   constexpr std::size_t least = 64U << 10;
   const auto cpus = possible_cpus();
@@ -178,178 +299,6 @@ Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReadin
     if (error != EPERM && error != ENOMEM) break;
   }
   return fail(system_error(error, "cannot map the perf buffers"));
-}
-
-namespace {
-
-struct FreeRings {
-  void operator()(ring_buffer* rings) const { ring_buffer__free(rings); }
-};
-struct FreePerfBuffer {
-  void operator()(perf_buffer* buffer) const { perf_buffer__free(buffer); }
-};
-
-constexpr std::size_t perf_pages = 64;         // for each CPU
-constexpr std::size_t pages_for_stacks = 1024; // if so many may be locked
-
-// A drain ends here even if a program refills a buffer as fast as it is read.
-constexpr std::uint32_t most_per_drain = 1U << 16;
-
-using Visit = std::function<bool(std::size_t map, Bytes sent)>;
-
-// What the callbacks of all buffers share.
-struct Draining {
-  const Visit* visit = nullptr;
-  std::uint32_t left = 0;
-
-  bool take(std::size_t map, Bytes record) {
-    if (visit == nullptr || left == 0) return false;
-    if (!(*visit)(map, record)) left = 0;
-    return left != 0 && --left != 0;
-  }
-};
-
-// One buffer's callback context: stays where it is.
-struct Source {
-  Draining& draining;
-  std::size_t map = 0;
-  perf_event_attr event = {};          // of a perf event array
-  std::atomic<std::uint64_t> lost = 0; // as its buffers tell; asked for while another thread drains
-};
-
-int take_from_ring(void* context, void* data, std::size_t size) {
-  const auto& source = *static_cast<Source*>(context);
-  return source.draining.take(source.map, {static_cast<const std::byte*>(data), size}) ? 0 : -1;
-}
-
-// The kernel's layout of the two record types (perf_event_open(2)).
-bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header* header) {
-  auto& source = *static_cast<Source*>(context);
-  const Bytes body{reinterpret_cast<const std::byte*>(header) + sizeof(*header),
-                   header->size - sizeof(*header)};
-  if (header->type == PERF_RECORD_LOST && body.size() >= 16) {
-    std::uint64_t count = 0;
-    std::memcpy(&count, body.data() + 8, sizeof(count));
-    source.lost += count;
-  }
-  if (header->type != PERF_RECORD_SAMPLE || body.size() < 4) return LIBBPF_PERF_EVENT_CONT;
-  return source.draining.take(source.map, body) ? LIBBPF_PERF_EVENT_CONT : LIBBPF_PERF_EVENT_ERROR;
-}
-
-// What read() gives of a perf event that counts its lost records (Linux 6.0, 119a784c8127). A
-// record in the buffer tells of losses, too, but only when there is room again: never of the last.
-struct Reading {
-  std::uint64_t value = 0;
-  std::uint64_t lost = 0;
-};
-
-// Null with errno.
-perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StreamStack& stack) {
-  source.event = bpf_output_event();
-  source.event.wakeup_events = 1;
-  source.event.read_format = PERF_FORMAT_LOST;
-  ask_for_stack(source.event, stack);
-  const bool large = source.event.sample_type != PERF_SAMPLE_RAW;
-  for (std::size_t pages = large ? pages_for_stacks : perf_pages;; pages /= 2) {
-    perf_buffer* opened =
-        perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source, nullptr);
-    if (opened == nullptr && errno == EINVAL && source.event.read_format != 0) {
-      source.event.read_format = 0;
-      opened = perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source,
-                                    nullptr);
-    }
-    const bool memory = errno == EPERM || errno == ENOMEM;
-    if (opened != nullptr || !memory || pages <= perf_pages) return opened;
-  }
-}
-
-// Of the buffers of all processors.
-std::uint64_t lost_in(perf_buffer* buffers) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers); ++i) {
-    Reading reading;
-    if (::read(perf_buffer__buffer_fd(buffers, i), &reading, sizeof(reading)) == sizeof(reading))
-      sum += reading.lost;
-  }
-  return sum;
-}
-
-} // namespace
-
-struct RecordStreams::State {
-  Draining draining;
-  std::vector<std::unique_ptr<Source>> sources;
-  std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
-  struct PerfBuffers {
-    const Source* source = nullptr;
-    std::unique_ptr<perf_buffer, FreePerfBuffer> all;
-  };
-  std::vector<PerfBuffers> perf_buffers;
-  std::vector<int> poll_fds;
-};
-
-RecordStreams::RecordStreams(std::unique_ptr<State> state) : state_(std::move(state)) {}
-RecordStreams::RecordStreams(RecordStreams&&) noexcept = default;
-RecordStreams& RecordStreams::operator=(RecordStreams&&) noexcept = default;
-RecordStreams::~RecordStreams() = default;
-
-Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
-                                          std::span<const StreamStack> stacks) {
-  auto state = std::make_unique<State>();
-  for (std::size_t i = 0; i < maps.size(); ++i) {
-    const UserMap& map = maps[i];
-    if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
-    state->sources.push_back(std::unique_ptr<Source>(new Source{state->draining, i}));
-    Source* const source = state->sources.back().get();
-    if (map.use == MapUse::perf_buffer) {
-      perf_buffer* const opened =
-          open_perf_buffer(map, *source, stacks.empty() ? StreamStack() : stacks[i]);
-      if (opened == nullptr)
-        return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
-      state->perf_buffers.push_back({source, std::unique_ptr<perf_buffer, FreePerfBuffer>(opened)});
-      state->poll_fds.push_back(perf_buffer__epoll_fd(opened));
-      continue;
-    }
-    int error = 0;
-    if (!state->rings) {
-      state->rings.reset(ring_buffer__new(map.fd.get(), take_from_ring, source, nullptr));
-      if (!state->rings) error = errno;
-    } else {
-      error = -ring_buffer__add(state->rings.get(), map.fd.get(), take_from_ring, source);
-    }
-    if (error != 0) return fail(system_error(error, "cannot read ring buffer '" + map.name + "'"));
-  }
-  if (state->rings) state->poll_fds.push_back(ring_buffer__epoll_fd(state->rings.get()));
-  return RecordStreams(std::move(state));
-}
-
-std::span<const int> RecordStreams::poll_fds() const { return state_->poll_fds; }
-
-bool RecordStreams::drain(const Visit& visit) {
-  state_->draining.visit = &visit;
-  state_->draining.left = most_per_drain;
-  if (state_->rings) ring_buffer__consume(state_->rings.get());
-  for (const auto& buffers : state_->perf_buffers)
-    if (state_->draining.left != 0) perf_buffer__consume(buffers.all.get());
-  state_->draining.visit = nullptr;
-  return state_->draining.left == 0;
-}
-
-std::optional<SentRecord> RecordStreams::record_of(std::size_t map, Bytes sent) const {
-  const auto source =
-      std::ranges::find_if(state_->sources, [&](const auto& each) { return each->map == map; });
-  if (source == state_->sources.end()) return std::nullopt;
-  if ((*source)->event.size == 0) return SentRecord{.record = sent, .from = {}};
-  auto sample = parse_perf_sample(sent, (*source)->event);
-  if (!sample) return std::nullopt;
-  return SentRecord{.record = sample->raw, .from = std::move(sample->from)};
-}
-
-std::uint64_t RecordStreams::lost() const {
-  std::uint64_t sum = 0;
-  for (const auto& [source, all] : state_->perf_buffers)
-    sum += source->event.read_format != 0 ? lost_in(all.get()) : source->lost.load();
-  return sum;
 }
 
 } // namespace uprobectl

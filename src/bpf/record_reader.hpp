@@ -1,13 +1,42 @@
-// Reads what the built-in program sends, out of whichever buffer it was compiled for.
+// Reads the records of the built-in program from either buffer, and the samples of perf event
+// arrays with the user stack of the sender. Source: perf_event_open(2), "PERF_RECORD_SAMPLE".
 #pragma once
 
+#include "bpf/maps.hpp"
 #include "uprobectl/util.hpp"
 
 #include <functional>
+#include <linux/perf_event.h>
 #include <memory>
 
 namespace uprobectl {
 
+// Requests a stack, with registers and times; no change if `stack` requests none.
+void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack);
+// Requests the bytes of the stack only.
+void ask_for_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes);
+
+struct PerfSample {
+  Bytes raw;                         // the record of the program, padded
+  std::optional<SenderContext> from; // if requested; borrows the bytes of the sample
+};
+// Parses the body, without its header, of a sample of an event with these attributes. Nullopt if it
+// is truncated.
+std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& attributes);
+
+// The attributes of the events in a perf event array, as bpf_perf_event_output requires
+// (bpf-helpers(7)).
+inline perf_event_attr bpf_output_event() {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_BPF_OUTPUT;
+  attributes.sample_type = PERF_SAMPLE_RAW;
+  attributes.sample_period = 1;
+  return attributes;
+}
+
+// Reads the records of the built-in program.
 class RecordReader {
 public:
   using Visit = std::function<bool(Bytes)>;
@@ -18,14 +47,14 @@ public:
   virtual ~RecordReader() = default;
 
   virtual int poll_fd() const = 0;
-  virtual bool drain(const Visit& visit) = 0; // as BuiltinProgram::drain
+  virtual bool drain(const Visit& visit) = 0; // see BuiltinProgram::drain
 };
 
 // The map is borrowed.
 Result<std::unique_ptr<RecordReader>> open_ring_reader(int map);
-// `bytes` for all CPUs together, as far as this user may lock memory. `stack_bytes`: most that are
-// copied of the user stack; to records of `kept_size`, which end with a stack_head, they are added
-// as a ring buffer's have them.
+// `bytes`: for all CPUs together, as far as the limit of locked memory permits. `stack_bytes`:
+// maximum copied of the user stack; they are appended to records of `kept_size`, which end with a
+// stack_head, as in records of a ring buffer.
 struct PerfReading {
   std::size_t bytes = 0;
   std::uint32_t stack_bytes = 0;

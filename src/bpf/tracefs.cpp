@@ -30,7 +30,7 @@ std::optional<std::string> mounted_tracefs() {
   return std::nullopt;
 }
 
-// Behind the name, which is in brackets and may hold anything, comes field 3 (proc_pid_stat(5)).
+// Field 3 follows the name, which is in parentheses and may contain anything (proc_pid_stat(5)).
 std::uint64_t start_time_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -51,7 +51,6 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-// A number and the underscore before the next one, if there is to be one.
 template <typename T>
 bool take_part(std::string_view& text, T& value) {
   const auto number = take_number<T>(text);

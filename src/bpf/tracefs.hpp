@@ -1,4 +1,4 @@
-// Where the tracing file system is, and the names that events of ours have in it.
+// The location of tracefs, and the names of our events in it.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -7,11 +7,11 @@
 
 namespace uprobectl {
 
-// The folder with uprobe_events in it; nothing if none can be seen.
+// The folder that contains uprobe_events; nullopt if there is none.
 std::optional<std::string> find_tracefs();
 
-// Text of uprobe_events says nothing about who made an event: for ours the group does. A process
-// id alone would, after a while, name somebody else, and in another pid namespace it does at once.
+// uprobe_events does not show who created an event, so the group of ours does. A pid alone could be
+// reused, or mean another process in another pid namespace.
 struct EventOwner {
   std::uint64_t pid_namespace = 0; // inode number of /proc/self/ns/pid
   pid_t pid = 0;
@@ -19,13 +19,13 @@ struct EventOwner {
   bool operator==(const EventOwner&) const = default;
 
   static EventOwner self();
-  // Of "uprobectl_NAMESPACE_PID_TIME"; nothing for a group that is not ours.
+  // Parses "uprobectl_NAMESPACE_PID_TIME"; nullopt for other groups.
   static std::optional<EventOwner> of_group(std::string_view group);
 
-  // Less than 64 bytes, as the kernel wants it: at most 10 + 10 + 1 + 10 + 1 + 20 (the numbers of
+  // Less than 64 bytes, as the kernel requires: at most 10 + 10 + 1 + 10 + 1 + 20 (the numbers of
   // namespaces are 32 bits wide).
   std::string group() const;
-  // Gone, and this process is in a position to know.
+  // Whether it has ended; false if it is in another pid namespace.
   bool has_ended() const;
 };
 

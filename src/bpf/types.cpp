@@ -1,6 +1,6 @@
 #include "bpf/types.hpp"
 
-#include "bpf/permission.hpp"
+#include "bpf/load_error.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
@@ -11,15 +11,15 @@ namespace uprobectl {
 
 namespace {
 
-constexpr int deepest = 32;                   // nested types: a program's stack frame has 512 bytes
-constexpr std::size_t most_values = 1U << 16; // of one decoded value
+constexpr int max_depth = 32; // of nested types: a program's stack frame has 512 bytes
+constexpr std::size_t max_decoded = 1U << 16; // of one decoded value
 
 std::string_view name_at(const btf* types, std::uint32_t offset) {
   const char* const name = btf__name_by_offset(types, offset);
   return name == nullptr ? std::string_view() : name;
 }
 
-// Compilers say "char", few of them the encoding for it.
+// Compilers use the name "char"; few set the encoding.
 bool is_char(const btf* types, const btf_type* type) {
   return btf_is_int(type) && type->size == 1 &&
          ((btf_int_encoding(type) & BTF_INT_CHAR) != 0 || name_at(types, type->name_off) == "char");
@@ -30,7 +30,7 @@ public:
   explicit Decoder(const btf* types) : types_(types) {}
 
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
-    if (depth > deepest || ++values_ > most_values) return std::nullopt;
+    if (depth > max_depth || ++values_ > max_decoded) return std::nullopt;
     const int resolved = btf__resolve_type(types_, id);
     if (resolved < 0) return std::nullopt;
     const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));

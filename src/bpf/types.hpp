@@ -1,5 +1,5 @@
-// Bytes that BPF programs leave in maps and buffers, read by the types their authors gave them.
-// Source of the format: Linux Documentation/bpf/btf.rst.
+// Decodes bytes of BPF programs' maps and buffers by their types (BTF). Source of the format: Linux
+// Documentation/bpf/btf.rst.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -15,10 +15,10 @@ struct DataMember;
 
 // A value read by its type.
 struct DataValue {
-  struct Pointer { // not followed: it belongs to another address space, or another time
+  struct Pointer { // not dereferenced: it is of another address space
     std::uint64_t address = 0;
   };
-  struct Raw { // what has no better reading: byte arrays, numbers over 64 bits
+  struct Raw { // byte arrays, numbers over 64 bits
     std::vector<std::byte> bytes;
   };
   using Struct = std::vector<DataMember>;
@@ -33,12 +33,13 @@ struct DataMember {
   DataValue value;
 };
 
-// The types of one object, program or map. Owns what libbpf parsed.
+// The types of one object, program or map.
 class DataTypes {
 public:
-  // Of a BTF blob, as section .BTF holds it. corrupt.
+  // Parses the content of a section .BTF. Fails with corrupt.
   static Result<DataTypes> parse(Bytes blob);
-  // Of a loaded program or a map, by the id their info tells. not_permitted names the capability.
+  // The types of a loaded program or a map, by the id in its info. not_permitted names the
+  // capability.
   static Result<DataTypes> of_kernel(std::uint32_t btf_id);
 
   struct Type {
@@ -46,13 +47,13 @@ public:
     std::uint32_t id = 0;
     std::size_t size = 0; // bytes
   };
-  // A struct, union or typedef as written in C, with or without its keyword. not_found with names
-  // that are near.
+  // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
+  // suggests similar names.
   Result<Type> find(std::string_view name) const;
   std::optional<Type> type(std::uint32_t id) const;
 
-  // Nothing where there are fewer bytes than the type has, or the type is nothing that can lie in
-  // memory. Further bytes are ignored: a ring buffer's records may be padded.
+  // Nullopt if there are fewer bytes than the type has, or objects of the type do not exist in
+  // memory. Further bytes are ignored: records of ring buffers may be padded.
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
 
 private:

@@ -1,6 +1,6 @@
-// Where the parts of struct __bpf_usdt_spec are in the table of one program.
 #include "bpf/usdt_specs.hpp"
-#include "bpf/owned_types.hpp"
+
+#include "bpf/kernel_types.hpp"
 #include "uprobectl/util.hpp"
 
 #include <algorithm>
@@ -15,20 +15,21 @@ namespace uprobectl {
 
 namespace {
 
-// A number within a structure, in bits from its beginning.
+// A number in a structure, in bits from its beginning.
 struct BitField {
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
 };
 
+// The layout of struct __bpf_usdt_spec in one program.
 struct UsdtLayout {
   std::uint32_t arguments_at = 0;  // bits
   std::uint32_t argument_size = 0; // bytes
-  std::uint32_t most_arguments = 0;
+  std::uint32_t max_arguments = 0;
   BitField cookie;
   BitField count;
 
-  // Of an argument, from where it begins.
+  // In an argument, from its beginning.
   BitField value;
   BitField type;
   BitField base;
@@ -43,7 +44,7 @@ struct UsdtLayout {
   std::uint64_t in_memory = 0;
   std::optional<std::uint64_t> in_indexed_memory;
 
-  // unsupported names the member that is missing or not known.
+  // unsupported names the missing or unknown member.
   static Result<UsdtLayout> read(const btf* types, std::uint32_t spec_type);
 };
 
@@ -60,7 +61,7 @@ Error unknown_layout(std::string_view what) {
           "layouts of libbpf 0.8 to 1.7 are known; compile it with the usdt.bpf.h of one of them");
 }
 
-// The type behind typedefs and const.
+// The type without typedefs and const.
 const btf_type* resolved(const btf* types, std::uint32_t id) {
   const int plain = btf__resolve_type(types, id);
   return plain < 0 ? nullptr : btf__type_by_id(types, static_cast<std::uint32_t>(plain));
@@ -109,7 +110,7 @@ public:
     const std::int64_t size = btf__resolve_size(types_, btf_array(array)->type);
     layout_.arguments_at = arguments->second.field.offset;
     layout_.argument_size = size > 0 ? static_cast<std::uint32_t>(size) : 0;
-    layout_.most_arguments = btf_array(array)->nelems;
+    layout_.max_arguments = btf_array(array)->nelems;
     take(*spec, "usdt_cookie", layout_.cookie);
     take(*spec, "arg_cnt", layout_.count);
     take(*argument, "val_off", layout_.value);
@@ -181,9 +182,9 @@ Result<UsdtLayout> UsdtLayout::read(const btf* types, std::uint32_t spec_type) {
 }
 
 constexpr std::string_view table_name = "__bpf_usdt_specs";
-constexpr std::size_t longest_kernel_name = 15;
+constexpr std::size_t max_kernel_name = 15;
 
-// A register's place in what the program is given, bytes.
+// The offset of a register in the program's context, bytes.
 std::uint64_t register_offset(std::uint32_t number) { return std::uint64_t{number} * 8; }
 
 } // namespace
@@ -191,7 +192,7 @@ std::uint64_t register_offset(std::uint32_t number) { return std::uint64_t{numbe
 struct UsdtSpecs::State {
   int map = -1;
   std::uint32_t entries = 0;
-  std::uint32_t searched = 0; // from here on, for free ones
+  std::uint32_t searched = 0; // entries from here on have been searched
   std::size_t value_size = 0;
   UsdtLayout layout;
   std::vector<std::uint32_t> written;
@@ -201,7 +202,8 @@ struct UsdtSpecs::State {
     for (const std::uint32_t id : written) bpf_map_update_elem(map, &id, empty.data(), BPF_ANY);
   }
 
-  // From the end: libbpf takes them from the beginning, for the same map if it is a pinned one.
+  // Searches from the end: libbpf allocates from the beginning, even in the same map if it is
+  // pinned.
   std::optional<std::uint32_t> free_entry() {
     std::vector<std::byte> value(value_size);
     while (searched > 0) {
@@ -223,7 +225,7 @@ struct UsdtSpecs::State {
                           : layout.in_memory);
     put_bits(bytes, layout.value,
              static_cast<std::uint64_t>(in_memory ? argument.offsets[0] : argument.addend));
-    // Part of a register from bit 8 on is what lies a byte further.
+    // The part of a register from bit 8 on begins one byte later.
     if (!constant)
       put_bits(bytes, layout.base, register_offset(argument.base) + argument.shift / 8);
     if (indexed) {
@@ -236,7 +238,7 @@ struct UsdtSpecs::State {
 };
 
 bool UsdtSpecs::is_table(const UserMap& map) {
-  return map.name == table_name || map.name == table_name.substr(0, longest_kernel_name);
+  return map.name == table_name || map.name == table_name.substr(0, max_kernel_name);
 }
 
 Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
@@ -276,10 +278,10 @@ bool UsdtSpecs::can_tell(const reading& argument, bool is_64bit) const {
 
 Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
   const UsdtLayout& layout = state_->layout;
-  if (spec.arguments.size() > layout.most_arguments)
+  if (spec.arguments.size() > layout.max_arguments)
     return fail(ErrorKind::unsupported, std::to_string(spec.arguments.size()) +
                                             " arguments, and bpf/usdt.bpf.h knows " +
-                                            std::to_string(layout.most_arguments) + " at most");
+                                            std::to_string(layout.max_arguments) + " at most");
   const auto id = state_->free_entry();
   if (!id)
     return fail(Error{ErrorKind::out_of_range, "the program has room for " +
@@ -295,11 +297,11 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
     const auto place = all.subspan(at, layout.argument_size);
     if (spec.arguments[i])
       state_->put_argument(place, *spec.arguments[i]);
-    else // no kind of argument: bpf_usdt_arg() says EINVAL
+    else // an invalid kind: bpf_usdt_arg() returns EINVAL
       put_bits(place, layout.type, ~std::uint64_t{});
   }
-  // Of a place without arguments, so that it does not look free.
-  if (spec.arguments.empty() && layout.most_arguments > 0)
+  // Marks a spec without arguments, so that its entry is not free.
+  if (spec.arguments.empty() && layout.max_arguments > 0)
     put_bits(all.subspan(layout.arguments_at / 8), layout.type, ~std::uint64_t{});
   put_bits(all, layout.cookie, spec.cookie);
   put_bits(all, layout.count, spec.arguments.size());

@@ -1,7 +1,8 @@
-// The table in which programs that are compiled with libbpf's usdt.bpf.h look up where the
-// arguments of a static probe are: "__bpf_usdt_specs", an array that the cookie of a probe is an
-// index of. Its layout is libbpf's own business and has changed (1.7 added index registers), so it
-// is read from the types that the program brings along. Source: libbpf src/usdt.bpf.h, struct
+// The table in which programs compiled with libbpf's usdt.bpf.h look up the arguments of a static
+// probe:
+// "__bpf_usdt_specs", an array indexed by the probe's cookie. Its layout is internal to libbpf and
+// has changed (1.7 added index registers), so it is read from the types of the program. Source:
+// libbpf src/usdt.bpf.h, struct
 // __bpf_usdt_spec.
 #pragma once
 
@@ -16,25 +17,25 @@ namespace uprobectl {
 
 class UsdtSpecs {
 public:
-  // Whether it is that table. The kernel keeps 15 bytes of a map's name.
+  // Whether the map is such a table. The kernel keeps 15 bytes of a map's name.
   static bool is_table(const UserMap& map);
-  // Borrows the map. unsupported where its layout is not known here, or its types cannot be read.
+  // Borrows the map. unsupported if its layout is unknown or its types cannot be read.
   static Result<UsdtSpecs> open(const UserMap& map);
 
   UsdtSpecs(UsdtSpecs&&) noexcept;
   UsdtSpecs& operator=(UsdtSpecs&&) noexcept;
-  ~UsdtSpecs(); // clears what it has written: the map of a pinned program lives on
+  ~UsdtSpecs(); // clears its entries: the map of a pinned program continues to exist
 
   struct Spec {
-    std::vector<std::optional<reading>> arguments; // nothing: asking for it is an error
-    std::uint64_t cookie = 0;                      // what bpf_usdt_cookie() gives
+    std::vector<std::optional<reading>> arguments; // nullopt: reading it is an error
+    std::uint64_t cookie = 0;                      // the result of bpf_usdt_cookie()
   };
-  // Puts it where nobody has one and says where. unsupported where it has more arguments than there
-  // is room for; out_of_range where the table is full.
+  // Writes it to a free entry and returns the index. unsupported if it has too many arguments,
+  // out_of_range if the table is full.
   Result<std::uint32_t> add(const Spec& spec);
 
-  // Whether the layout can say where it is: bpf_usdt_arg() knows constants, registers, and memory
-  // behind a register, newer ones with an index, which they add in 64 bits.
+  // Whether the layout can express the argument: bpf_usdt_arg() supports constants, registers, and
+  // memory at a register, newer versions with an index, which is added in 64 bits.
   bool can_tell(const reading& argument, bool is_64bit) const;
 
 private:

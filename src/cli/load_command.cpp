@@ -1,4 +1,4 @@
-#include "bpf/object.hpp"
+#include "bpf/pin.hpp"
 #include "commands.hpp"
 #include "console.hpp"
 #include "option_values.hpp"

@@ -1,4 +1,4 @@
-#include "bpf/permission.hpp"
+#include "bpf/load_error.hpp"
 #include "doctor/doctor.hpp"
 #include "uprobectl/arch.hpp"
 

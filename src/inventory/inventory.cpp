@@ -1,6 +1,6 @@
 #include "inventory/inventory.hpp"
 
-#include "bpf/link_info.hpp"
+#include "bpf/link.hpp"
 #include "bpf/tracefs.hpp"
 #include "inventory/probe_names.hpp"
 #include "process/proc.hpp"

@@ -2,7 +2,7 @@
 // producer of a record does not know in which form it appears.
 #pragma once
 
-#include "bpf/object.hpp"
+#include "bpf/pin.hpp"
 #include "doctor/doctor.hpp"
 #include "events/events.hpp"
 #include "events/histogram.hpp"

@@ -1,6 +1,6 @@
 #include "probe/probe.hpp"
 
-#include "bpf/permission.hpp"
+#include "bpf/load_error.hpp"
 
 #include <array>
 

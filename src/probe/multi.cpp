@@ -1,4 +1,4 @@
-#include "bpf/link_create.hpp"
+#include "bpf/link.hpp"
 #include "probe/placement.hpp"
 
 #include <map>

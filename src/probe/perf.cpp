@@ -1,8 +1,8 @@
 #include "probe/perf.hpp"
 
-#include "bpf/descriptor_limit.hpp"
-#include "bpf/event_source.hpp"
-#include "bpf/link_create.hpp"
+#include "bpf/bpf.hpp"
+#include "bpf/link.hpp"
+#include "bpf/load_error.hpp"
 
 #include <cerrno>
 #include <sys/ioctl.h>

@@ -1,6 +1,6 @@
 #include "probe/tracefs.hpp"
 
-#include "bpf/descriptor_limit.hpp"
+#include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
 #include "probe/perf.hpp"
 #include "probe/placement.hpp"

@@ -2,7 +2,7 @@
 // away, explain what did not happen. The only room that knows the flow.
 #pragma once
 
-#include "bpf/pinned.hpp"
+#include "bpf/pin.hpp"
 #include "events/plan.hpp"
 #include "output/output.hpp"
 #include "probe/probe.hpp"

@@ -1,5 +1,5 @@
 // Samples of perf event arrays. The first byte chooses what was asked for.
-#include "bpf/perf_sample.hpp"
+#include "bpf/record_reader.hpp"
 
 #include <cstdlib>
 

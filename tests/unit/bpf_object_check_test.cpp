@@ -1,5 +1,4 @@
 #include "bpf/object_check.hpp"
-#include "bpf/type_check.hpp"
 
 #include <bpf/btf.h>
 #include <catch2/catch.hpp>

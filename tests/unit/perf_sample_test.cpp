@@ -1,4 +1,4 @@
-#include "bpf/perf_sample.hpp"
+#include "bpf/record_reader.hpp"
 
 #include "events/events.hpp"
 

@@ -1,4 +1,4 @@
-#include "bpf/return_instances.hpp"
+#include "bpf/kernel_types.hpp"
 
 #include <bpf/btf.h>
 #include <catch2/catch.hpp>

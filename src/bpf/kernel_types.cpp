@@ -1,8 +1,7 @@
-#include "bpf/return_instances.hpp"
+#include "bpf/kernel_types.hpp"
 
 #include "bpf/builtin.hpp"
-#include "bpf/libbpf_log.hpp"
-#include "bpf/owned_types.hpp"
+#include "bpf/load_error.hpp"
 #include "uprobectl/util.hpp"
 
 #include <bpf/bpf.h>
@@ -12,7 +11,7 @@ namespace uprobectl {
 
 namespace {
 
-// In bytes from the structure's beginning.
+// The offset of a member, bytes.
 std::optional<std::uint32_t> member_offset(const btf* types, const char* structure,
                                            std::string_view member) {
   const int id = btf__find_by_name_kind(types, structure, BTF_KIND_STRUCT);
@@ -26,7 +25,7 @@ std::optional<std::uint32_t> member_offset(const btf* types, const char* structu
 }
 
 // Linux commit 6ae08ae3dea2 ("bpf: Add probe_read_{user, kernel} and probe_read_{user, kernel}_str
-// helpers") in v5.5. With lockdown=confidentiality programs that call it are refused.
+// helpers") in v5.5. With lockdown=confidentiality programs that call it are rejected.
 bool programs_may_read_kernel() {
   const auto set = [](std::uint8_t to, std::int32_t value) {
     return bpf_insn{
@@ -38,7 +37,7 @@ bool programs_may_read_kernel() {
        .src_reg = BPF_REG_10,
        .off = 0,
        .imm = 0},
-      // BPF_K, too, which is 0 as BPF_ADD is.
+      // BPF_ADD and BPF_K are 0.
       {.code = BPF_ALU64 | BPF_ADD, .dst_reg = BPF_REG_1, .src_reg = 0, .off = 0, .imm = -8},
       set(BPF_REG_2, 8),
       set(BPF_REG_3, 0),
@@ -53,6 +52,11 @@ bool programs_may_read_kernel() {
   const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
                                        std::size(code), nullptr)};
   return static_cast<bool>(program);
+}
+
+OwnedTypes running_kernel_types() {
+  const LibbpfLog ignored;
+  return OwnedTypes(btf__parse(kernel_types_path, nullptr));
 }
 
 } // namespace
@@ -77,15 +81,6 @@ std::optional<nesting_layout> read_nesting(const btf* kernel_types) {
   if (!utask || !depth) return std::nullopt;
   return nesting_layout{.utask = *utask, .depth = *depth};
 }
-
-namespace {
-
-OwnedTypes running_kernel_types() {
-  const LibbpfLog unheard;
-  return OwnedTypes(btf__parse(kernel_types_path, nullptr));
-}
-
-} // namespace
 
 std::optional<return_instance_layout> find_return_instances() {
   if (!programs_may_read_kernel()) return std::nullopt;

@@ -1,29 +1,64 @@
-// One load of the built-in program: an object for one way of asking. Several of them share their
-// maps, so that it is the same to the reader which one has seen a hit.
 #include "bpf/builtin.hpp"
-#include "bpf/descriptor_limit.hpp"
+
 #include "bpf/embedded.hpp"
-#include "bpf/link_create.hpp"
-#include "bpf/permission.hpp"
-#include "bpf/probe_copy.hpp"
+#include "bpf/link.hpp"
+#include "bpf/load_error.hpp"
 #include "bpf/record_reader.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <cerrno>
+#include <linux/bpf.h>
 #include <map>
+#include <vector>
 
 namespace uprobectl {
 
 namespace {
 
-// Calls of one run that have not returned yet: twelve MiB without stacks.
-constexpr std::uint32_t most_calls = 65536;
+// A 64-bit constant takes two instructions; the second has the upper half only (Linux
+// Documentation/bpf/instruction-set.rst).
+std::uint64_t wide_constant(const bpf_insn* code) {
+  return static_cast<std::uint32_t>(code[0].imm) |
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(code[1].imm)) << 32;
+}
 
+// A copy of a loaded program with `cookie` in place of NUMBER_PLACEHOLDER (bpf/record.h), for
+// kernels without cookies. It is a plain program and uses the same maps. Fails with an errno.
+std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
+                                                   std::uint64_t cookie) {
+  const bpf_insn* const loaded = bpf_program__insns(program);
+  std::vector<bpf_insn> code(loaded, loaded + bpf_program__insn_cnt(program));
+  std::size_t replaced = 0;
+  for (std::size_t i = 0; i + 1 < code.size(); ++i) {
+    if (code[i].code != (BPF_LD | BPF_IMM | BPF_DW)) continue;
+    if (code[i].src_reg == 0 && wide_constant(&code[i]) == NUMBER_PLACEHOLDER) {
+      code[i].imm = static_cast<std::int32_t>(cookie);
+      code[i + 1].imm = static_cast<std::int32_t>(cookie >> 32);
+      ++replaced;
+    }
+    ++i;
+  }
+  if (replaced == 0) return std::unexpected(EINVAL); // not a program with the placeholder
+  LIBBPF_OPTS(bpf_prog_load_opts, options);
+  const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, bpf_program__name(program), "Dual BSD/GPL",
+                               code.data(), code.size(), &options);
+  if (fd < 0) return std::unexpected(-fd);
+  return UniqueFd{fd};
+}
+
+// Open calls of one run: twelve MiB without stacks.
+constexpr std::uint32_t max_calls = 65536;
+constexpr std::uint32_t max_call_bytes = 64U << 20;
+constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
+constexpr std::uint32_t max_stacks = 16384;
+
+// The program loaded for one variant of its settings. The objects of all variants share their maps.
 class BuiltinObject {
 public:
-  // Opened and set up; `first` is the loaded one whose maps it shares, or null.
+  // `first`: the loaded object whose maps it shares, or null.
   static Result<BuiltinObject> load(const BuiltinProgram::Settings& settings,
                                     const builtin_settings& variant, const BuiltinObject* first);
 
@@ -31,7 +66,7 @@ public:
   const bpf_program* program(ProbeRole role) const {
     return programs_[static_cast<std::size_t>(role)];
   }
-  // The copy of the program that has this cookie for its number, made when it is first asked for.
+  // The copy of the program for this cookie, made on first use.
   Result<void> make_copy(ProbeRole role, std::uint64_t cookie);
   int copy(ProbeRole role, std::uint64_t cookie) const;
 
@@ -50,10 +85,6 @@ Bytes image_for(const BuiltinProgram::Settings& settings) {
   return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
-constexpr std::uint32_t most_call_bytes = 64U << 20;
-constexpr std::uint32_t most_process_counts = 65536; // those by stack, too
-constexpr std::uint32_t most_stacks = 16384;
-
 bool shares_places(const BuiltinProgram::Settings& settings) {
   return !settings.probes.empty() &&
          std::ranges::all_of(settings.probes, [](const BuiltinProgram::Probe& probe) {
@@ -67,7 +98,7 @@ public:
         const builtin_settings& variant)
       : object_(object), settings_(settings), variant_(variant) {}
 
-  // Sizes of what the first one makes and the others share.
+  // Only the first object creates maps; the others share them.
   void size_maps() const {
     const auto has = [&](unsigned flag) {
       return std::ranges::any_of(settings_.variants, [&](const builtin_settings& each) {
@@ -75,29 +106,28 @@ public:
       });
     };
     const auto probes = std::max(static_cast<std::uint32_t>(settings_.probes.size()), 1U);
-    // Of perf buffers there are as many as CPUs, which libbpf sees to.
+    // libbpf sizes the map of perf buffers by the number of CPUs.
     if (settings_.buffer == RecordBuffer::ring) resize("records", settings_.buffer_bytes);
     resize("counters", probes);
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
-    if (has(COUNT_BY_PROCESS)) resize("process_counts", most_process_counts);
+    if (has(COUNT_BY_PROCESS)) resize("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {
-      resize("stacks", most_stacks);
-      resize("stack_counts", most_process_counts);
+      resize("stacks", max_stacks);
+      resize("stack_counts", max_process_counts);
     }
     bpf_map__set_value_size(find("calls"), variant_.kept_size);
     bpf_map__set_value_size(find("blank"), variant_.kept_size);
-    // A perf buffer takes records only from memory that is somebody's own. Of calls that have not
-    // returned there are so many, or as many as this much memory holds.
+    // Records for a perf buffer are built in this map too. It is limited in entries and in memory.
     if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
-      resize("calls", std::min(most_calls, most_call_bytes / variant_.kept_size));
+      resize("calls", std::min(max_calls, max_call_bytes / variant_.kept_size));
   }
 
   Result<void> share(const BuiltinObject& first) const {
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object_) {
-      // Its settings are its own; `armed`, which is all that .bss holds, is one for all.
+      // Settings (.rodata) differ; .bss holds only `armed`, which is shared.
       const bool is_armed = std::string_view(bpf_map__name(map)).ends_with(".bss");
       if (bpf_map__is_internal(map) && !is_armed) continue;
       const int shared = first.map(is_armed ? ".bss" : bpf_map__name(map));
@@ -111,7 +141,7 @@ public:
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object_) {
       if (!std::string_view(bpf_map__name(map)).ends_with(".rodata")) continue;
-      // Which refuses another size than that of what the program has there.
+      // Fails if the program's settings have another size.
       if (bpf_map__set_initial_value(map, &variant_, sizeof(variant_)) != 0) break;
       return {};
     }
@@ -235,7 +265,7 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  // What finds its place within a page taken goes to the next event.
+  // Probes at the same place within a page get different events.
   Result<void> share_cookies() {
     const int places = objects.front().map("places");
     std::map<std::uint32_t, std::uint32_t> events; // how many by the place within a page
@@ -272,7 +302,7 @@ struct BuiltinProgram::State {
 
   std::vector<CallKey> calls() const;
 
-  // The values of all CPUs.
+  // The values of an entry for all CPUs.
   template <typename Value>
   std::vector<Value> on_all_cpus(const char* map, std::uint32_t index) const {
     std::vector<Value> values(processors);
@@ -296,7 +326,7 @@ builtin_settings BuiltinProgram::plain_settings() {
 }
 
 Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
-  libbpf_set_print(nullptr); // its messages go to stderr in a form of its own
+  libbpf_set_print(nullptr); // libbpf would print to stderr
 
   auto state = std::make_unique<State>();
   state->settings = settings;
@@ -349,7 +379,7 @@ int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
 Result<void> BuiltinProgram::arm(bool on) {
   const std::uint32_t index = 0;
-  const std::uint32_t value = on ? 1 : 0;              // .bss holds nothing but `armed`
+  const std::uint32_t value = on ? 1 : 0;              // .bss holds only `armed`
   const int map = state_->objects.front().map(".bss"); // the other objects' is the same
   if (const int error = bpf_map_update_elem(map, &index, &value, BPF_ANY); error != 0)
     return fail(system_error(-error, "cannot arm the BPF program"));
@@ -372,7 +402,7 @@ std::vector<CallKey> BuiltinProgram::State::calls() const {
   CallKey key;
   for (const CallKey* previous = nullptr; bpf_map_get_next_key(map, previous, &key) == 0;
        previous = &keys.back()) {
-    if (keys.size() >= most_calls) break; // one that went meanwhile makes the kernel begin anew
+    if (keys.size() >= max_calls) break; // the iteration restarts if a key was deleted
     keys.push_back(key);
   }
   return keys;
@@ -469,7 +499,7 @@ Histogram BuiltinProgram::histogram(std::uint32_t probe) const {
 
 std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresses,
                                          std::uint64_t caller) {
-  // Linux Documentation/arch/arm64/tagged-pointers.rst; signatures are taken off by the kernel.
+  // Linux Documentation/arch/arm64/tagged-pointers.rst; the kernel strips signatures.
   constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
   std::vector<std::uint64_t> frames;
   for (const std::uint64_t address : addresses) {
@@ -477,7 +507,7 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
     frames.push_back(address & address_bits);
   }
   caller &= address_bits;
-  // Newer kernels see themselves that no frame has been made yet (Linux 6.11).
+  // Since Linux 6.11 the kernel itself detects that no frame has been set up yet.
   const bool missed = frames.size() < 2 || frames[1] != caller;
   if (caller != 0 && missed && !frames.empty()) frames.insert(frames.begin() + 1, caller);
   return frames;

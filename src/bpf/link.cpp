@@ -1,19 +1,56 @@
-#include "bpf/link_info.hpp"
+#include "bpf/link.hpp"
 
 #include <bpf/bpf.h>
 #include <cerrno>
 #include <climits>
 #include <linux/bpf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace uprobectl {
 
 namespace {
 
-constexpr std::uint32_t link_type_uprobe_multi = 12;
-constexpr std::uint32_t multi_flag_return = 1;
-constexpr std::uint32_t most_offsets = 1U << 20; // the kernel's own limit for one link
+// The link_create member of union bpf_attr. Cleared by memset, because the kernel requires unknown
+// bytes to be zero.
+struct LinkCreate {
+  std::uint32_t program;
+  std::uint32_t target;
+  std::uint32_t attach_type;
+  std::uint32_t flags;
+  union {
+    struct {
+      std::uint64_t cookie;
+    } perf_event;
+    struct {
+      std::uint64_t path;
+      std::uint64_t offsets;
+      std::uint64_t ref_ctr_offsets;
+      std::uint64_t cookies;
+      std::uint32_t count;
+      std::uint32_t flags;
+      std::int32_t pid;
+      std::uint32_t reserved;
+    } uprobe_multi;
+  };
+};
+static_assert(sizeof(LinkCreate) == 64);
 
-// struct bpf_link_info as far as it is about uprobe_multi links.
+std::expected<UniqueFd, int> create_link(LinkCreate& attributes) {
+  const long fd = ::syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, sizeof(attributes));
+  if (fd < 0) return std::unexpected(errno);
+  return UniqueFd{static_cast<int>(fd)};
+}
+
+template <typename T>
+std::uint64_t address_of(const T* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+constexpr std::uint32_t link_type_uprobe_multi = 12;
+constexpr std::uint32_t max_offsets = 1U << 20; // the kernel's limit for one link
+
+// The part of struct bpf_link_info for uprobe_multi links.
 struct MultiLinkInfo {
   std::uint32_t type;
   std::uint32_t id;
@@ -30,7 +67,7 @@ struct MultiLinkInfo {
 };
 static_assert(sizeof(MultiLinkInfo) == 64);
 
-// The same as far as it is about links on perf events.
+// The same for links on perf events.
 struct PerfLinkInfo {
   std::uint32_t type;
   std::uint32_t id;
@@ -55,6 +92,71 @@ bool ask(const UniqueFd& link, Info& info, std::uint32_t type) {
 
 } // namespace
 
+std::string_view to_string(ProgramKind kind) {
+  switch (kind) {
+  case ProgramKind::plain:
+    return "perf events";
+  case ProgramKind::multi:
+    return "uprobe_multi links";
+  case ProgramKind::session:
+    return "uprobe session links";
+  }
+  return "";
+}
+
+std::uint32_t expected_attach_type(ProgramKind kind) {
+  switch (kind) {
+  case ProgramKind::plain:
+    return 0;
+  case ProgramKind::multi:
+    return attach_type_uprobe_multi;
+  case ProgramKind::session:
+    return attach_type_uprobe_session;
+  }
+  return 0;
+}
+
+std::expected<UniqueFd, int> create_uprobe_multi_link(int program,
+                                                      const UprobeMultiTarget& target) {
+  LinkCreate attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.program = static_cast<std::uint32_t>(program);
+  attributes.attach_type = target.attach_type;
+  attributes.uprobe_multi = {.path = address_of(target.path),
+                             .offsets = address_of(target.offsets),
+                             .ref_ctr_offsets = address_of(target.semaphores),
+                             .cookies = address_of(target.cookies),
+                             .count = target.count,
+                             .flags = target.on_return ? uprobe_multi_flag_return : 0,
+                             .pid = target.pid,
+                             .reserved = 0};
+  return create_link(attributes);
+}
+
+std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
+                                                    std::uint64_t cookie) {
+  LinkCreate attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.program = static_cast<std::uint32_t>(program);
+  attributes.target = static_cast<std::uint32_t>(perf_event);
+  attributes.attach_type = attach_type_perf_event;
+  attributes.perf_event.cookie = cookie;
+  return create_link(attributes);
+}
+
+int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int32_t pid) {
+  const std::uint64_t offset = 0;
+  const auto link = create_uprobe_multi_link(program, {.path = "/",
+                                                       .offsets = &offset,
+                                                       .cookies = nullptr,
+                                                       .semaphores = nullptr,
+                                                       .count = 1,
+                                                       .on_return = false,
+                                                       .pid = pid,
+                                                       .attach_type = attach_type});
+  return link ? 0 : link.error();
+}
+
 Result<std::vector<std::uint32_t>> all_links() {
   std::vector<std::uint32_t> links;
   std::uint32_t id = 0;
@@ -66,9 +168,9 @@ Result<std::vector<std::uint32_t>> all_links() {
 std::optional<HeldProbes> probes_of_multi_link(std::uint32_t link) {
   const UniqueFd fd{::bpf_link_get_fd_by_id(link)};
   MultiLinkInfo info{};
-  if (!fd || !ask(fd, info, link_type_uprobe_multi) || info.count > most_offsets)
+  if (!fd || !ask(fd, info, link_type_uprobe_multi) || info.count > max_offsets)
     return std::nullopt;
-  // Asked without room for them it tells how many there are; asked with it, which.
+  // The first call returned the number of offsets, the second one returns them.
   std::vector<std::uint64_t> offsets(info.count);
   std::string path(PATH_MAX, '\0');
   const std::uint32_t count = info.count;
@@ -81,7 +183,7 @@ std::optional<HeldProbes> probes_of_multi_link(std::uint32_t link) {
   path.resize(path.find('\0'));
   HeldProbes held{.path = std::move(path),
                   .offsets = {},
-                  .on_return = (info.flags & multi_flag_return) != 0,
+                  .on_return = (info.flags & uprobe_multi_flag_return) != 0,
                   .program = info.program,
                   .filter = static_cast<pid_t>(info.pid)};
   for (const std::uint64_t offset : offsets) held.offsets.push_back({offset});

@@ -1,0 +1,149 @@
+#include "bpf/load_error.hpp"
+
+#include "bpf/kernel_types.hpp"
+
+#include <array>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_collected = 16384;
+
+// libbpf's callback has no context argument.
+thread_local std::string* collected = nullptr;
+
+int collect(libbpf_print_level level, const char* format, va_list arguments) {
+  if (level != LIBBPF_WARN || collected == nullptr || collected->size() > max_collected) return 0;
+  std::array<char, 1024> line{};
+  const int size = std::vsnprintf(line.data(), line.size(), format, arguments);
+  if (size > 0) *collected += line.data();
+  return size;
+}
+
+// libbpf returns ESRCH for any error while reading the kernel's types.
+std::optional<Error> kernel_types_error(int errnum) {
+  if (errnum != ESRCH) return std::nullopt;
+  if (const OwnedTypes types(btf__parse(kernel_types_path, nullptr)); types) return std::nullopt;
+  return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
+}
+
+} // namespace
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Result<void> check_free_descriptors() {
+  constexpr std::size_t needed = 48; // maps, programs, links, buffers and files of a small run
+  raise_descriptor_limit();
+  std::array<UniqueFd, needed> taken;
+  for (UniqueFd& fd : taken) {
+    fd = UniqueFd{::open("/", O_PATH | O_CLOEXEC)};
+    if (fd) continue;
+    if (errno != EMFILE && errno != ENFILE) return {}; // not about descriptors
+    return fail(
+        system_error(errno, "BPF needs " + std::to_string(needed) + " free file descriptors"));
+  }
+  return {};
+}
+
+LibbpfLog::LibbpfLog() {
+  collected = &text_;
+  libbpf_set_print(collect);
+}
+
+LibbpfLog::~LibbpfLog() {
+  libbpf_set_print(nullptr);
+  collected = nullptr;
+}
+
+std::string LibbpfLog::cause() const {
+  // libbpf raises the limit of locked memory if its test for Linux 5.11 fails, for a reason that
+  // the next message gives.
+  std::string_view text = text_;
+  if (text.starts_with("libbpf: Failed to bump RLIMIT_MEMLOCK") &&
+      text.find('\n') + 1 < text.size())
+    text.remove_prefix(text.find('\n') + 1);
+  std::string line(text.substr(0, text.find('\n')));
+  constexpr std::string_view prefix = "libbpf: ";
+  if (line.starts_with(prefix)) line.erase(0, prefix.size());
+  return line;
+}
+
+std::string last_lines(std::string_view log, int count) {
+  while (log.ends_with('\n')) log.remove_suffix(1);
+  if (log.empty()) return {};
+  auto start = log.size();
+  while (count-- > 0 && start != std::string_view::npos && start > 0)
+    start = log.rfind('\n', start - 1);
+  return std::string(start == std::string_view::npos ? log : log.substr(start + 1));
+}
+
+bool is_shortage(int errnum) { return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE; }
+
+Error with_filter_hint(Error error) {
+  // Works without /proc. The strict mode cannot be in force here: it allows read and write only.
+  if (::prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER) return error;
+  return std::move(error).hint(
+      "a seccomp filter is in force, which may be what refuses it: start it "
+      "without, for containers: --security-opt seccomp=unconfined");
+}
+
+Error bpf_load_error(int errnum, std::string_view what) {
+  const std::string subject(what);
+  if (errnum == EPERM || errnum == EACCES)
+    return with_filter_hint(
+        Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(
+            "needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root"));
+  if (errnum == ENOSYS || errnum == EINVAL)
+    return Error{ErrorKind::unsupported, subject + ": this kernel is built without what it needs"}
+        .hint("needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");
+  return system_error(errnum, what);
+}
+
+Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
+                     const std::string& libbpf_said) {
+  if (is_shortage(errnum)) return system_error(errnum, what);
+  if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
+  // Matches all names of the helper: bpf_probe_read, bpf_probe_read_kernel,
+  // bpf_probe_read_kernel_str.
+  for (const std::string_view refusal :
+       {"cannot use helper bpf_probe_read", "unknown func bpf_probe_read"})
+    if (verifier_log.contains(refusal))
+      return Error{ErrorKind::unsupported,
+                   std::string(what) + ": this kernel does not let BPF programs read its memory"}
+          .hint("boot without lockdown=confidentiality, or leave out what needs it: --stack=dwarf; "
+                "--stack=fp does not");
+  Error error = bpf_load_error(errnum, what);
+  if (const std::string verifier = last_lines(verifier_log, 3); !verifier.empty())
+    return std::move(error).hint("the verifier said: " + verifier);
+  return libbpf_said.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_said);
+}
+
+Error unknown_processors() {
+  return Error{ErrorKind::unsupported, "the number of processors is not known: "
+                                       "/sys/devices/system/cpu/possible cannot be read"}
+      .hint("mount -t sysfs sysfs /sys");
+}
+
+Result<std::size_t> possible_cpus() {
+  const int count = ::libbpf_num_possible_cpus();
+  if (count > 0) return static_cast<std::size_t>(count);
+  return fail(unknown_processors());
+}
+
+} // namespace uprobectl

@@ -1,0 +1,68 @@
+// Pins in the bpf file system: pinning the programs and maps of an object, and using programs that
+// were loaded and pinned by others (Android's bpfloader, `uprobectl load`).
+#pragma once
+
+#include "bpf/object.hpp"
+
+#include <sys/types.h>
+
+namespace uprobectl {
+
+// Names in the bpf file system.
+enum class PinNaming {
+  plain,       // programs and maps by their own names
+  uprobestats, // "prog_<object>_<section>", "map_<object>_<map>", '/' as '_': as Android's loader
+};
+
+struct Pin {
+  std::string kind; // "program", "map"
+  std::string name; // of the program or map
+  std::string path;
+};
+
+struct PinRequest {
+  std::string folder; // in a bpf file system; created if it does not exist
+  PinNaming naming = PinNaming::plain;
+  std::optional<mode_t> mode; // of the pins
+};
+
+// Pins all or nothing, and never overwrites a pin. Also pins a map named uprobectl_pins that lists
+// the pins, for unpin.
+Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request);
+
+// Removes the pins that pin() made in the folder, and the folder if it is empty then. not_found if
+// there are none.
+Result<std::vector<Pin>> unpin(const std::string& folder);
+
+class PinnedProgram {
+public:
+  // not_found; not_permitted by the mode of the pin; unsupported if it is not a program for
+  // uprobes. The kernel does not report what a program was loaded for, so this is determined by
+  // requesting links that cannot succeed, in the only safe order.
+  static Result<PinnedProgram> open(const std::string& path, const KernelFeatures& features);
+
+  const std::string& name() const { return name_; }
+  LoadedProgram program() const { return {fd_.get(), kind_, false}; }
+  std::uint32_t btf_id() const { return btf_id_; } // 0: it has no types
+
+private:
+  UniqueFd fd_;
+  std::string name_;
+  ProgramKind kind_ = ProgramKind::plain;
+  std::uint32_t btf_id_ = 0;
+};
+
+// Opens a pin; `what` is "program" or "map". unsupported if it is something else.
+Result<UniqueFd> open_pin(const std::string& path, std::string_view what);
+
+// Makes the kernel count the runs of programs during its lifetime (BPF_ENABLE_STATS, Linux 5.8).
+class RunCounting {
+public:
+  static RunCounting start(); // runs() returns nullopt if this is not permitted
+  std::optional<std::uint64_t> runs(int program) const; // since the program was loaded
+
+private:
+  UniqueFd enabled_;
+};
+
+} // namespace uprobectl
