@@ -103,8 +103,8 @@ SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tab
   for (std::uint16_t number = 0; number < tables_.size(); ++number) {
     const elf::SymbolTable& table = tables_[number];
     for (std::uint32_t index = 1; index < table.size(); ++index) {
-      constexpr std::uint32_t prefetch_distance = 16; // symbols
-      table.expect(index + prefetch_distance);
+      constexpr std::uint32_t read_ahead = 16; // symbols
+      table.expect(index + read_ahead);
       const auto symbol = table.at(index);
       if (symbol && is_code(*symbol, image))
         places_.push_back({.address = symbol->address, .index = index, .table = number});
