@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -97,6 +98,15 @@ def bill_problems(bill, licences, is_native):
             yield f"relation to something unknown: {relation}"
     if len(bill["relationships"]) != len(bill["packages"]):
         yield "some packages have no relation"
+
+
+def licence_table_problems(source):
+    rows = [line for line in (source / "LICENSES/README.md").read_text().splitlines() if line.startswith("| ")]
+    with open(source / "tools/components.toml", "rb") as file:
+        for component in tomllib.load(file)["component"]:
+            row = next((row for row in rows if component["name"] in row.split("|")[1]), None)
+            if row is None or component["license"] not in row:
+                yield f"{component['name']}: {component['license']}, the table has {row}"
 
 
 def run_packager(source, build, folder, umask, **environment):
@@ -197,6 +207,7 @@ def main():
         folders = [str(source).encode() + b"/", b"/sysroot-arm64/"]  # the latter is tools/cross's
         tap.check("no file names the folders that it was built in",
                   [name for name, content in files.items() if any(path in content for path in folders)])
+        tap.check("LICENSES/README.md names the licence of each library", list(licence_table_problems(source)))
         concluded = " ".join(package["licenseConcluded"] for package in bill["packages"])
         tap.check("LICENSES has no text that nothing is under",
                   [name for name in licences if name not in re.findall(r"[\w.+-]+", concluded)])
