@@ -196,7 +196,6 @@ void GnuHashTable::for_each_candidate(std::string_view name, const VisitIndex& v
     const GnuHashView<ELFT> table(bytes_, header_);
     if (table.buckets().empty()) return;
     const std::uint32_t hash = gnu_hash(name);
-    __builtin_prefetch(&table.bucket(hash)); // while the filter is checked
     if (table.may_contain(hash)) table.walk_chain(hash, visit);
   });
 }

@@ -1,5 +1,5 @@
-#include "art/oatdump.hpp"
 #include "art/oat_format.hpp"
+#include "art/oatdump.hpp"
 #include "oat_samples.hpp"
 
 #include <algorithm>
