@@ -15,7 +15,7 @@ bool same_name(const RecordedMatch& then, const ProbePoint& now) {
          then.symbol_offset == now.symbol_offset;
 }
 
-std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
+std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
 // Which of the points now each recorded one has become; now.size() where none. Of several places
 // with one name the first that is left: both lists are in order of offset. The places of a static
@@ -56,12 +56,12 @@ std::vector<DriftRecord> differences(const RecordedMatch& old, const ProbePoint&
   const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
   if (!same_image_place || !same_place)
     add(same_image_place ? Change::archive_moved : Change::function_moved,
-        hex(old.offset.value_or(old.image_offset)), hex(shown_offset(point)));
+        hex_text(old.offset.value_or(old.image_offset)), hex_text(shown_offset(point)));
   if (!old.static_probe || !point.static_probe) return drifts;
   const StaticProbe& probe = *point.static_probe;
   const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
   const auto shown = [](const std::optional<std::uint64_t>& address) {
-    return address ? hex(*address) : "none";
+    return address ? hex_text(*address) : "none";
   };
   if (old.static_probe->semaphore_address != semaphore)
     add(Change::semaphore_moved, shown(old.static_probe->semaphore_address), shown(semaphore));
@@ -89,7 +89,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .target = target,
                       .request = old.request,
                       .symbol = old.symbol,
-                      .recorded = hex(old.offset.value_or(old.image_offset)),
+                      .recorded = hex_text(old.offset.value_or(old.image_offset)),
                       .found = std::nullopt};
     if (pairs[i] == now.size()) {
       drifts.push_back(std::move(drift));
@@ -106,7 +106,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .request = now[i].request,
                       .symbol = now[i].symbol,
                       .recorded = std::nullopt,
-                      .found = hex(shown_offset(now[i]))});
+                      .found = hex_text(shown_offset(now[i]))});
   }
   return drifts;
 }
