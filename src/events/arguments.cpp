@@ -1,5 +1,5 @@
 #include "events/arguments.hpp"
-#include "events/registers.hpp"
+#include "events/readings.hpp"
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"

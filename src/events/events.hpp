@@ -1,8 +1,7 @@
-// Records of programs -> events. Those of the built-in program are read by events/plan.hpp, those
-// of users' programs here, by their BTF types.
+// Events: what records of programs are decoded to, those of the built-in program by
+// events/plan.hpp, those of users' programs by events/user_record.hpp.
 #pragma once
 
-#include "bpf/maps.hpp"
 #include "bpf/types.hpp"
 #include "events/arguments.hpp"
 #include "uprobectl/resolve.hpp"
@@ -70,35 +69,5 @@ struct Event {
 
 // What the elements of Event::registers are called on this machine.
 std::span<const std::string_view> register_names();
-
-// Reads the records of a user's program.
-class UserRecordDecoder {
-public:
-  // The maps as RecordStreams numbers them. With a type name every record is of that type, and
-  // not_found tells where there is none of the name. Without one a record of map "events" is read
-  // as `struct event` or `struct events_record` where the types have one of exactly its size; one
-  // of a map of Android's UprobeStats as its programs lay it out (events/known_records.hpp). That
-  // goes before the types only where the pin names the object.
-  static Result<UserRecordDecoder> make(std::optional<DataTypes> types,
-                                        std::span<const UserMap> maps,
-                                        const std::optional<std::string>& type_name);
-  Event decode(std::size_t map, Bytes record);
-  // Records of UprobeStats' maps, of sizes that no version of its programs has: shown raw.
-  std::uint64_t wrong_sized() const { return wrong_sized_; }
-
-private:
-  struct Stream {
-    std::string map;
-    std::optional<std::string> known_as; // a name that events/known_records.hpp has
-    MapUse use = MapUse::ring_buffer;
-    std::vector<DataTypes::Type> by_name; // candidates, of which the size decides
-  };
-  const DataTypes::Type* type_of(const Stream& stream, std::size_t size) const;
-
-  std::optional<DataTypes> types_;
-  std::optional<DataTypes::Type> wanted_;
-  std::vector<Stream> streams_;
-  std::uint64_t wrong_sized_ = 0;
-};
 
 } // namespace uprobectl

@@ -4,7 +4,7 @@
 // .cc, CallingConvention::GetStackOffsetOf in code_generator.h.
 #pragma once
 
-#include "events/registers.hpp"
+#include "events/plan.hpp"
 #include "uprobectl/util.hpp"
 
 namespace uprobectl {

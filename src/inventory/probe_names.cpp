@@ -1,6 +1,5 @@
 #include "inventory/probe_names.hpp"
 
-#include "process/maps.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/symbolize.hpp"

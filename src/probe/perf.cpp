@@ -1,4 +1,4 @@
-#include "probe/perf.hpp"
+#include "probe/placement.hpp"
 
 #include "bpf/bpf.hpp"
 #include "bpf/link.hpp"

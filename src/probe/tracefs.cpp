@@ -1,9 +1,7 @@
-#include "probe/tracefs.hpp"
+#include "probe/placement.hpp"
 
 #include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
-#include "probe/perf.hpp"
-#include "probe/placement.hpp"
 
 #include <algorithm>
 #include <cerrno>

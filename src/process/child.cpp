@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -46,6 +48,24 @@ std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds patience
     std::this_thread::sleep_for(std::min(pause, left));
     pause = std::min<std::chrono::microseconds>(pause * 2, 10ms);
   }
+}
+
+// The C library of Debian 12 wraps it, older ones and Android's do not.
+UniqueFd open_pidfd(pid_t pid) {
+  return UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+}
+
+ProcessHandle::ProcessHandle(pid_t pid)
+    : pid_(pid), fd_(open_pidfd(pid)), open_error_(fd_ ? 0 : errno) {}
+
+bool ProcessHandle::has_ended() const {
+  if (!fd_) return ::kill(pid_, 0) != 0 && errno == ESRCH;
+  pollfd polled{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
+void ProcessHandle::add_to(std::vector<pollfd>& polled) const {
+  if (fd_) polled.push_back({.fd = fd_.get(), .events = POLLIN, .revents = 0});
 }
 
 } // namespace uprobectl

@@ -1,7 +1,6 @@
 #include "process/command.hpp"
 
 #include "process/child.hpp"
-#include "process/pidfd.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,7 @@
 
 #include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <set>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -45,6 +47,112 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
+// The fields of a stat line from the third on, "S PPID …".
+std::optional<std::string_view> behind_comm(std::string_view stat) {
+  const auto comm_end = stat.rfind(')');
+  if (comm_end == std::string_view::npos) return std::nullopt;
+  stat.remove_prefix(comm_end + 1);
+  if (!stat.starts_with(' ')) return std::nullopt;
+  stat.remove_prefix(1);
+  return stat;
+}
+
+// What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
+std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
+  while (!status.empty()) {
+    const std::string_view line = take_line(status);
+    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
+      return line.substr(key.size() + 2);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> namespace_link(const std::string& path) {
+  std::array<char, 64> name{};
+  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
+  if (size <= 0) return std::nullopt;
+  return std::string(name.data(), static_cast<std::size_t>(size));
+}
+
+// Takes a number up to the delimiter off the front of the line; the delimiter goes too.
+std::optional<std::uint64_t> take_field(std::string_view& line, char delimiter, int base) {
+  const auto value = take_number<std::uint64_t>(line, base);
+  if (!value || !line.starts_with(delimiter)) return std::nullopt;
+  line.remove_prefix(1);
+  return value;
+}
+
+// The kernel writes a newline inside a path as \012 and nothing else in octal (seq_file mangling).
+std::string unescape(std::string_view path) {
+  std::string result;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path.substr(i, 4) == "\\012") {
+      result += '\n';
+      i += 3;
+    } else {
+      result += path[i];
+    }
+  }
+  return result;
+}
+
+// "START-END PERMS OFFSET MAJOR:MINOR INODE          PATH"
+std::optional<Mapping> parse_line(std::string_view line) {
+  Mapping mapping;
+  const auto start = take_field(line, '-', 16);
+  const auto end = start ? take_field(line, ' ', 16) : std::nullopt;
+  if (!end || line.size() < 5 || line[4] != ' ') return std::nullopt;
+  mapping.start = *start;
+  mapping.end = *end;
+  mapping.executable = line[2] == 'x';
+  line.remove_prefix(5);
+
+  const auto offset = take_field(line, ' ', 16);
+  const auto major = offset ? take_field(line, ':', 16) : std::nullopt;
+  const auto minor = major ? take_field(line, ' ', 16) : std::nullopt;
+  if (!minor) return std::nullopt;
+  // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's
+  // 0.
+  const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_field(line, ' ', 10);
+  if (!inode) return std::nullopt;
+  if (*inode == 0 && line == "0") line = {};
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+
+  constexpr std::string_view gone = " (deleted)";
+  mapping.deleted = line.ends_with(gone);
+  if (mapping.deleted) line.remove_suffix(gone.size());
+  mapping.offset = {*offset};
+  // st_dev in glibc's encoding, gnu_dev_makedev(3).
+  mapping.identity = {((*major & 0xfffU) << 8) | ((*major & ~0xfffULL) << 32) | (*minor & 0xffU) |
+                          ((*minor & ~0xffULL) << 12),
+                      *inode};
+  mapping.path = unescape(line);
+  return mapping;
+}
+
+Result<std::string> maps_text(pid_t pid) {
+  auto text = read_pseudo_file(proc_path(pid, "maps"));
+  if (text) return text;
+  if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
+  if (text.error().kind == ErrorKind::not_permitted)
+    return fail(std::move(text).error().hint(
+        "needs CAP_SYS_PTRACE, or to be the user of the process with no fewer capabilities"));
+  if (text.error().kind == ErrorKind::not_found)
+    return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+  return text;
+}
+
+// File systems whose files have another device in maps than by stat.
+bool hides_device(const std::string& path) {
+  constexpr std::uint32_t overlayfs = 0x794c7630; // OVERLAYFS_SUPER_MAGIC
+  constexpr std::uint32_t btrfs = 0x9123683e;     // BTRFS_SUPER_MAGIC
+  constexpr std::uint32_t bcachefs = 0xca451a4e;  // BCACHEFS_SUPER_MAGIC
+  struct statfs status{};
+  if (::statfs(path.c_str(), &status) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(status.f_type);
+  return type == overlayfs || type == btrfs || type == bcachefs;
+}
+
 } // namespace
 
 Result<void> check_proc_mounted() {
@@ -78,30 +186,6 @@ std::optional<std::string> command_name(pid_t pid) {
   if (text->ends_with('\n')) text->pop_back();
   return std::move(*text);
 }
-
-namespace {
-
-// The fields of a stat line from the third on, "S PPID …".
-std::optional<std::string_view> behind_comm(std::string_view stat) {
-  const auto comm_end = stat.rfind(')');
-  if (comm_end == std::string_view::npos) return std::nullopt;
-  stat.remove_prefix(comm_end + 1);
-  if (!stat.starts_with(' ')) return std::nullopt;
-  stat.remove_prefix(1);
-  return stat;
-}
-
-// What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
-std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
-  while (!status.empty()) {
-    const std::string_view line = take_line(status);
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
-      return line.substr(key.size() + 2);
-  }
-  return std::nullopt;
-}
-
-} // namespace
 
 std::optional<pid_t> parse_parent(std::string_view stat) {
   auto fields = behind_comm(stat);
@@ -152,17 +236,6 @@ std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, 
   }
   return {found.begin(), found.end()};
 }
-
-namespace {
-
-std::optional<std::string> namespace_link(const std::string& path) {
-  std::array<char, 64> name{};
-  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
-  if (size <= 0) return std::nullopt;
-  return std::string(name.data(), static_cast<std::size_t>(size));
-}
-
-} // namespace
 
 bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments) {
   if (name.empty()) return false;
@@ -223,6 +296,81 @@ std::optional<std::string> mount_namespace_of(pid_t pid) {
 // Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
 bool in_initial_pid_namespace() {
   return namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
+}
+
+std::vector<Mapping> parse_maps(std::string_view text) {
+  std::vector<Mapping> mappings = parse_all_maps(text);
+  std::erase_if(mappings, [](const Mapping& mapping) {
+    return mapping.identity.inode == 0 || mapping.path.empty();
+  });
+  return mappings;
+}
+
+std::vector<Mapping> parse_all_maps(std::string_view text) {
+  std::vector<Mapping> result;
+  while (!text.empty()) {
+    if (auto mapping = parse_line(take_line(text))) result.push_back(std::move(*mapping));
+  }
+  return result;
+}
+
+Result<std::vector<Mapping>> mappings_of(pid_t pid) {
+  const auto text = maps_text(pid);
+  if (!text) return fail(text.error());
+  return parse_maps(*text);
+}
+
+Result<std::vector<Mapping>> all_mappings_of(pid_t pid) {
+  const auto text = maps_text(pid);
+  if (!text) return fail(text.error());
+  return parse_all_maps(*text);
+}
+
+std::optional<bool> shares_mounts(pid_t pid) {
+  static const auto own = mount_namespace_of(::getpid());
+  const auto other = mount_namespace_of(pid);
+  if (!own || !other) return std::nullopt;
+  return *own == *other;
+}
+
+Likeness likeness(const FileIdentity& file, const Mapping& mapping) {
+  if (mapping.identity.inode == 0 || file.inode != mapping.identity.inode) return Likeness::none;
+  return file.device == mapping.identity.device ? Likeness::whole : Likeness::inode;
+}
+
+Likeness likeness_at(const std::string& path, const Mapping& mapping) {
+  const auto status = status_of(path);
+  if (!status || !S_ISREG(status->st_mode)) return Likeness::none;
+  return likeness({status->st_dev, status->st_ino}, mapping);
+}
+
+std::string path_of_mapping(pid_t pid, const Mapping& mapping) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  const auto hex = [&](std::uint64_t number) {
+    std::string text;
+    do {
+      text.insert(text.begin(), digits[number & 0xf]);
+      number >>= 4;
+    } while (number != 0);
+    return text;
+  };
+  return "/proc/" + std::to_string(pid) + "/map_files/" + hex(mapping.start) + "-" +
+         hex(mapping.end);
+}
+
+std::vector<WayToFile> ways_by_path(pid_t pid, const Mapping& mapping, std::optional<bool> shared) {
+  const std::string in_root = "/proc/" + std::to_string(pid) + "/root" + mapping.path;
+  std::vector<WayToFile> ways = {{in_root, Likeness::whole}, {mapping.path, Likeness::whole}};
+  ways.push_back({in_root, Likeness::inode});
+  if (shared.value_or(false) || (!shared && hides_device(mapping.path)))
+    ways.push_back({mapping.path, Likeness::inode});
+  return ways;
+}
+
+bool is_reachable_by_path(const Mapping& mapping) {
+  if (mapping.deleted) return false;
+  const Likeness likeness = likeness_at(mapping.path, mapping);
+  return likeness == Likeness::whole || (likeness == Likeness::inode && hides_device(mapping.path));
 }
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 #include "resolve/in_process.hpp"
 
-#include "process/maps.hpp"
+#include "process/proc.hpp"
 #include "resolve/library_files.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"

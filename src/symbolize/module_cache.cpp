@@ -1,4 +1,4 @@
-#include "process/maps.hpp"
+#include "process/proc.hpp"
 #include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/elf.hpp"

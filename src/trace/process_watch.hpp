@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bpf/process_set.hpp"
-#include "process/pidfd.hpp"
+#include "process/child.hpp"
 
 #include <chrono>
 #include <functional>

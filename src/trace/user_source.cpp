@@ -1,4 +1,5 @@
 // The programs of a user as an event source.
+#include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/read_ahead.hpp"
 #include "trace/stream_stacks.hpp"

@@ -1,6 +1,6 @@
 #include "unwind/live_process.hpp"
 
-#include "process/maps.hpp"
+#include "process/proc.hpp"
 #include "uprobectl/elf.hpp"
 #include "util/rooted_path.hpp"
 #include "util/shrinking.hpp"

@@ -1,6 +1,7 @@
 #include "uprobestats/task_probes.hpp"
 
 #include "events/java_method.hpp"
+#include "events/readings.hpp"
 #include "resolve/android.hpp"
 #include "trace/counted.hpp"
 #include "util/rooted_path.hpp"

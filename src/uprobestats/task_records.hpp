@@ -1,6 +1,7 @@
 // What the programs of tasks send through their pinned maps: shown, and logged as atoms.
 #pragma once
 
+#include "events/user_record.hpp"
 #include "trace/event_source.hpp"
 #include "uprobestats/statsd.hpp"
 #include "uprobestats/task_programs.hpp"

@@ -1,5 +1,5 @@
 // Records of UprobeStats' maps: the first byte says of which.
-#include "events/known_records.hpp"
+#include "events/user_record.hpp"
 #include "output/values.hpp"
 
 #include <array>

@@ -1,6 +1,6 @@
 // Processes choose the paths in the kernel's records; rings that are read wrongly must cost
 // nothing.
-#include "process/perf_records.hpp"
+#include "process/mapping_watch.hpp"
 
 #include <cstdlib>
 

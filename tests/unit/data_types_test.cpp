@@ -1,4 +1,5 @@
 #include "events/events.hpp"
+#include "events/user_record.hpp"
 #include "output/values.hpp"
 
 #include <bpf/btf.h>

@@ -1,5 +1,5 @@
 #include "events/events.hpp"
-#include "events/known_records.hpp"
+#include "events/user_record.hpp"
 #include "output/values.hpp"
 
 #include <catch2/catch.hpp>

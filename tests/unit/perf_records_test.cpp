@@ -1,4 +1,4 @@
-#include "process/perf_records.hpp"
+#include "process/mapping_watch.hpp"
 
 #include <catch2/catch.hpp>
 

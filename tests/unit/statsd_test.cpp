@@ -1,4 +1,4 @@
-#include "events/known_records.hpp"
+#include "events/user_record.hpp"
 #include "uprobestats/statsd.hpp"
 #include "uprobestats/statsd_event.hpp"
 
