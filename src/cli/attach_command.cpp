@@ -60,28 +60,6 @@ struct AttachOptions {
   ProcessOptions processes;
 };
 
-// The first filter that only the built-in program applies.
-std::optional<std::string> filtered_by_program(const AttachRequest& request) {
-  if (request.processes.all) return std::nullopt;
-  if (!request.processes.names.empty()) return "-p " + request.processes.names.front();
-  if (request.processes.follow) return "--follow";
-  if (request.probes.target_options.app) return "--app";
-  if (request.processes.user) return "--uid";
-  if (request.processes.cgroup) return "--cgroup";
-  return std::nullopt;
-}
-
-std::optional<std::string> contradiction(const AttachRequest& request) {
-  const bool processes = !request.processes.pids.empty() || !request.processes.names.empty();
-  const bool command = !request.processes.command.empty();
-  if (processes && command) return "-p and a command exclude each other";
-  if (command && request.probes.target_options.app) return "--app and a command exclude each other";
-  if (command && request.processes.all) return "--all-processes and a command exclude each other";
-  if (request.processes.follow && !processes && !command)
-    return "--follow needs processes whose children are meant: -p or a command";
-  return std::nullopt;
-}
-
 void bind_process_options(OptionParser& parser, ProcessOptions& options) {
   parser.bind("--pid", options.processes);
   parser.bind("--app", options.app);
@@ -107,21 +85,10 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
   request.processes.cgroup = options.cgroup;
   request.processes.all = options.all;
   if (options.user) request.processes.user = static_cast<uid_t>(*options.user);
-  if (const auto wrong = contradiction(request)) return fail(parser.usage_error(*wrong));
-  if (request.program)
-    if (const auto option = filtered_by_program(request)) {
-      Error error = parser.usage_error(*option + " is for the built-in program: programs of yours "
-                                                 "filter themselves");
-      error.hints.insert(error.hints.begin(),
-                         "give pids with -p, by which the kernel filters, or add --all-processes, "
-                         "and -p and --app only say what TARGET means");
-      return fail(std::move(error));
-    }
-
-  if (request.probes.target == "*" && request.processes.pids.empty() &&
-      request.processes.names.empty() && !options.app) {
-    Error error = parser.usage_error("the TARGET '*' means the files of processes");
-    error.hints.insert(error.hints.begin(), "name them with -p or --app");
+  if (const auto checked = check(request); !checked) {
+    Error error = parser.usage_error(checked.error().message);
+    error.hints.insert(error.hints.begin(), checked.error().hints.begin(),
+                       checked.error().hints.end());
     return fail(std::move(error));
   }
   return {};

@@ -48,7 +48,7 @@ private:
         options_.latency || options_.min_latency || inspection_.measure_latency;
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) inspection_.min_latency = *options_.min_latency;
-    if (options_.interval) request_.limits.interval = *options_.interval;
+    if (options_.interval) request_.aggregates.interval = *options_.interval;
     if (options_.top) request_.aggregates.top = *options_.top;
     request_.limits.expected_hits = options_.expected;
     if (options_.longest_text)

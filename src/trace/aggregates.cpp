@@ -28,13 +28,12 @@ std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
 
 } // namespace
 
-Sums::Sums(const AttachRequest& request, const BuiltinProgram& program,
-           std::span<const Probe> probes, StackFiles& files, ProcessNames name_of)
-    : request_(request), program_(program), files_(files), probes_(probes),
+Sums::Sums(const AggregateSpec& asked, const CaptureSpec& capture, const TargetOptions& where,
+           const BuiltinProgram& program, std::span<const Probe> probes, StackFiles& files,
+           ProcessNames name_of)
+    : asked_(asked), capture_(capture), program_(program), files_(files), probes_(probes),
       since_ns_(nanoseconds(Time::clock::now())), reported_(probes.size()),
-      processes_({.places = request.probes.target_options.debug_places},
-                 request.probes.target_options.dex),
-      name_of_(std::move(name_of)) {}
+      processes_({.places = where.debug_places}, where.dex), name_of_(std::move(name_of)) {}
 
 std::vector<CountRecord> Sums::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
@@ -49,11 +48,11 @@ std::vector<CountRecord> Sums::counts_by_probe() {
     const std::uint64_t entries = now[probe.number].entries - before.entries;
     const std::uint64_t returns = now[probe.number].returns - before.returns;
     // Where an entry waits for its return they are one call.
-    if (entries > 0 && !request_.capture.pair_calls)
+    if (entries > 0 && !capture_.pair_calls)
       records.push_back({.point = &probe.point, .count = entries, .pid = {}, .comm = {}});
     if (returns > 0)
       records.push_back({.point = &probe.point,
-                         .on_return = !request_.capture.pair_calls,
+                         .on_return = !capture_.pair_calls,
                          .count = returns,
                          .pid = {},
                          .comm = {}});
@@ -72,7 +71,7 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
     const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
     if (is_new)
       records.push_back({.point = &probes_[first].point,
-                         .on_return = !request_.capture.on_entry,
+                         .on_return = !capture_.on_entry,
                          .count = 0,
                          .pid = each.pid,
                          .comm = each.comm});
@@ -91,50 +90,49 @@ void Sums::tell_histograms(std::uint64_t now_ns, Output& output) {
     Histogram& now = sums[probe.number];
     Histogram& before = reported_[probe.number].histogram;
     records.push_back({.point = &probe.point,
-                       .in_nanoseconds = request_.capture.measure_latency,
+                       .in_nanoseconds = capture_.measure_latency,
                        .histogram = since(now, before),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
-                       .of_interval = request_.limits.interval.has_value()});
+                       .of_interval = asked_.interval.has_value()});
     before = std::move(now);
   }
-  if (request_.aggregates.top) {
+  if (asked_.top) {
     const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
       return a.histogram.count > b.histogram.count;
     };
     std::ranges::sort(records, more);
-    if (records.size() > *request_.aggregates.top) records.resize(*request_.aggregates.top);
+    if (records.size() > *asked_.top) records.resize(*asked_.top);
   }
   for (const HistogramRecord& record : records) output.write(record);
 }
 
 void Sums::tell(Time now, Output& output) {
   const std::uint64_t now_ns = nanoseconds(now);
-  if (request_.aggregates.counts && request_.capture.count_stacks) {
+  if (asked_.counts && capture_.count_stacks) {
     tell_stacks(now_ns, output);
-  } else if (request_.aggregates.counts && request_.capture.stack == StackWalk::none) {
+  } else if (asked_.counts && capture_.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
-        request_.capture.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
+        capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
     for (ProcessCount& each : counted)
       if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
-        request_.capture.count_by_process ? counts_by_process(counted) : counts_by_probe();
+        capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
     // The most first; of equals what stands first in the request.
     const auto before = [](const CountRecord& a, const CountRecord& b) {
       return std::tuple(b.count, a.point, a.on_return, a.pid) <
              std::tuple(a.count, b.point, b.on_return, b.pid);
     };
     std::ranges::sort(records, before);
-    if (request_.aggregates.top && records.size() > *request_.aggregates.top)
-      records.resize(*request_.aggregates.top);
+    if (asked_.top && records.size() > *asked_.top) records.resize(*asked_.top);
     for (CountRecord& record : records) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
-      record.of_interval = request_.limits.interval.has_value();
+      record.of_interval = asked_.interval.has_value();
       output.write(record);
     }
   }
-  if (request_.aggregates.histograms) tell_histograms(now_ns, output);
+  if (asked_.histograms) tell_histograms(now_ns, output);
   output.settle();
   since_ns_ = now_ns;
 }
@@ -167,7 +165,7 @@ std::vector<Sums::Way> Sums::new_ways() {
     std::string text;
     for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);
-    const bool alone = request_.capture.count_by_process;
+    const bool alone = capture_.count_by_process;
     const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
     Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
     if (way.count == 0)
@@ -194,11 +192,10 @@ void Sums::tell_stacks(std::uint64_t now_ns, Output& output) {
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
   };
   std::ranges::sort(ways, before);
-  if (request_.aggregates.top && ways.size() > *request_.aggregates.top)
-    ways.resize(*request_.aggregates.top);
+  if (asked_.top && ways.size() > *asked_.top) ways.resize(*asked_.top);
   for (const Way& way : ways)
     output.write(CountRecord{.point = &probes_[way.probe].point,
-                             .on_return = !request_.capture.on_entry,
+                             .on_return = !capture_.on_entry,
                              .count = way.count,
                              .pid = way.pid,
                              .comm = way.comm,
@@ -206,13 +203,13 @@ void Sums::tell_stacks(std::uint64_t now_ns, Output& output) {
                              .rest = rest_of(way.wholeness),
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
-                             .of_interval = request_.limits.interval.has_value()});
+                             .of_interval = asked_.interval.has_value()});
 }
 
-UnwoundCounts::UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes,
-                             Output& output, ProcessNames name_of)
-    : request_(request), probes_(probes), output_(output), name_of_(std::move(name_of)),
-      since_ns_(in_nanoseconds(Time::clock::now())) {}
+UnwoundCounts::UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
+                             std::span<const Probe> probes, Output& output, ProcessNames name_of)
+    : asked_(asked), capture_(capture), probes_(probes), output_(output),
+      name_of_(std::move(name_of)), since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto alone = [](const Key& key) {
@@ -239,8 +236,8 @@ const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
 
 void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
   Key key{.probe = probes_[event.probe].first,
-          .on_return = event.kind == EventKind::on_return && !request_.capture.pair_calls,
-          .pid = request_.capture.count_by_process ? event.pid : 0,
+          .on_return = event.kind == EventKind::on_return && !capture_.pair_calls,
+          .pid = capture_.count_by_process ? event.pid : 0,
           .wholeness = wholeness,
           .stack = &stack};
   auto way = ways_.find(key);
@@ -267,24 +264,23 @@ void UnwoundCounts::tell(Time now) {
     const Key& right = b.second->first;
     return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
   });
-  if (request_.aggregates.top && fresh.size() > *request_.aggregates.top)
-    fresh.resize(*request_.aggregates.top);
+  if (asked_.top && fresh.size() > *asked_.top) fresh.resize(*asked_.top);
   const std::uint64_t now_ns = in_nanoseconds(now);
   for (const auto& [count, way] : fresh) {
     const auto& [key, met] = *way;
     std::optional<std::string> name;
-    if (request_.capture.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
-    output_.write(CountRecord{.point = &probes_[key.probe].point,
-                              .on_return = key.on_return,
-                              .count = count,
-                              .pid = request_.capture.count_by_process ? std::optional(key.pid)
-                                                                       : std::nullopt,
-                              .comm = name.value_or(met.comm),
-                              .stack = key.stack,
-                              .rest = rest_of(key.wholeness),
-                              .since_ns = since_ns_,
-                              .time_ns = now_ns,
-                              .of_interval = request_.limits.interval.has_value()});
+    if (capture_.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
+    output_.write(
+        CountRecord{.point = &probes_[key.probe].point,
+                    .on_return = key.on_return,
+                    .count = count,
+                    .pid = capture_.count_by_process ? std::optional(key.pid) : std::nullopt,
+                    .comm = name.value_or(met.comm),
+                    .stack = key.stack,
+                    .rest = rest_of(key.wholeness),
+                    .since_ns = since_ns_,
+                    .time_ns = now_ns,
+                    .of_interval = asked_.interval.has_value()});
   }
   output_.settle();
   since_ns_ = now_ns;

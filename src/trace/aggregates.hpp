@@ -4,7 +4,6 @@
 
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
-#include "trace/stack_files.hpp"
 #include "trace/trace.hpp"
 
 #include <chrono>
@@ -18,8 +17,10 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
-  Sums(const AttachRequest& request, const BuiltinProgram& program, std::span<const Probe> probes,
-       StackFiles& files, ProcessNames name_of);
+  // `where`: debug info and DEX files.
+  Sums(const AggregateSpec& asked, const CaptureSpec& capture, const TargetOptions& where,
+       const BuiltinProgram& program, std::span<const Probe> probes, StackFiles& files,
+       ProcessNames name_of);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
   void see_process(pid_t pid) { processes_.look_at(pid); }
@@ -46,7 +47,8 @@ private:
   std::vector<Way> new_ways();
   void tell_histograms(std::uint64_t now_ns, Output& output);
 
-  const AttachRequest& request_;
+  const AggregateSpec& asked_;
+  const CaptureSpec& capture_;
   const BuiltinProgram& program_;
   StackFiles& files_; // of what the kernel has counted
   std::span<const Probe> probes_;
@@ -72,7 +74,8 @@ public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
-  UnwoundCounts(const AttachRequest& request, std::span<const Probe> probes, Output& output,
+  UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
+                std::span<const Probe> probes, Output& output,
                 ProcessNames name_of = HitProcesses().name_of);
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
@@ -101,7 +104,8 @@ private:
   const stacks::Stack* keep(const stacks::Stack& stack);
   bool has_room_for(const stacks::Stack& stack);
 
-  const AttachRequest& request_;
+  const AggregateSpec& asked_;
+  const CaptureSpec& capture_;
   std::span<const Probe> probes_;
   Output& output_;
   ProcessNames name_of_;

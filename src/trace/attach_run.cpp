@@ -2,7 +2,6 @@
 #include "trace/diagnosis.hpp"
 #include "trace/held_command.hpp"
 #include "trace/placing.hpp"
-#include "trace/process_history.hpp"
 #include "trace/report.hpp"
 #include "trace/resolving.hpp"
 #include "trace/returns.hpp"
@@ -37,8 +36,8 @@ Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
   return make_builtin_source(request, readers, files, output);
 }
 
-MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& program,
-                        const Resolved& resolved) {
+MechanismNeeds needs_of(const AttachRequest& request, std::span<const pid_t> pids,
+                        const ProbeProgram& program, const Resolved& resolved) {
   // Only at entry the built-in program knows which of several probes of one event it runs for.
   std::size_t sharing = 0;
   bool semaphores = false;
@@ -47,30 +46,29 @@ MechanismNeeds needs_of(const AttachRequest& request, const ProbeProgram& progra
     for (const PlannedSite& site : probe.sites)
       if (request.program || !site.on_return) ++sharing;
   }
-  const std::size_t processes = std::max<std::size_t>(request.processes.pids.size(), 1);
-  return {.filters_by_pid = !request.processes.pids.empty(),
+  const std::size_t processes = std::max<std::size_t>(pids.size(), 1);
+  return {.filters_by_pid = !pids.empty(),
           .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = semaphores,
           .kind = program.kind()};
 }
 
-// The flow but for the life of a command, which is probed as the only one of
-// request.processes.pids.
+// The flow but for the life of a command, which is the only one of the filter's pids.
 class AttachRun {
 public:
-  AttachRun(const AttachRequest& request, ProbeProgram& program, CodeReaders& readers,
-            StackFiles& files, HeldCommand* command, const CommandStdout& command_stdout,
-            Output& output)
-      : request_(request), program_(program), readers_(readers), files_(files), command_(command),
-        command_stdout_(command_stdout), output_(output) {}
+  AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
+            CodeReaders& readers, StackFiles& files, HeldCommand* command,
+            const CommandStdout& command_stdout, Output& output)
+      : request_(request), filter_(filter), program_(program), readers_(readers), files_(files),
+        command_(command), command_stdout_(command_stdout), output_(output) {}
 
   Result<AttachOutcome> run() {
     for (const ArgumentList& list : request_.capture.arguments)
       for (const std::string& warning : list.warnings) output_.warn(warning);
     auto signals = SignalWatch::start();
     if (!signals) return fail(std::move(signals).error());
-    auto running = ProcessWatch::start(request_.processes.pids);
+    auto running = ProcessWatch::start(filter_.pids);
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.dry_run) {
@@ -78,7 +76,8 @@ public:
       return AttachOutcome();
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto processes = FilteredProcesses::start(request_, std::move(*running), output_);
+    auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
+                                              std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
     auto placed = place_probes(*processes, *signals);
     if (!placed) return fail(std::move(placed).error());
@@ -90,19 +89,20 @@ private:
     const EndsOnSignal ends_on_signal; // a large file takes seconds
     TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // which maps nothing of its own yet
-      auto pids = processes_to_look_in(request_, output_);
+      auto pids = processes_to_look_in(filter_, request_.probes.target, output_);
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
     const std::vector<ProbeRequest> questions = program_.questions();
-    auto found = resolve_questions(questions, request_, options, output_);
+    auto found = resolve_questions(questions, request_.probes, options, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    plan_returns(request_, program_.judges_exits(), readers_, resolved_, output_);
+    plan_returns(request_.probes, request_.capture, program_.judges_exits(), readers_, resolved_,
+                 output_);
     leave_out_unprobeable(resolved_, output_);
     std::size_t asked = 0;
     for (const ProbeRequest& question : questions) asked += question.functions.size();
-    return judge_failures(asked, request_, resolved_, output_);
+    return judge_failures(asked, request_.probes, resolved_, output_);
   }
 
   void show_point(const ProbePoint& point) const {
@@ -119,10 +119,9 @@ private:
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
     program_.set_filter(processes.filter());
-    AttachRequest placing = request_;
-    placing.processes.pids = processes.link_pids();
-    const auto mechanism =
-        choose_mechanism(request_.mechanism, *features, needs_of(placing, program_, resolved_));
+    const std::vector<pid_t>& pids = processes.link_pids();
+    const auto mechanism = choose_mechanism(request_.mechanism, *features,
+                                            needs_of(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
     if (auto checked = check_unwritten(resolved_.probes); !checked)
       return fail(std::move(checked).error());
@@ -132,10 +131,11 @@ private:
     const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
-    auto placed = place(placing, *mechanism, program_, resolved_, signals, output_);
+    auto placed =
+        place(pids, request_.probes.keep_going, *mechanism, program_, resolved_, signals, output_);
     if (!placed) return fail(std::move(placed).error());
     Probes& probes = resolved_.probes;
-    history_.emplace(request_, probes);
+    history_.emplace(filter_, request_.capture.count_by_process, probes);
     // Of processes that may end before the run does.
     if (const auto known = processes.known(); !known.empty())
       add_surveys(probes, survey_probes(probes, known));
@@ -172,8 +172,8 @@ private:
 
   // Programs that run elsewhere do so for every process.
   HitProcesses who_can_be_hit(const FilteredProcesses& processes) const {
-    return {.others = request_.processes.pids.empty() || !request_.processes.names.empty() ||
-                      request_.processes.all || program_.others() > 0,
+    return {.others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
+                      program_.others() > 0,
             .running = [&processes] { return processes.known(); },
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
@@ -202,6 +202,7 @@ private:
     output_.buffer().write_only_when_asked();
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events);
+    loop.report_every(request_.aggregates.interval);
     SilenceTeller teller(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
@@ -230,7 +231,7 @@ private:
     add_up_hits(probes);
     report(processes, loop.totals(), {end - start_, stopped, command_end});
     if (const StackTotals* const stacks = program_.stacks())
-      report_stacks(*stacks, request_, output_);
+      report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
     const auto written = files_.write(picture_subtitle(end - start_, program_.stacks()));
     if (!written) output_.fail(written.error());
@@ -250,7 +251,7 @@ private:
     add_surveys(probes, history_->surveys(known, false));
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
     // Of --follow all that come from them are probed.
-    if (request_.processes.follow)
+    if (filter_.follow)
       add_surveys(probes, descendants);
     else if (processes.leaves_children_out())
       for (Probe& probe : probes)
@@ -281,6 +282,7 @@ private:
   }
 
   const AttachRequest& request_;
+  const ProcessFilter& filter_;
   ProbeProgram& program_;
   CodeReaders& readers_;
   StackFiles& files_;
@@ -292,25 +294,65 @@ private:
   Clock::time_point start_;
 };
 
+// The first filter that only the built-in program applies.
+std::optional<std::string> filtered_by_program(const AttachRequest& request) {
+  const ProcessFilter& filter = request.processes;
+  if (filter.all) return std::nullopt;
+  if (!filter.names.empty()) return "-p " + filter.names.front();
+  if (filter.follow) return "--follow";
+  if (request.probes.target_options.app) return "--app";
+  if (filter.user) return "--uid";
+  if (filter.cgroup) return "--cgroup";
+  return std::nullopt;
+}
+
 } // namespace
 
+Result<void> check(const AttachRequest& request) {
+  const ProcessFilter& filter = request.processes;
+  const std::optional<std::string>& app = request.probes.target_options.app;
+  const bool processes = !filter.pids.empty() || !filter.names.empty();
+  const bool command = !filter.command.empty();
+  if (processes && command) return fail(ErrorKind::usage, "-p and a command exclude each other");
+  if (command && app) return fail(ErrorKind::usage, "--app and a command exclude each other");
+  if (command && filter.all)
+    return fail(ErrorKind::usage, "--all-processes and a command exclude each other");
+  if (filter.follow && !processes && !command)
+    return fail(ErrorKind::usage,
+                "--follow needs processes whose children are meant: -p or a command");
+  if (request.program)
+    if (const auto option = filtered_by_program(request))
+      return fail(Error{ErrorKind::usage, *option + " is for the built-in program: programs of "
+                                                    "yours filter themselves"}
+                      .hint("give pids with -p, by which the kernel filters, or add "
+                            "--all-processes, and -p and --app only say what TARGET means"));
+  if (request.probes.target == "*" && !processes && !app)
+    return fail(Error{ErrorKind::usage, "the TARGET '*' means the files of processes"}.hint(
+        "name them with -p or --app"));
+  return {};
+}
+
 Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
+  if (auto checked = check(request); !checked) return fail(std::move(checked).error());
   CodeReaders readers(request.probes.target_options.debug_places);
-  auto files = request.dry_run ? StackFiles() : StackFiles::open(request);
+  auto files = request.dry_run ? StackFiles() : StackFiles::open(request.stacks, request.capture);
   if (!files) return fail(std::move(files).error());
   auto program = make_program(request, readers, *files, output);
   if (!program) return fail(std::move(program).error());
   if (request.processes.command.empty() || request.dry_run)
-    return AttachRun(request, **program, readers, *files, nullptr, CommandStdout(), output).run();
+    return AttachRun(request, request.processes, **program, readers, *files, nullptr,
+                     CommandStdout(), output)
+        .run();
   const auto command_stdout =
       CommandStdout::open(request.processes.command_output, output.buffer().fd());
   if (!command_stdout) return fail(command_stdout.error());
   auto command = HeldCommand::start(request.processes.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());
-  AttachRequest probed = request;
-  probed.processes.pids = {command->pid()};
+  ProcessFilter filter = request.processes;
+  filter.pids = {command->pid()};
   auto outcome =
-      AttachRun(probed, **program, readers, *files, &*command, *command_stdout, output).run();
+      AttachRun(request, filter, **program, readers, *files, &*command, *command_stdout, output)
+          .run();
   if (outcome && !outcome->command_status)
     output.warn(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
                             command->pid()));

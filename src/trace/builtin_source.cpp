@@ -3,7 +3,6 @@
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probe_program.hpp"
-#include "trace/process_history.hpp"
 #include "trace/read_ahead.hpp"
 #include "uprobectl/process.hpp"
 
@@ -114,8 +113,10 @@ public:
 
   Result<void> start(const HitProcesses& who) override {
     if (request_.capture.stack != StackWalk::none) {
-      stacks_.emplace(request_, who, files_, output_);
-      if (request_.aggregates.counts) unwound_.emplace(request_, probes_, output_, who.name_of);
+      stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,
+                      files_, output_);
+      if (request_.aggregates.counts)
+        unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.name_of);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -126,7 +127,8 @@ public:
       read_ahead_ = std::move(*reading);
     }
     if (request_.aggregates.counts || request_.aggregates.histograms)
-      sums_.emplace(request_, *program_, probes_, files_, who.name_of);
+      sums_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
+                    *program_, probes_, files_, who.name_of);
     return program_->arm(true);
   }
   Result<void> stop() override {

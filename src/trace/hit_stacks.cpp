@@ -1,14 +1,122 @@
 #include "trace/hit_stacks.hpp"
 
+#include "trace/hit_stacks.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl {
+
+namespace {
+
+// The names of one stack's frames, for as long as it takes to add them.
+struct NamedFrame {
+  std::string name;
+  std::string_view module;
+};
+
+// What has no name is at least told from other such places.
+NamedFrame named(const stacks::Frame& frame) {
+  if (!frame.place) return {"[unknown]", {}};
+  if (frame.place->module == nullptr) {
+    const std::string_view mapping = frame.place->mapping;
+    return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
+  }
+  const stacks::Module& module = *frame.place->module;
+  const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
+  const auto symbolized = frame.symbolized();
+  if (symbolized->function) return {symbolized->function->name_with_others(), file};
+  return {"[" + std::string(file) + "]", file};
+}
+
+// Of frames with the innermost first.
+void add_to(StackTree& tree, std::span<const stacks::Frame> frames, Wholeness wholeness,
+            std::uint64_t weight) {
+  std::vector<NamedFrame> names;
+  names.reserve(frames.size());
+  for (std::size_t i = frames.size(); i-- > 0;) names.push_back(named(frames[i]));
+  std::vector<DrawnFrame> drawn;
+  drawn.reserve(names.size() + 1);
+  const std::string_view rest = rest_of(wholeness);
+  if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
+  for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
+  tree.add(drawn, weight);
+}
+
+} // namespace
+
+std::string_view rest_of(Wholeness wholeness) {
+  switch (wholeness) {
+  case Wholeness::whole:
+    return {};
+  case Wholeness::cut_off:
+    return "[cut off]";
+  case Wholeness::not_unwound:
+    return "[not unwound]";
+  }
+  return {};
+}
+
+Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std::string>& path) {
+  if (!path) return std::nullopt;
+  File file{*path, UniqueFd{::open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)}};
+  if (!file.fd) return fail(system_error(errno, *path));
+  return file;
+}
+
+Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSpec& capture) {
+  StackFiles files;
+  auto folded = open(outputs.folded);
+  if (!folded) return fail(std::move(folded).error());
+  auto flame_graph = open(outputs.flame_graph);
+  if (!flame_graph) return fail(std::move(flame_graph).error());
+  if (*folded && *flame_graph) {
+    struct stat one{};
+    struct stat other{};
+    if (::fstat((*folded)->fd.get(), &one) == 0 && ::fstat((*flame_graph)->fd.get(), &other) == 0 &&
+        S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino)
+      return fail(ErrorKind::usage,
+                  (*folded)->path + " and " + (*flame_graph)->path +
+                      " are the same file, --folded and --flamegraph need one each");
+  }
+  files.folded_ = std::move(*folded);
+  files.flame_graph_ = std::move(*flame_graph);
+  files.title_ = outputs.title;
+  // What the kernel counts comes as a number of hits, whatever their latency.
+  const bool timed = capture.pair_calls && !capture.count_stacks;
+  files.unit_ = timed ? "ns" : "hit";
+  return files;
+}
+
+void StackFiles::add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
+  if (wanted()) add_to(tree_, stack.frames, wholeness, weight);
+}
+
+// A pipe or a device has no length to be set.
+Result<void> StackFiles::File::write(std::string_view text) const {
+  if (::ftruncate(fd.get(), 0) != 0 && errno != EINVAL) return fail(system_error(errno, path));
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail(system_error(errno, path));
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Result<void> StackFiles::write(std::string subtitle) {
+  if (folded_)
+    if (auto written = folded_->write(tree_.folded()); !written) return written;
+  if (!flame_graph_) return {};
+  return flame_graph_->write(
+      flame_graph(tree_, {.title = title_, .subtitle = std::move(subtitle), .unit = unit_}));
+}
 
 namespace {
 
@@ -30,11 +138,11 @@ bool is_at_entry(const stacks::Stack& stack) {
 
 } // namespace
 
-HitStacks::HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
+HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
+                     const TargetOptions& where, const HitProcesses& who, StackFiles& files,
                      Output& output)
-    : request_(request), files_(files), output_(output),
-      processes_({.places = request.probes.target_options.debug_places},
-                 request.probes.target_options.dex,
+    : capture_(capture), outputs_(outputs), files_(files), output_(output),
+      processes_({.places = where.debug_places}, where.dex,
                  [this](pid_t pid) { return is_succeeded(pid); }) {
   const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
@@ -160,7 +268,7 @@ Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& 
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
-  if (request_.stacks.kept) save(sample);
+  if (outputs_.kept) save(sample);
   return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
 }
 
@@ -171,7 +279,7 @@ bool HitStacks::is_cut_off(const CapturedStack& captured) const {
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
   constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
-  const std::size_t most = std::min<std::size_t>(request_.capture.stack_bytes, most_copied);
+  const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, most_copied);
   if (captured.bytes.size() + tolerance < most) return false;
   // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
   const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
@@ -183,12 +291,12 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
   const std::uint64_t copied_to = captured.address + captured.bytes.size();
   const bool not_there = stack_.end == stacks::End::stack_too_short &&
                          stack_.address >= copied_to &&
-                         stack_.address - captured.address < request_.capture.stack_bytes;
+                         stack_.address - captured.address < capture_.stack_bytes;
   if (!not_there) return stacks::explain_end(stack_);
   return fmt::format(
       "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
       "or the stack ends there",
-      request_.capture.stack_bytes, captured.bytes.size(), copied_to);
+      capture_.stack_bytes, captured.bytes.size(), copied_to);
 }
 
 // One of those that end in the same place for the same reason. What lay on the stack is nobody
@@ -201,12 +309,12 @@ void HitStacks::save(const stacks::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(request_.stacks.kept->c_str(), 0700) != 0 && errno != EEXIST) {
-    tell_not_saved(system_error(errno, *request_.stacks.kept));
+  if (::mkdir(outputs_.kept->c_str(), 0700) != 0 && errno != EEXIST) {
+    tell_not_saved(system_error(errno, *outputs_.kept));
     return;
   }
   std::string folder;
-  do folder = fmt::format("{}/stack-{}", *request_.stacks.kept, next_folder_++);
+  do folder = fmt::format("{}/stack-{}", *outputs_.kept, next_folder_++);
   while (::access(folder.c_str(), F_OK) == 0);
   if (auto saved = processes_.save(sample, folder); !saved)
     tell_not_saved(saved.error());
@@ -216,6 +324,98 @@ void HitStacks::save(const stacks::Sample& sample) {
 
 void HitStacks::tell_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
+}
+
+namespace {
+
+// The kernel keeps 15 bytes of a map's name (BPF_OBJ_NAME_LEN), which is what a pinned program's
+// maps are known by.
+bool promises_stack(std::string_view name) {
+  constexpr std::string_view ending = "_with_stack";
+  constexpr std::size_t kept = 15;
+  constexpr std::size_t least = 6; // "_with_"
+  if (name.ends_with(ending)) return true;
+  if (name.size() != kept) return false;
+  for (std::size_t size = ending.size() - 1; size >= least; --size)
+    if (name.ends_with(ending.substr(0, size))) return true;
+  return false;
+}
+
+std::uint64_t register_of(const SenderContext& from, std::size_t index) {
+  return index < from.registers.size() ? from.registers[index] : 0;
+}
+
+// As a call has left it.
+std::uint64_t caller_at_entry(const SenderContext& from) {
+  if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
+  const ArchInfo& arch = host_arch_info();
+  const std::uint8_t link = arch.unwind->link_register;
+  for (std::size_t i = 0; link != no_register && i < arch.registers.size(); ++i)
+    if (arch.registers[i].dwarf == link) return register_of(from, i);
+  return read_at<std::uint64_t>(from.stack, 0).value_or(0);
+}
+
+std::uint64_t stack_pointer_of(const SenderContext& from) {
+  return register_of(from, host_arch_info().stack_pointer);
+}
+
+} // namespace
+
+Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
+                                                   const CaptureSpec& capture, Output& output) {
+  const bool asked = capture.stack != StackWalk::none;
+  const StreamStack usual = capture.stack == StackWalk::frame_pointers
+                                ? StreamStack{.bytes = 0, .frame_pointers = true}
+                                : StreamStack{.bytes = capture.stack_bytes};
+  std::vector<StreamStack> stacks;
+  std::vector<std::string> without;
+  bool any = false;
+  for (const UserMap& map : maps) {
+    const bool can = map.use == MapUse::perf_buffer;
+    const bool wanted = can && (asked || promises_stack(map.name));
+    if (map.use == MapUse::ring_buffer && (asked || promises_stack(map.name)))
+      without.push_back(map.name);
+    stacks.push_back(wanted ? usual : StreamStack());
+    any = any || wanted;
+  }
+  if (asked && !any) {
+    Error error{ErrorKind::unsupported,
+                without.empty() ? "no buffer of it could carry user stacks"
+                                : "map '" + without.front() +
+                                      "' is a ring buffer, which carries no user stacks"};
+    return fail(
+        std::move(error)
+            .hint("send with bpf_perf_event_output to a BPF_MAP_TYPE_PERF_EVENT_ARRAY")
+            .hint("or probe the same place without --object: the built-in program has them"));
+  }
+  for (const std::string& name : without)
+    output.warn("map '" + name +
+                "' is a ring buffer: its records come without stacks, those of a perf event "
+                "array would have them");
+  return stacks;
+}
+
+void tell_sender(Event& event, const SenderContext& from) {
+  event.time_ns = from.time_ns;
+  event.pid = from.pid;
+  event.tid = from.tid;
+  event.cpu = from.cpu;
+}
+
+bool is_narrow(const SenderContext& from) { return from.registers_abi == PERF_SAMPLE_REGS_ABI_32; }
+
+std::optional<CapturedStack> stack_of(const SenderContext& from) {
+  CapturedStack captured;
+  if (from.walked) {
+    captured.frames = walked_frames(from.addresses, 0);
+    captured.caller_at_entry = caller_at_entry(from);
+    return captured.frames.empty() ? std::nullopt : std::optional(std::move(captured));
+  }
+  if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return std::nullopt;
+  captured.registers = from.registers;
+  captured.bytes = from.stack;
+  captured.address = stack_pointer_of(from);
+  return captured;
 }
 
 } // namespace uprobectl

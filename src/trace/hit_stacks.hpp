@@ -1,8 +1,8 @@
-// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
-// end, drawn, saved.
+// The files that all stacks of a run go to: folded lines and a flame graph.
 #pragma once
 
-#include "trace/stack_files.hpp"
+#include "output/drawing.hpp"
+#include "trace/trace.hpp"
 #include "unwind/live.hpp"
 
 #include <deque>
@@ -12,6 +12,43 @@
 #include <unordered_map>
 
 namespace uprobectl {
+
+// Whether a stack goes to where its thread began, as far as is known.
+enum class Wholeness : std::uint8_t { whole, cut_off, not_unwound };
+// What stands for the frames that are not known, as their outermost: "[cut off]"; empty of a whole
+// stack. Else that would look like one that begins there.
+std::string_view rest_of(Wholeness wholeness);
+
+class StackFiles {
+public:
+  // Opens what is asked for, so that a bad path fails before anything is probed. What was in the
+  // files stays there until they are written. `capture`: of the stacks that will be added.
+  static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
+
+  bool wanted() const { return folded_ || flame_graph_; }
+  // `weight`: hits, or nanoseconds.
+  void add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight);
+
+  // "10s, 4711 stacks, 2 truncated"
+  Result<void> write(std::string subtitle);
+
+private:
+  struct File {
+    std::string path;
+    UniqueFd fd;
+    Result<void> write(std::string_view text) const;
+  };
+  static Result<std::optional<File>> open(const std::optional<std::string>& path);
+
+  StackTree tree_;
+  std::optional<File> folded_;
+  std::optional<File> flame_graph_;
+  std::string title_;
+  std::string unit_;
+};
+
+// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
+// end, drawn, saved.
 
 // What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
 // unless it has as many frames as it can.
@@ -39,9 +76,10 @@ struct HitProcesses {
 
 class HitStacks {
 public:
-  // Borrows all of it but who can be hit. What they map is watched from now on.
-  HitStacks(const AttachRequest& request, const HitProcesses& who, StackFiles& files,
-            Output& output);
+  // Borrows all of it but who can be hit. What they map is watched from now on. `where`: debug info
+  // and DEX files.
+  HitStacks(const CaptureSpec& capture, const StackOutputs& outputs, const TargetOptions& where,
+            const HitProcesses& who, StackFiles& files, Output& output);
 
   void add_to(std::vector<pollfd>& polled) const;
   // What processes have mapped since the last time: their records wait in buffers that have bounds.
@@ -68,7 +106,8 @@ private:
   void save(const stacks::Sample& sample);
   void tell_not_saved(const Error& why) const;
 
-  const AttachRequest& request_;
+  const CaptureSpec& capture_;
+  const StackOutputs& outputs_;
   StackFiles& files_;
   Output& output_;
   std::optional<MappingWatch> watch_;
@@ -85,5 +124,19 @@ private:
   std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
   std::size_t next_folder_ = 1;
 };
+
+// User stacks that come with what users' programs send.
+
+// By map. Perf event arrays have them where --stack asks, and where their name ends in
+// "_with_stack". unsupported where it asks and there is no such map; of other buffers it is told
+// that they have none.
+Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
+                                                   const CaptureSpec& capture, Output& output);
+
+void tell_sender(Event& event, const SenderContext& from);
+
+// Nothing of a 32-bit process and of a thread of the kernel's, which have no stack to unwind.
+std::optional<CapturedStack> stack_of(const SenderContext& from);
+bool is_narrow(const SenderContext& from); // a 32-bit process
 
 } // namespace uprobectl

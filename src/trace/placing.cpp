@@ -69,15 +69,14 @@ private:
 
 class Placer {
 public:
-  Placer(const AttachRequest& request, Mechanism mechanism, SignalWatch& signals, Output& output)
-      : request_(request), mechanism_(mechanism), signals_(signals), output_(output) {}
+  Placer(std::span<const pid_t> pids, Mechanism mechanism, SignalWatch& signals, Output& output)
+      : pids_(pids), mechanism_(mechanism), signals_(signals), output_(output) {}
 
   // Says how long it takes, if that is long.
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
     ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
     // A link places many at once.
-    const bool one_by_one =
-        perf_events_needed(mechanism_, sites, request_.processes.pids.size()) > 0;
+    const bool one_by_one = perf_events_needed(mechanism_, sites, pids_.size()) > 0;
     return attach(sites, [&](std::size_t placed) {
       const auto expected =
           one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
@@ -102,21 +101,21 @@ public:
 
 private:
   std::size_t probes(std::span<const ProbeSite> sites) const {
-    return sites.size() * std::max<std::size_t>(request_.processes.pids.size(), 1);
+    return sites.size() * std::max<std::size_t>(pids_.size(), 1);
   }
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
                             const std::function<void(std::size_t)>& tell) const {
     const Progress progress("placing probes", probes(sites), output_);
     std::size_t placed = 0;
-    return Attachment::attach(mechanism_, sites, request_.processes.pids, [&] {
+    return Attachment::attach(mechanism_, sites, pids_, [&] {
       tell(placed);
       progress.tell(placed++);
       return signals_.arrived();
     });
   }
 
-  const AttachRequest& request_;
+  std::span<const pid_t> pids_;
   Mechanism mechanism_;
   SignalWatch& signals_;
   Output& output_;
@@ -176,18 +175,17 @@ void take_away(Placed& placed, Output& output) {
   placed.attachment.reset();
 }
 
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
-                     Resolved& resolved, SignalWatch& signals, Output& output) {
+Result<Placed> place(std::span<const pid_t> pids, bool keep_going, Mechanism mechanism,
+                     ProbeProgram& program, Resolved& resolved, SignalWatch& signals,
+                     Output& output) {
   for (;;) {
     if (auto loaded = program.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
     const std::vector<ProbeSite> sites = sites_of(resolved.probes);
     if (sites.empty()) return Placed{};
-    const std::size_t probes =
-        sites.size() * std::max<std::size_t>(request.processes.pids.size(), 1);
-    warn_of_slow_detach(perf_events_needed(mechanism, sites, request.processes.pids.size()),
-                        output);
-    const Placer placer(request, mechanism, signals, output);
+    const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);
+    warn_of_slow_detach(perf_events_needed(mechanism, sites, pids.size()), output);
+    const Placer placer(pids, mechanism, signals, output);
     auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
     if (sites.size() == 1 || !is_about_one_place(attachment.error()))
@@ -196,7 +194,7 @@ Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbePro
     std::vector<Refusal> refused;
     placer.find_refused(sites, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
-    if (!request.probes.keep_going) return fail(std::move(refused.front().error));
+    if (!keep_going) return fail(std::move(refused.front().error));
     drop_refused(refused, resolved, output);
     if (resolved.probes.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");

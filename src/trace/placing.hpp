@@ -30,12 +30,14 @@ struct Placed {
   std::size_t probes = 0;               // sites, by process where processes are named
 };
 
-// The program is loaded for the mechanism, attached and not started. Where the kernel refuses
-// single places, which leave_out_unprobeable() did not know of, they are found by halving. Those of
-// patterns are left out with a warning. With keep_going the others move from the probes to the
-// failures, reported, and the rest is attached, else the first refusal is the error.
-Result<Placed> place(const AttachRequest& request, Mechanism mechanism, ProbeProgram& program,
-                     Resolved& resolved, SignalWatch& signals, Output& output);
+// The program is loaded for the mechanism, attached to the processes (none: to all) and not
+// started. Where the kernel refuses single places, which leave_out_unprobeable() did not know of,
+// they are found by halving. Those of patterns are left out with a warning. With keep_going the
+// others move from the probes to the failures, reported, and the rest is attached, else the first
+// refusal is the error.
+Result<Placed> place(std::span<const pid_t> pids, bool keep_going, Mechanism mechanism,
+                     ProbeProgram& program, Resolved& resolved, SignalWatch& signals,
+                     Output& output);
 
 // Detaches, which takes its time where there are many perf events; on a terminal it says how far it
 // is.

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "bpf/object.hpp"
-#include "trace/code_facts.hpp"
 #include "trace/event_source.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
+#include "trace/returns.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {

@@ -2,6 +2,7 @@
 
 #include "process/proc.hpp"
 #include "resolve/android.hpp"
+#include "trace/process_filter.hpp"
 #include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
@@ -18,6 +19,81 @@
 #include <sys/vfs.h>
 
 namespace uprobectl {
+
+namespace {
+
+// When a process that was renamed is looked at again: after an execve the arguments are there
+// within microseconds; Android's zygote names its child, and then writes the same into the
+// arguments, on a busy machine much later.
+constexpr std::array argument_delays = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
+                                        std::chrono::milliseconds(300)};
+
+} // namespace
+
+Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
+  ProcessWatch watch;
+  for (const pid_t pid : pids) {
+    ProcessHandle process(pid);
+    const int error = process.open_error();
+    // A thread's id is refused with EINVAL, by newer kernels with ENOENT.
+    if (error == ESRCH || error == EINVAL || error == ENOENT) {
+      if (command_name(pid))
+        return fail(
+            Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, no process"}.hint(
+                "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
+      return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
+    }
+    if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
+    std::string text = "process " + std::to_string(pid);
+    if (const auto name = command_name(pid)) text += " (" + *name + ")";
+    watch.running_.push_back({std::move(text), std::move(process)});
+    watch.watches_ = true;
+  }
+  return watch;
+}
+
+bool ProcessWatch::all_gone() {
+  std::erase_if(running_, [this](const Running& running) {
+    if (!running.process.has_ended()) return false;
+    ended_.push_back(running.name);
+    return true;
+  });
+  return watches_ && running_.empty();
+}
+
+void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
+  for (const Running& running : running_) running.process.add_to(polled);
+}
+
+std::vector<std::size_t> NameWatch::names_of(pid_t pid) const {
+  std::vector<std::size_t> names;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (is_named_(pid, names_[i])) names.push_back(i);
+  return names;
+}
+
+void NameWatch::judge(pid_t pid, const Visit& visit) const { visit(pid, names_of(pid)); }
+
+void NameWatch::scan(const Visit& visit) const {
+  for (const pid_t pid : all_processes())
+    if (const auto names = names_of(pid); !names.empty()) visit(pid, names);
+}
+
+bool NameWatch::look(ProcessSet& set, Time now, const Visit& visit) {
+  set.drain([&](const ProcessSet::Renamed& renamed) {
+    judge(renamed.pid, visit);
+    for (const auto delay : argument_delays) again_.emplace(now + delay, renamed.pid);
+  });
+  const auto later = again_.upper_bound(now);
+  for (auto at = again_.begin(); at != later; ++at) judge(at->second, visit);
+  again_.erase(again_.begin(), later);
+  const std::uint64_t before = std::exchange(missed_, set.missed());
+  return missed_ == before;
+}
+
+std::optional<NameWatch::Time> NameWatch::next_look() const {
+  return again_.empty() ? std::nullopt : std::optional(again_.begin()->first);
+}
 
 namespace {
 
@@ -155,38 +231,40 @@ std::vector<pid_t> ControlGroup::processes() const {
   return pids;
 }
 
-Result<std::vector<pid_t>> processes_to_look_in(const AttachRequest& request, Output& output) {
-  std::vector<pid_t> pids = request.processes.pids;
-  for (const std::string& name : request.processes.names)
+Result<std::vector<pid_t>> processes_to_look_in(const ProcessFilter& filter,
+                                                std::string_view target, Output& output) {
+  std::vector<pid_t> pids = filter.pids;
+  for (const std::string& name : filter.names)
     for (const pid_t pid : processes_named(name))
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
-  if (!pids.empty() || request.processes.names.empty()) return pids;
-  if (request.probes.target == "*")
-    return fail(Error{ErrorKind::not_found,
-                      fmt::format("no process named {} runs", quoted(request.processes.names))}
-                    .hint("the TARGET '*' means the files of processes that run already"));
-  if (!request.probes.target.empty())
+  if (!pids.empty() || filter.names.empty()) return pids;
+  if (target == "*")
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("no process named {} runs", quoted(filter.names))}
+            .hint("the TARGET '*' means the files of processes that run already"));
+  if (!target.empty())
     output.warn(fmt::format("no process named {} runs yet: {} is looked up without it",
-                            quoted(request.processes.names), request.probes.target));
+                            quoted(filter.names), target));
   return pids;
 }
 
-Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
+Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
+                                                   const std::optional<std::string>& app,
                                                    ProcessWatch running, Output& output) {
-  FilteredProcesses chosen(request);
-  if (request.processes.cgroup) {
-    auto group = ControlGroup::open(*request.processes.cgroup);
+  FilteredProcesses chosen(filter, app);
+  if (filter.cgroup) {
+    auto group = ControlGroup::open(*filter.cgroup);
     if (!group) return fail(std::move(group).error());
     chosen.group_ = std::move(*group);
   }
   if (auto found = chosen.find_user(output); !found) return fail(std::move(found).error());
-  if (!request.processes.all) {
-    const bool ends = !request.processes.pids.empty() && request.processes.names.empty();
-    if (!request.processes.names.empty() || request.processes.follow) {
+  if (!filter.all) {
+    const bool ends = !filter.pids.empty() && filter.names.empty();
+    if (!filter.names.empty() || filter.follow) {
       chosen.family_ends_ = ends;
       if (auto watched = chosen.watch(output); !watched) return fail(std::move(watched).error());
     } else {
-      chosen.link_pids_ = request.processes.pids;
+      chosen.link_pids_ = filter.pids;
       if (ends) chosen.running_ = std::move(running);
     }
   }
@@ -198,22 +276,21 @@ Result<FilteredProcesses> FilteredProcesses::start(const AttachRequest& request,
 }
 
 Result<void> FilteredProcesses::find_user(Output& output) {
-  user_ = request_->processes.user;
-  if (!request_->probes.target_options.app || request_->processes.all) return {};
-  const std::string& package = *request_->probes.target_options.app;
+  user_ = asked_->user;
+  if (!*app_ || asked_->all) return {};
+  const std::string& package = **app_;
   const auto user = user_of_package(package);
   if (!user) return fail(user.error());
-  if (request_->processes.user && *request_->processes.user != user->id) {
-    const bool of_other =
-        std::ranges::find(user->others, *request_->processes.user) != user->others.end();
+  if (asked_->user && *asked_->user != user->id) {
+    const bool of_other = std::ranges::find(user->others, *asked_->user) != user->others.end();
     if (of_other) return {}; // --uid says which of the device's users is meant
     return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
-                                                    user->id, *request_->processes.user)}
+                                                    user->id, *asked_->user)}
                     .hint("leave out --uid"));
   }
   user_ = user->id;
   output.detail(fmt::format("{} runs as user {}", package, user->id));
-  if (!user->others.empty() && !request_->processes.user)
+  if (!user->others.empty() && !asked_->user)
     output.warn(fmt::format("{} also belongs to other users of the device: as {} it is not "
                             "probed; choose with --uid",
                             package, fmt::join(user->others, ", ")));
@@ -226,18 +303,17 @@ Result<void> FilteredProcesses::watch(Output& output) {
         Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
             .hint("this one has pids of its own (a pid namespace): run uprobectl on the "
                   "host, or give pids with -p and without --follow"));
-  auto set =
-      ProcessSet::start({.names = request_->processes.names, .follow = request_->processes.follow});
+  auto set = ProcessSet::start({.names = asked_->names, .follow = asked_->follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
-  for (const pid_t pid : request_->processes.pids) {
+  for (const pid_t pid : asked_->pids) {
     if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
-    if (request_->processes.follow) add_family(*set_, pid);
+    if (asked_->follow) add_family(*set_, pid);
   }
-  if (request_->processes.names.empty()) return {};
-  named_.emplace(request_->processes.names, is_named);
+  if (asked_->names.empty()) return {};
+  named_.emplace(asked_->names, is_named);
   add_named();
-  for (const std::string& name : request_->processes.names) {
+  for (const std::string& name : asked_->names) {
     if (processes_named(name).empty())
       output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > longest_comm)
@@ -268,7 +344,7 @@ ProgramFilter FilteredProcesses::filter() const {
 void FilteredProcesses::add_named() {
   named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
     add_if_running(*set_, pid, ProcessSet::Stay::while_named);
-    if (request_->processes.follow) add_family(*set_, pid);
+    if (asked_->follow) add_family(*set_, pid);
   });
 }
 
@@ -278,7 +354,7 @@ bool FilteredProcesses::look(Time now) {
       named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
           add_if_running(*set_, pid, ProcessSet::Stay::while_named);
-        else if (!request_->processes.follow)
+        else if (!asked_->follow)
           set_->withdraw(pid);
       });
   if (!seen_all) add_named();
@@ -322,14 +398,13 @@ std::vector<pid_t> FilteredProcesses::known() const {
 }
 
 bool FilteredProcesses::leaves_children_out() const {
-  return !request_->processes.follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+  return !asked_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
 }
 
 std::string FilteredProcesses::nobody() const {
-  if (set_ && !request_->processes.names.empty())
-    return fmt::format("no process named {} runs", quoted(request_->processes.names));
-  if (request_->probes.target_options.app && !request_->processes.all)
-    return fmt::format("no process of {} runs", *request_->probes.target_options.app);
+  if (set_ && !asked_->names.empty())
+    return fmt::format("no process named {} runs", quoted(asked_->names));
+  if (*app_ && !asked_->all) return fmt::format("no process of {} runs", **app_);
   if (group_) return fmt::format("no such process runs in {}", group_->path());
   if (user_) return fmt::format("no such process of user {} runs", *user_);
   return "none of the processes runs";

@@ -37,7 +37,8 @@ std::string processes_of(const AttachRequest& request) {
   if (!request.processes.command.empty())
     text = fmt::format("'{}'", request.processes.command.front());
   if (request.processes.follow) {
-    const bool one = request.processes.names.empty() && request.processes.pids.size() == 1;
+    const bool one = !request.processes.command.empty() ||
+                     (request.processes.names.empty() && request.processes.pids.size() == 1);
     text += one ? " and its children" : " and their children";
   }
   if (request.probes.target_options.app) text += " of " + *request.probes.target_options.app;
@@ -157,9 +158,9 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{} of {} stacks", part, all);
 }
 
-std::string explain_cut(const AttachRequest& request) {
-  const std::uint32_t size = request.capture.stack_bytes;
-  if (request.capture.stack == StackWalk::frame_pointers)
+std::string explain_cut(const CaptureSpec& capture) {
+  const std::uint32_t size = capture.stack_bytes;
+  if (capture.stack == StackWalk::frame_pointers)
     return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
                        MOST_FRAMES);
   return fmt::format(
@@ -289,21 +290,22 @@ void report_end(const RunEnd& end, Output& output) {
                               counted(summary.probes_hit, "function", "functions")));
 }
 
-void report_stacks(const StackTotals& totals, const AttachRequest& request, Output& output) {
+void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
+                   const StackOutputs& outputs, Output& output) {
   if (totals.truncated > 0)
     output.warn(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
-                            explain_cut(request)));
+                            explain_cut(capture)));
   if (totals.failed > 0)
     output.warn(fmt::format("{} not unwound to the end: {}{}", share_of(totals.failed, totals.all),
                             totals.failure,
-                            request.stacks.kept ? "" : "; --keep-stacks DIR saves some of them"));
+                            outputs.kept ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
     output.warn(fmt::format("{} of what processes map lost: frames may have no names, or "
                             "those of what was mapped there before",
                             counted(totals.lost_mappings, "record", "records")));
   if (totals.saved > 0)
     output.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
-                              counted(totals.saved, "stack", "stacks"), *request.stacks.kept));
+                              counted(totals.saved, "stack", "stacks"), *outputs.kept));
 }
 
 // Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other

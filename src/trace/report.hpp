@@ -44,7 +44,8 @@ void report_end(const RunEnd& end, Output& output);
 void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output);
 
 // Reports the stacks that are not whole, with the option that would help.
-void report_stacks(const StackTotals& totals, const AttachRequest& request, Output& output);
+void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
+                   const StackOutputs& outputs, Output& output);
 
 // Hits that the kernel has counted by stack but whose stack it could not keep; nothing where there
 // are none.

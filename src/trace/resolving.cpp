@@ -44,8 +44,8 @@ bool names_several(const std::string& static_probes) {
 
 class Resolving {
 public:
-  Resolving(const AttachRequest& request, const TargetOptions& options, Output& output)
-      : options_(options), how_(request.probes.resolve_options), excluded_(request.probes.excluded),
+  Resolving(const ProbeSelection& selection, const TargetOptions& options, Output& output)
+      : options_(options), how_(selection.resolve_options), excluded_(selection.excluded),
         output_(output) {
     how_.to_probe = true;
   }
@@ -354,9 +354,9 @@ private:
 } // namespace
 
 Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
-                                   const AttachRequest& request, const TargetOptions& options,
+                                   const ProbeSelection& selection, const TargetOptions& options,
                                    Output& output) {
-  Resolving resolving(request, options, output);
+  Resolving resolving(selection, options, output);
   Result<void> asked;
   for (const ProbeRequest& question : questions)
     if (asked = resolving.resolve(question); !asked) break;
@@ -365,10 +365,10 @@ Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
   return std::move(resolving).take();
 }
 
-Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
+Result<void> judge_failures(std::size_t functions, const ProbeSelection& selection,
                             const Resolved& resolved, Output& output) {
   if (resolved.failures.empty()) return {};
-  const bool goes_on = request.probes.keep_going && !resolved.probes.empty();
+  const bool goes_on = selection.keep_going && !resolved.probes.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
   // Several files of one TARGET can each have a reason.
@@ -380,7 +380,7 @@ Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
-                          functions, request.probes.static_probes ? "static probes" : "functions")};
+                          functions, selection.static_probes ? "static probes" : "functions")};
   if (resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }

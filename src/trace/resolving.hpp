@@ -9,12 +9,12 @@ namespace uprobectl {
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
 // where none of the processes can run what is in it.
 Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
-                                   const AttachRequest& request, const TargetOptions& options,
+                                   const ProbeSelection& selection, const TargetOptions& options,
                                    Output& output);
 
 // What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
 // failures that are not what is returned are reported.
-Result<void> judge_failures(std::size_t functions, const AttachRequest& request,
+Result<void> judge_failures(std::size_t functions, const ProbeSelection& selection,
                             const Resolved& resolved, Output& output);
 
 // Whether the point is one of many that a pattern stands for, which nobody has named by itself.

@@ -1,6 +1,8 @@
 #include "trace/returns.hpp"
 
 #include "trace/counted.hpp"
+#include "trace/returns.hpp"
+#include "unwind/unwind_data.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <algorithm>
@@ -8,6 +10,60 @@
 #include <set>
 
 namespace uprobectl {
+
+CodeReaders::CodeReaders(std::vector<std::string> debug_places)
+    : debug_places_(std::move(debug_places)) {}
+CodeReaders::~CodeReaders() = default;
+
+// Before the first instruction of a function and behind the last one that takes its frame down the
+// caller's stack begins right above the return address, or on arm64 the link register is the
+// caller's. A CFA by other registers is that of code that switches stacks.
+bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
+  using Kind = stacks::Rule::Kind;
+  const auto arch = stacks::unwound_arch(image.machine());
+  if (!arch) return false;
+  const UnwindInfo& unwind = *arch_info(*arch).unwind;
+  auto& frames = frames_[&image];
+  if (!frames) frames = std::make_unique<stacks::UnwindData>(image, *arch);
+  const stacks::Step& step = frames->step(at, at);
+  if (step.kind != stacks::Step::Kind::row || step.cfa.kind != Kind::val_offset) return false;
+  const bool by_stack = step.cfa_register == unwind.stack_pointer;
+  if (!by_stack && step.cfa_register != unwind.frame_pointer) return false;
+  const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
+  return step.cfa.value > pushed_by_call && step.back.kind == Kind::offset;
+}
+
+Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
+  auto known = readers_.find(point.binary);
+  if (known == readers_.end()) {
+    known = readers_.emplace(point.binary, FunctionReader::open(point.binary, debug_places_)).first;
+    if (known->second && point.binary->machine.is_64bit)
+      known->second->use_frames(
+          [this](const elf::Image& image, VirtualAddress at) { return has_frame(image, at); });
+  }
+  if (!known->second) return fail(known->second.error());
+  return &*known->second;
+}
+
+CodeFacts CodeReaders::facts_of(const ProbePoint& point, bool strings) {
+  CodeFacts facts;
+  if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
+  const auto reader = reader_of(point);
+  if (!reader) return facts;
+  if ((*reader)->language_of(point) == CodeLanguage::go) facts.kind = CodeKind::go;
+  if (!strings) return facts;
+  switch ((*reader)->string_layout()) {
+  case StringLayout::libstdcxx:
+    facts.strings = READ_LIBSTDCXX_STRING;
+    break;
+  case StringLayout::libcxx:
+    facts.strings = READ_LIBCXX_STRING;
+    break;
+  case StringLayout::unknown:
+    break;
+  }
+  return facts;
+}
 
 namespace {
 
@@ -94,8 +150,8 @@ bool may_be_java(const ProbePoint& point) {
 
 class ReturnPlanner {
 public:
-  ReturnPlanner(const AttachRequest& request, bool judges_exits, CodeReaders& readers)
-      : request_(request), judges_exits_(judges_exits), readers_(readers) {}
+  ReturnPlanner(ReturnAt return_at, bool judges_exits, CodeReaders& readers)
+      : return_at_(return_at), judges_exits_(judges_exits), readers_(readers) {}
 
   // Nothing: by the kernel's return probe. Empty: it never returns.
   Result<std::optional<std::vector<PlannedExit>>> exits_of(const PlannedSite& site,
@@ -104,9 +160,8 @@ public:
     const bool is_java = point.java != nullptr ||
                          (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
                          (!reader && may_be_java(point));
-    const bool trampoline =
-        request_.probes.return_at == ReturnAt::trampoline ||
-        (site.by_trampoline && request_.probes.return_at == ReturnAt::automatic);
+    const bool trampoline = return_at_ == ReturnAt::trampoline ||
+                            (site.by_trampoline && return_at_ == ReturnAt::automatic);
     if (trampoline && is_java)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": ART reads the return addresses on the stack, and "
@@ -149,7 +204,7 @@ private:
     return exits;
   }
 
-  const AttachRequest& request_;
+  ReturnAt return_at_;
   bool judges_exits_;
   CodeReaders& readers_;
   ExitRules rules_;
@@ -281,13 +336,13 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
   return number(rule);
 }
 
-void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
-                  Resolved& resolved, Output& output) {
+void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool judges_exits,
+                  CodeReaders& readers, Resolved& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
-  ReturnPlanner planner(request, judges_exits, readers);
+  ReturnPlanner planner(selection.return_at, judges_exits, readers);
   LeftOut left_out(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
@@ -303,7 +358,7 @@ void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& 
       } else if (!*exits) {
         sites.push_back(site);
       } else if ((*exits)->empty()) {
-        left_out.never_returns(probe, request.capture.on_entry && !request.capture.pair_calls);
+        left_out.never_returns(probe, capture.on_entry && !capture.pair_calls);
       } else {
         ++replaced;
         for (const PlannedExit& exit : **exits) {

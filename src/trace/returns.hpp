@@ -1,11 +1,8 @@
-// How the returns of functions are probed: at the functions' exits, which are return instructions
-// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
-// place of the return address while the function runs, are used only where somebody asks for them:
-// they end programs whose stacks are unwound, switched or moved meanwhile.
+// What the code of probed functions says about how to probe it: each file is read once.
 #pragma once
 
 #include "bpf/record.h"
-#include "trace/code_facts.hpp"
+#include "events/plan.hpp"
 #include "trace/resolving.hpp"
 #include "uprobectl/resolve/function.hpp"
 
@@ -14,12 +11,44 @@
 
 namespace uprobectl {
 
+namespace stacks {
+class UnwindData;
+}
+
+class CodeReaders {
+public:
+  explicit CodeReaders(std::vector<std::string> debug_places);
+  ~CodeReaders();
+  CodeReaders(const CodeReaders&) = delete;
+  CodeReaders& operator=(const CodeReaders&) = delete;
+
+  // The point's binary is held from here on.
+  Result<const FunctionReader*> reader_of(const ProbePoint& point);
+
+  // What cannot be found out is taken for code of this machine's own kind. Whose strings it has may
+  // take a look at all names, and so only where somebody asks for them.
+  CodeFacts facts_of(const ProbePoint& point, bool strings);
+
+private:
+  bool has_frame(const elf::Image& image, VirtualAddress at);
+
+  std::vector<std::string> debug_places_;
+  // By the image: what its file tells unwinders.
+  std::map<const elf::Image*, std::unique_ptr<stacks::UnwindData>> frames_;
+  std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
+};
+
+// How the returns of functions are probed: at the functions' exits, which are return instructions
+// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
+// place of the return address while the function runs, are used only where somebody asks for them:
+// they end programs whose stacks are unwound, switched or moved meanwhile.
+
 // Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
 // exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
 // are warned of together. One that never returns keeps the probe at its entry, if it has one that
 // means something alone. judges_exits: as ProbeProgram has it.
-void plan_returns(const AttachRequest& request, bool judges_exits, CodeReaders& readers,
-                  Resolved& resolved, Output& output);
+void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool judges_exits,
+                  CodeReaders& readers, Resolved& resolved, Output& output);
 
 // What the kernel's return probes can do to the program and do not tell, to be said before they are
 // attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls

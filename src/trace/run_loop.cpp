@@ -164,8 +164,7 @@ void RunLoop::wait(std::chrono::milliseconds timeout) {
 RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwhile) {
   std::optional<Time> deadline;
   if (limits_.duration) deadline = start + *limits_.duration;
-  const auto interval = limits_.interval;
-  auto next_report = Clock::now() + interval.value_or(std::chrono::nanoseconds());
+  auto next_report = Clock::now() + interval_.value_or(std::chrono::nanoseconds());
   for (;;) {
     // Asked before draining: what a process did before it ended must still be shown.
     const bool gone = processes_.all_gone();
@@ -180,17 +179,17 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     if (!processes_.look(now)) return Ending::processes_gone;
     if (meanwhile) meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
-    if (interval && now >= next_report) {
+    if (interval_ && now >= next_report) {
       source_.report_aggregates(now);
       out_.flush_some();
-      next_report = std::max(next_report + *interval, now);
+      next_report = std::max(next_report + *interval_, now);
     }
     if (gone && !more) return Ending::processes_gone;
     if (more) continue;
 
     auto until = now + poll_timeout;
     if (deadline) until = std::min(until, *deadline);
-    if (interval) until = std::min(until, next_report);
+    if (interval_) until = std::min(until, next_report);
     if (const auto look = processes_.next_look()) until = std::clamp(*look, now, until);
     wait(std::chrono::ceil<std::chrono::milliseconds>(until - now));
   }

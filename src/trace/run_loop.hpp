@@ -96,6 +96,8 @@ public:
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
+  // Reports aggregates each time this has passed.
+  void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
   // Until the duration is over (counted from `start`) or whatever else ends it first. `meanwhile`
   // is called at least each poll_timeout.
   Ending run(Time start, const std::function<void(Time)>& meanwhile = {});
@@ -126,6 +128,7 @@ private:
   Output& output_;
   OutputBuffer& out_;
   RunLimits limits_;
+  std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;
 };

@@ -74,6 +74,8 @@ struct AggregateSpec {
   bool counts = false;            // how often each probe was hit
   bool histograms = false;        // what was measured
   std::optional<std::size_t> top; // only so many, those with the most hits
+  std::optional<std::chrono::nanoseconds> interval =
+      {}; // between reports; nothing: at the end only
 };
 
 // Where the stacks that CaptureSpec::stack asks for go besides.
@@ -88,8 +90,7 @@ struct StackOutputs {
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nothing: until something else ends it
   std::optional<std::uint64_t> max_events = {};
-  std::optional<std::uint64_t> expected_hits = {};       // of each probe, else the run has failed
-  std::optional<std::chrono::nanoseconds> interval = {}; // between reports of aggregates
+  std::optional<std::uint64_t> expected_hits = {}; // of each probe, else the run has failed
 };
 
 struct AttachRequest {
@@ -104,6 +105,9 @@ struct AttachRequest {
   std::optional<RecordBuffer> buffer;        // of the built-in program; nothing: the best there is
   bool dry_run = false;                      // show the probe points and end
 };
+
+// A usage error if parts of the request contradict each other.
+Result<void> check(const AttachRequest& request);
 
 // How a run that got its probes into place came to its end.
 struct AttachOutcome {

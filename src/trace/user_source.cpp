@@ -2,7 +2,6 @@
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/read_ahead.hpp"
-#include "trace/stream_stacks.hpp"
 #include "trace/user_programs.hpp"
 #include "uprobectl/util.hpp"
 #include "util/text.hpp"
@@ -117,7 +116,8 @@ public:
   void tell_cautions() const override { static_probes_.tell_cautions(output_); }
 
   Result<void> start(const HitProcesses& who) override {
-    if (has_stacks_) stacks_.emplace(run_, who, files_, output_);
+    if (has_stacks_)
+      stacks_.emplace(run_.capture, run_.stacks, run_.probes.target_options, who, files_, output_);
     counting_ = RunCounting::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();

@@ -2,7 +2,7 @@
 // included, and which compiled file of a jar they map.
 #pragma once
 
-#include "trace/process_watch.hpp"
+#include "trace/process_filter.hpp"
 #include "uprobectl/process.hpp"
 
 namespace uprobectl {

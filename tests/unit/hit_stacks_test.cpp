@@ -1,6 +1,6 @@
 #include "mapped_here.hpp"
+#include "trace/hit_stacks.hpp"
 #include "trace/report.hpp"
-#include "trace/stream_stacks.hpp"
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -54,7 +54,7 @@ struct Run {
   std::string explain() {
     const Told told;
     Output output(-1, {.messages = told.fd()});
-    report_stacks(stacks.totals(), request, output);
+    report_stacks(stacks.totals(), request.capture, request.stacks, output);
     return told.text();
   }
   std::string folded() {
@@ -65,11 +65,15 @@ struct Run {
   }
 
   AttachRequest request;
-  StackFiles files = *StackFiles::open(request);
+  StackFiles files = *StackFiles::open(request.stacks, request.capture);
   Told nothing;
   Output quiet{-1, {.messages = nothing.fd(), .level = Output::Level::quiet}};
-  HitStacks stacks{
-      request, {.others = true, .running = [] { return std::vector<pid_t>(); }}, files, quiet};
+  HitStacks stacks{request.capture,
+                   request.stacks,
+                   request.probes.target_options,
+                   {.others = true, .running = [] { return std::vector<pid_t>(); }},
+                   files,
+                   quiet};
 };
 
 #if defined(__x86_64__)
@@ -97,8 +101,8 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   AttachRequest request;
   request.capture.stack = StackWalk::frame_pointers;
   StackFiles files;
-  HitStacks stacks(request, {.others = true, .running = [] { return std::vector<pid_t>(); }}, files,
-                   quiet);
+  HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
+                   {.others = true, .running = [] { return std::vector<pid_t>(); }}, files, quiet);
   Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
@@ -109,7 +113,7 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.totals().truncated == 2);
   CHECK(stacks.totals().failed == 0);
   Output output(-1, {.messages = told.fd()});
-  report_stacks(stacks.totals(), request, output);
+  report_stacks(stacks.totals(), request.capture, request.stacks, output);
   CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks cut off: 127 frames are the most that "
                        "the kernel walks, --stack unwinds more\n");
 }
@@ -124,7 +128,7 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
     const Told told;
     request.capture.stack_bytes = size;
     Output output(-1, {.messages = told.fd()});
-    report_stacks(totals, request, output);
+    report_stacks(totals, request.capture, request.stacks, output);
     CHECK(told.text() ==
           fmt::format("uprobectl: warning: 1 of 3 stacks cut off: more than the {}\n", expected));
   }
@@ -143,7 +147,7 @@ TEST_CASE("hits that the kernel has counted without their stack are told") {
 TEST_CASE("stacks that lost records of what is mapped belong to are told to have wrong names") {
   const Told told;
   Output output(-1, {.messages = told.fd()});
-  report_stacks({.all = 1, .lost_mappings = 2}, {}, output);
+  report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
   CHECK(told.text() == "uprobectl: warning: 2 records of what processes map lost: frames may have "
                        "no names, or those of what was mapped there before\n");
 }
@@ -273,7 +277,7 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   const std::string folder = test::temporary_folder();
   AttachRequest request;
   request.stacks.folded = folder + "/folded";
-  StackFiles files = *StackFiles::open(request);
+  StackFiles files = *StackFiles::open(request.stacks, request.capture);
   const auto in_memory = [](std::string_view mapping) {
     return stacks::Place(nullptr, {}, {}, mapping);
   };

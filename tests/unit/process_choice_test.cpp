@@ -1,6 +1,5 @@
 #include "trace/diagnosis.hpp"
 #include "trace/process_filter.hpp"
-#include "trace/process_history.hpp"
 #include "trace/report.hpp"
 
 #include <catch2/catch.hpp>
@@ -57,6 +56,36 @@ TEST_CASE("the pid a process has for itself is remembered, also when it has ende
   const bool initial = std::filesystem::read_symlink("/proc/self/ns/pid") == "pid:[4026531836]";
   CHECK(pids.of(self, 1) == (initial ? std::optional(self) : std::nullopt));
   CHECK(pids.of(0x7ffffffe, 1) == std::nullopt); // beyond every pid there can be
+}
+
+TEST_CASE("a request whose parts contradict each other is refused") {
+  const auto wrong = [](const AttachRequest& request) {
+    const auto checked = check(request);
+    REQUIRE_FALSE(checked);
+    CHECK(checked.error().kind == ErrorKind::usage);
+    return checked.error().message;
+  };
+  CHECK(check(AttachRequest()));
+  AttachRequest request;
+  request.processes.command = {"true"};
+  CHECK(check(request));
+  request.processes.all = true;
+  CHECK(wrong(request) == "--all-processes and a command exclude each other");
+  request.processes.pids = {1};
+  CHECK(wrong(request) == "-p and a command exclude each other");
+  request.processes = {};
+  request.processes.follow = true;
+  CHECK(wrong(request) == "--follow needs processes whose children are meant: -p or a command");
+  request.processes.pids = {1};
+  CHECK(check(request));
+  request.program.emplace();
+  CHECK(wrong(request) ==
+        "--follow is for the built-in program: programs of yours filter themselves");
+  request = {};
+  request.probes.target = "*";
+  CHECK(wrong(request) == "the TARGET '*' means the files of processes");
+  request.probes.target_options.app = "com.foo";
+  CHECK(check(request));
 }
 
 TEST_CASE("the start line says which processes are probed") {

@@ -33,11 +33,11 @@ Resolved unreadable(const std::string& path, bool is_method,
 }
 
 Resolved planned(Resolved resolved, ReturnAt return_at) {
-  AttachRequest request;
-  request.probes.return_at = return_at;
+  ProbeSelection selection;
+  selection.return_at = return_at;
   CodeReaders readers({});
   Output output(-1, {.messages = -1});
-  plan_returns(request, true, readers, resolved, output);
+  plan_returns(selection, CaptureSpec(), true, readers, resolved, output);
   return resolved;
 }
 

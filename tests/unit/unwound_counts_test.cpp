@@ -38,7 +38,7 @@ Probes probes_of_f() {
 }
 
 struct Counting {
-  Counting() { request.aggregates.top = 2; }
+  Counting() { asked.top = 2; }
 
   void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {
     Event event;
@@ -55,11 +55,12 @@ struct Counting {
   }
 
   Probes probes = probes_of_f();
-  AttachRequest request;
+  AggregateSpec asked;
+  CaptureSpec capture;
   Pipe told;
   Pipe records;
   Output output{records.writer.get(), {.messages = told.writer.get()}};
-  UnwoundCounts counts{request, probes, output};
+  UnwoundCounts counts{asked, capture, probes, output};
 };
 
 } // namespace
