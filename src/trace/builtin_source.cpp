@@ -4,6 +4,7 @@
 #include "trace/diagnosis.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/read_ahead.hpp"
+#include "trace/returns.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>

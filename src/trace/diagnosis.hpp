@@ -1,5 +1,5 @@
-// What processes have mapped and been called while a run lasts: the end of the run asks for both,
-// when many of them have ended.
+// Why a probe was not hit, or shows nothing: what processes map, what is inlined, what was
+// filtered.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -25,6 +25,8 @@ namespace uprobectl {
 ProbedFile probed_file(const ProbePoint& point);
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
 
+// What processes have mapped and been called while a run lasts: the end of the run asks for both,
+// when many of them have ended.
 class ProcessHistory {
 public:
   // From now on, as far as this user may know it: what the processes of the filter and their
@@ -56,7 +58,6 @@ private:
 };
 
 // The pids that processes have for themselves, for many events: /proc is asked seldom.
-
 class OwnPids {
 public:
   OwnPids();
@@ -73,9 +74,6 @@ private:
   std::unordered_map<std::uint32_t, Known> known_;
   bool possible_; // else /proc has other pids than the kernel's
 };
-
-// Why a probe was not hit, or shows nothing: what processes map, what is inlined, what was
-// filtered.
 
 // What the processes map, by point or probe. Without pids all processes are looked at.
 std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,

@@ -1,6 +1,5 @@
 #include "trace/hit_stacks.hpp"
 
-#include "trace/hit_stacks.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
@@ -47,6 +46,53 @@ void add_to(StackTree& tree, std::span<const stacks::Frame> frames, Wholeness wh
   if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
   for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
   tree.add(drawn, weight);
+}
+
+constexpr std::size_t most_saved = 16;
+constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+// At least, of all processes' maps; an app has thousands.
+constexpr std::uint64_t between_readings = 250'000'000; // ns
+
+bool begins_program(const MappingEvent& event) {
+  return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
+}
+
+// The innermost frame is at the first byte of what is called by a name.
+bool is_at_entry(const stacks::Stack& stack) {
+  if (stack.frames.empty()) return false;
+  const auto frame = stack.frames.front().symbolized();
+  return frame != nullptr && frame->function && frame->function->offset == 0;
+}
+
+// The kernel keeps 15 bytes of a map's name (BPF_OBJ_NAME_LEN), which is what a pinned program's
+// maps are known by.
+bool promises_stack(std::string_view name) {
+  constexpr std::string_view ending = "_with_stack";
+  constexpr std::size_t kept = 15;
+  constexpr std::size_t least = 6; // "_with_"
+  if (name.ends_with(ending)) return true;
+  if (name.size() != kept) return false;
+  for (std::size_t size = ending.size() - 1; size >= least; --size)
+    if (name.ends_with(ending.substr(0, size))) return true;
+  return false;
+}
+
+std::uint64_t register_of(const SenderContext& from, std::size_t index) {
+  return index < from.registers.size() ? from.registers[index] : 0;
+}
+
+// As a call has left it.
+std::uint64_t caller_at_entry(const SenderContext& from) {
+  if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
+  const ArchInfo& arch = host_arch_info();
+  const std::uint8_t link = arch.unwind->link_register;
+  for (std::size_t i = 0; link != no_register && i < arch.registers.size(); ++i)
+    if (arch.registers[i].dwarf == link) return register_of(from, i);
+  return read_at<std::uint64_t>(from.stack, 0).value_or(0);
+}
+
+std::uint64_t stack_pointer_of(const SenderContext& from) {
+  return register_of(from, host_arch_info().stack_pointer);
 }
 
 } // namespace
@@ -117,26 +163,6 @@ Result<void> StackFiles::write(std::string subtitle) {
   return flame_graph_->write(
       flame_graph(tree_, {.title = title_, .subtitle = std::move(subtitle), .unit = unit_}));
 }
-
-namespace {
-
-constexpr std::size_t most_saved = 16;
-constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
-// At least, of all processes' maps; an app has thousands.
-constexpr std::uint64_t between_readings = 250'000'000; // ns
-
-bool begins_program(const MappingEvent& event) {
-  return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
-}
-
-// The innermost frame is at the first byte of what is called by a name.
-bool is_at_entry(const stacks::Stack& stack) {
-  if (stack.frames.empty()) return false;
-  const auto frame = stack.frames.front().symbolized();
-  return frame != nullptr && frame->function && frame->function->offset == 0;
-}
-
-} // namespace
 
 HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
                      const TargetOptions& where, const HitProcesses& who, StackFiles& files,
@@ -325,41 +351,6 @@ void HitStacks::save(const stacks::Sample& sample) {
 void HitStacks::tell_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
-
-namespace {
-
-// The kernel keeps 15 bytes of a map's name (BPF_OBJ_NAME_LEN), which is what a pinned program's
-// maps are known by.
-bool promises_stack(std::string_view name) {
-  constexpr std::string_view ending = "_with_stack";
-  constexpr std::size_t kept = 15;
-  constexpr std::size_t least = 6; // "_with_"
-  if (name.ends_with(ending)) return true;
-  if (name.size() != kept) return false;
-  for (std::size_t size = ending.size() - 1; size >= least; --size)
-    if (name.ends_with(ending.substr(0, size))) return true;
-  return false;
-}
-
-std::uint64_t register_of(const SenderContext& from, std::size_t index) {
-  return index < from.registers.size() ? from.registers[index] : 0;
-}
-
-// As a call has left it.
-std::uint64_t caller_at_entry(const SenderContext& from) {
-  if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
-  const ArchInfo& arch = host_arch_info();
-  const std::uint8_t link = arch.unwind->link_register;
-  for (std::size_t i = 0; link != no_register && i < arch.registers.size(); ++i)
-    if (arch.registers[i].dwarf == link) return register_of(from, i);
-  return read_at<std::uint64_t>(from.stack, 0).value_or(0);
-}
-
-std::uint64_t stack_pointer_of(const SenderContext& from) {
-  return register_of(from, host_arch_info().stack_pointer);
-}
-
-} // namespace
 
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
                                                    const CaptureSpec& capture, Output& output) {

@@ -1,4 +1,5 @@
-// The files that all stacks of a run go to: folded lines and a flame graph.
+// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
+// end, saved, and written as folded lines and a flame graph.
 #pragma once
 
 #include "output/drawing.hpp"
@@ -19,6 +20,7 @@ enum class Wholeness : std::uint8_t { whole, cut_off, not_unwound };
 // stack. Else that would look like one that begins there.
 std::string_view rest_of(Wholeness wholeness);
 
+// The files that all stacks of a run go to: folded lines and a flame graph.
 class StackFiles {
 public:
   // Opens what is asked for, so that a bad path fails before anything is probed. What was in the
@@ -46,9 +48,6 @@ private:
   std::string title_;
   std::string unit_;
 };
-
-// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
-// end, drawn, saved.
 
 // What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
 // unless it has as many frames as it can.

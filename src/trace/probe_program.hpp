@@ -6,10 +6,11 @@
 #include "trace/event_source.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
-#include "trace/returns.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
+
+class CodeReaders;
 
 // FUNCTIONs of one TARGET, and which of the program's programs is to run there.
 struct ProbeRequest {

@@ -1,4 +1,4 @@
-// Watches processes: those of given pids until they end, and those of given names as they begin.
+// Who is probed: by what the probes' links filter, by what the program does, and who that is now.
 #pragma once
 
 #include "bpf/process_set.hpp"
@@ -64,8 +64,6 @@ private:
   std::uint64_t missed_ = 0;
   std::multimap<Time, pid_t> again_;
 };
-
-// Who is probed: by what the probes' links filter, by what the program does, and who that is now.
 
 // Control groups of version 2, as people name them. Source: Linux
 // Documentation/admin-guide/cgroup-v2.rst, filesystems/proc.rst (mountinfo).

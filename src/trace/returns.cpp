@@ -1,7 +1,6 @@
 #include "trace/returns.hpp"
 
 #include "trace/counted.hpp"
-#include "trace/returns.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/symbols.hpp"
 

@@ -1,4 +1,7 @@
-// What the code of probed functions says about how to probe it: each file is read once.
+// How the returns of functions are probed: at the functions' exits, which are return instructions
+// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
+// place of the return address while the function runs, are used only where somebody asks for them:
+// they end programs whose stacks are unwound, switched or moved meanwhile.
 #pragma once
 
 #include "bpf/record.h"
@@ -15,6 +18,7 @@ namespace stacks {
 class UnwindData;
 }
 
+// What the code of probed functions says about how to probe it. Reads each file once.
 class CodeReaders {
 public:
   explicit CodeReaders(std::vector<std::string> debug_places);
@@ -37,11 +41,6 @@ private:
   std::map<const elf::Image*, std::unique_ptr<stacks::UnwindData>> frames_;
   std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
 };
-
-// How the returns of functions are probed: at the functions' exits, which are return instructions
-// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
-// place of the return address while the function runs, are used only where somebody asks for them:
-// they end programs whose stacks are unwound, switched or moved meanwhile.
 
 // Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
 // exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
