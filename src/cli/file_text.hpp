@@ -2,7 +2,7 @@
 // files.
 #pragma once
 
-#include "output/buffer.hpp"
+#include "output/output.hpp"
 #include "uprobectl/util.hpp"
 
 #include <functional>

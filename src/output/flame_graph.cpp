@@ -1,6 +1,5 @@
 // A flame graph as SVG: which frames it shows and where, the colour of each module, the legend.
-#include "output/flame_graph_script.hpp"
-#include "output/frame_nodes.hpp"
+#include "output/flame_graph.hpp"
 
 #include <algorithm>
 #include <cmath>

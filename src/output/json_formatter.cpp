@@ -1,7 +1,6 @@
-#include "output/frame.hpp"
+#include "output/format.hpp"
 #include "output/json_record.hpp"
-#include "output/records.hpp"
-#include "output/times.hpp"
+#include "output/output.hpp"
 #include "output/values.hpp"
 
 namespace uprobectl {

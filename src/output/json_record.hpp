@@ -2,7 +2,7 @@
 // milliseconds, so there is no tree and no formatting library in between.
 #pragma once
 
-#include "output/escape.hpp"
+#include "output/format.hpp"
 #include "output/values.hpp"
 #include "uprobectl/util.hpp"
 

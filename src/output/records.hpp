@@ -7,11 +7,12 @@
 #include "events/events.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
-#include "output/buffer.hpp"
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
 
 namespace uprobectl {
+
+class OutputBuffer;
 
 struct SymbolRecord {
   const elf::Image* image = nullptr;

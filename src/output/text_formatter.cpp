@@ -1,10 +1,12 @@
-#include "output/escape.hpp"
-#include "output/json_record.hpp"
-#include "output/text_table.hpp"
-#include "output/times.hpp"
+#include "output/format.hpp"
+#include "output/output.hpp"
 #include "output/values.hpp"
 
+#include <algorithm>
 #include <array>
+#include <fmt/format.h>
+#include <initializer_list>
+#include <map>
 #include <span>
 #include <unordered_map>
 
@@ -30,6 +32,148 @@ std::string joined_names(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     text += (text.empty() ? "" : " = ") + demangle(name).value_or(name);
   return text;
+}
+
+// The number of terminal columns that printable UTF-8 text takes, one a character.
+std::size_t display_width(std::string_view text) {
+  // Continuation bytes of UTF-8 take no column of their own.
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// Rows of columns: tab-separated as they come, or held back and padded for a terminal.
+class TextTable {
+public:
+  TextTable(OutputBuffer& out, bool aligned) : out_(out), aligned_(aligned) {}
+  TextTable(const TextTable&) = delete;
+  TextTable& operator=(const TextTable&) = delete;
+  ~TextTable() { flush(); }
+
+  // Cells are made printable here; empty ones at the end are left out.
+  void row(std::span<const std::string_view> cells);
+  void row(std::initializer_list<std::string_view> cells) { row({cells.begin(), cells.size()}); }
+  // Writes what is held back.
+  void flush();
+
+private:
+  OutputBuffer& out_;
+  bool aligned_;
+  std::vector<std::vector<std::string>> held_;
+};
+
+// Static probes for a terminal: a line for each probe, and below it its places.
+class StaticProbeGroups {
+public:
+  explicit StaticProbeGroups(OutputBuffer& out) : out_(out) {}
+  StaticProbeGroups(const StaticProbeGroups&) = delete;
+  StaticProbeGroups& operator=(const StaticProbeGroups&) = delete;
+  ~StaticProbeGroups() { write(); }
+
+  void add(const StaticProbeRecord& record, bool verbose);
+  void write(); // what was added
+
+private:
+  struct Place {
+    std::string offset;
+    std::string semaphore;
+    std::string arguments;
+    std::string parsed; // empty unless verbose
+  };
+  struct Group {
+    std::string heading; // "shop:open  base.apk!/lib/x.so"
+    std::vector<Place> places;
+  };
+
+  OutputBuffer& out_;
+  std::vector<Group> groups_; // in the order of their first places
+  std::map<std::pair<std::string, std::string>, std::size_t> known_; // by probe and file
+};
+
+void TextTable::row(std::span<const std::string_view> cells) {
+  auto count = cells.size();
+  while (count > 0 && cells[count - 1].empty()) --count;
+  if (aligned_) {
+    auto& held = held_.emplace_back(count);
+    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells[i]);
+    return;
+  }
+  std::string& line = out_.draft();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i != 0) line += '\t';
+    append_printable(line, cells[i]);
+  }
+  line += '\n';
+  out_.commit();
+}
+
+void TextTable::flush() {
+  std::vector<std::size_t> widths;
+  for (const auto& row : held_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  for (const auto& row : held_) {
+    std::string& line = out_.draft();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      // The last column runs free.
+      if (i + 1 < row.size()) line.append(widths[i] - display_width(row[i]) + 2, ' ');
+    }
+    line += '\n';
+    out_.commit();
+  }
+  held_.clear();
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  append_printable(shown, text);
+  return shown;
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(width - std::min(width, display_width(text)), ' ');
+}
+
+void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
+  const ProbePoint& point = *record.point;
+  const auto [at, is_new] =
+      known_.try_emplace({*point.symbol, std::string(record.target)}, groups_.size());
+  if (is_new) {
+    std::string heading = printable(*point.symbol);
+    if (!record.target.empty()) heading += "  " + printable(record.target);
+    groups_.push_back({.heading = std::move(heading), .places = {}});
+  }
+  groups_[at->second].places.push_back(
+      {.offset = fmt::format("{:#x}", shown_offset(point)),
+       .semaphore = shown_semaphore(point),
+       .arguments = printable(marked_arguments(point)),
+       .parsed =
+           verbose ? printable(parsed_arguments(point.static_probe->arguments)) : std::string()});
+}
+
+void StaticProbeGroups::write() {
+  std::size_t offset = 0;
+  std::size_t semaphore = 0;
+  for (const Group& group : groups_)
+    for (const Place& place : group.places) {
+      offset = std::max(offset, place.offset.size());
+      semaphore = std::max(semaphore, place.semaphore.size());
+    }
+  for (const Group& group : groups_) {
+    const std::size_t count = group.places.size();
+    out_.append(fmt::format("{}  {} {}\n", group.heading, count, count == 1 ? "place" : "places"));
+    for (const Place& place : group.places) {
+      std::string line = "  " + padded(place.offset, offset) + "  " +
+                         padded(place.semaphore, semaphore) + "  " + place.arguments;
+      line.erase(line.find_last_not_of(' ') + 1);
+      out_.append(line + "\n");
+      if (!place.parsed.empty()) out_.append("      " + place.parsed + "\n");
+    }
+  }
+  groups_.clear();
+  known_.clear();
 }
 
 // A row of which the options choose the columns.

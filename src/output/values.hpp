@@ -1,9 +1,10 @@
-// Arguments and return values of events in the forms of the two sinks.
+// Arguments, return values and stacks of events, as text and as JSON.
 #pragma once
 
 #include "bpf/types.hpp"
 #include "events/events.hpp"
 #include "uprobectl/resolve.hpp"
+#include "uprobectl/unwind.hpp"
 
 #include <span>
 
@@ -19,10 +20,8 @@ void append_json_value(std::string& out, const ArgumentValue& argument); // null
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments);
 void append_text_value(std::string& out, const ArgumentValue& argument); // without its name
 
-// A value read by its BTF type, in the forms of the two sinks.
-
-// Numbers from 2^53 on as strings of digits, pointers as "0x…", bytes as hex, what is no number as
-// null. Members of anonymous structs and unions become the parent's.
+// A value read by its BTF type. Numbers from 2^53 on as strings of digits, pointers as "0x…", bytes
+// as hex, NaN and infinity as null. Members of anonymous structs and unions become the parent's.
 void append_json_value(std::string& out, const DataValue& value);
 
 // pid=12 comm="cat" at={x=1 y=2} codes=[1 2 3]
@@ -30,9 +29,7 @@ void append_text_value(std::string& out, const DataValue& value);
 
 void append_hex_bytes(std::string& out, Bytes bytes);
 
-// Arguments of static probes in the forms of the two sinks.
-
-// [{"raw":…,"kind":…,"size":…,…},…]
+// Arguments of static probes: [{"raw":…,"kind":…,"size":…,…},…]
 void append_json_static_arguments(std::string& out, std::span<const StaticArgument> arguments);
 
 // As the note has them. Those that are not understood begin with '?', those that a BPF program
@@ -43,5 +40,12 @@ std::string marked_arguments(const ProbePoint& point);
 std::string parsed_arguments(std::span<const StaticArgument> arguments);
 
 std::string shown_semaphore(const ProbePoint& point); // its offset, or "-"
+
+// A stack: [{"index":0,"pc":…},…]: frames with the keys of the contract's `frame`; null where there
+// is no stack.
+void append_json_stack(std::string& out, const stacks::Stack* stack);
+
+// The keys behind `index`, with the comma before them.
+void append_json_frame(std::string& out, const stacks::Frame& frame);
 
 } // namespace uprobectl

@@ -2,7 +2,7 @@
 // end, saved, and written as folded lines and a flame graph.
 #pragma once
 
-#include "output/drawing.hpp"
+#include "output/flame_graph.hpp"
 #include "trace/trace.hpp"
 #include "unwind/live.hpp"
 

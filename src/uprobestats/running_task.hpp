@@ -6,7 +6,7 @@
 #include "uprobectl/process.hpp"
 #include "uprobestats/task_probes.hpp"
 #include "uprobestats/task_processes.hpp"
-#include "uprobestats/task_programs.hpp"
+#include "uprobestats/task_records.hpp"
 
 namespace uprobectl {
 

@@ -1,15 +1,266 @@
 #include "uprobestats/task_file.hpp"
 
 #include "uprobestats/binary_form.hpp"
-#include "uprobestats/task.hpp"
 #include "uprobestats/text_form.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <limits>
 
 namespace uprobectl::uprobestats {
 
 namespace {
+
+constexpr std::size_t max_tasks = 64;
+constexpr std::size_t max_probes = 256;    // of a task
+constexpr std::size_t max_paths = 64;      // of a probe
+constexpr std::size_t max_maps = 64;       // of a task
+constexpr std::size_t max_positions = 120; // of an atom, which has at most 127 fields
+
+Error usage(std::string message) { return Error{ErrorKind::usage, std::move(message)}; }
+
+const std::string& text_of(const std::optional<std::string>& field) {
+  static const std::string none;
+  return field ? *field : none;
+}
+
+// What goes into paths and messages.
+bool is_plain_text(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
+  });
+}
+
+std::optional<Error> check_texts(std::string_view field, const auto& texts) {
+  for (const std::string& text : texts) {
+    if (text.empty()) return usage(fmt::format("{} has an empty text", field));
+    if (!is_plain_text(text)) return usage(fmt::format("{} has a control character", field));
+  }
+  return std::nullopt;
+}
+
+// A pin's file name.
+std::optional<Error> check_pin_name(std::string_view field, std::string_view name) {
+  if (name.find('/') == std::string_view::npos && name != "." && name != "..") return std::nullopt;
+  return usage(fmt::format("{} is a name, not a path: '{}'", field, name));
+}
+
+// Signs that mean something else to who resolves names: patterns, "+N". Brackets are those of
+// arrays.
+bool is_exact(std::string_view method) {
+  for (std::size_t i = 0; i < method.size(); ++i) {
+    if (std::string_view("*?\\+@").find(method[i]) != std::string_view::npos) return false;
+    if (method[i] == '[' && method.substr(i, 2) != "[]") return false;
+    if (method[i] == ']' && (i == 0 || method[i - 1] != '[')) return false;
+  }
+  return true;
+}
+
+std::string class_and_method(const proto::ProbeConfig& probe) {
+  const std::string& name = text_of(probe.method_name);
+  return text_of(probe.fully_qualified_class_name).empty()
+             ? name
+             : text_of(probe.fully_qualified_class_name) + "." + name;
+}
+
+// "RETURN CLASS.NAME(PARAMETERS)"; what a native library has is a symbol.
+std::optional<Error> check_signature(std::string_view signature) {
+  const std::string_view head = signature.substr(0, signature.find('('));
+  const bool has_parameters = head.size() != signature.size();
+  if (has_parameters && !signature.ends_with(')'))
+    return usage(fmt::format("method_signature does not end with ')': '{}'", signature));
+  if (std::ranges::count(head, ' ') > 1 || head.starts_with(' ') || head.ends_with(' '))
+    return usage(fmt::format("method_signature is no signature: '{}'", signature))
+        .hint("it is RETURN CLASS.METHOD(PARAMETERS): void com.foo.Bar.baz(int, "
+              "java.lang.String)");
+  return std::nullopt;
+}
+
+// As a method is called in one text: "a.B.c(int, long)".
+std::string parameters_of(const proto::ProbeConfig& probe) {
+  return "(" + joined(probe.fully_qualified_parameters) + ")";
+}
+
+std::string without_spaces(std::string_view text) {
+  std::string rest(text);
+  std::erase(rest, ' ');
+  return rest;
+}
+
+// What is told twice, in the signature and by itself, is told alike.
+std::optional<Error> contradiction(std::string_view method, const proto::ProbeConfig& probe) {
+  const std::string_view name = method.substr(0, method.find('('));
+  const auto dot = name.rfind('.');
+  const std::string_view of_class = name.substr(0, dot == std::string_view::npos ? 0 : dot);
+  const std::string& class_name = text_of(probe.fully_qualified_class_name);
+  const bool alike = class_name.empty()
+                         ? text_of(probe.method_name) == name ||
+                               text_of(probe.method_name) == name.substr(name.rfind('.') + 1)
+                         : class_and_method(probe) == name;
+  if (!text_of(probe.method_name).empty() && !alike)
+    return usage(fmt::format("method_signature and method_name name different methods: '{}', '{}'",
+                             name, class_and_method(probe)));
+  if (!class_name.empty() && class_name != of_class)
+    return usage(fmt::format("method_signature and fully_qualified_class_name name different "
+                             "classes: '{}', '{}'",
+                             of_class, class_name));
+  const std::string parameters = parameters_of(probe);
+  if (!probe.fully_qualified_parameters.empty() &&
+      without_spaces(parameters) != without_spaces(method.substr(name.size())))
+    return usage(fmt::format("method_signature and fully_qualified_parameters differ: '{}', '{}'",
+                             method, parameters));
+  return std::nullopt;
+}
+
+// The service takes names and types as they are: it finds nothing under those that have more.
+std::optional<Error> check_java_names(const proto::ProbeConfig& probe) {
+  const auto odd = [](const std::string& name) {
+    return name.find_first_of(" (/") != std::string::npos;
+  };
+  if (odd(text_of(probe.fully_qualified_class_name)))
+    return usage(fmt::format("fully_qualified_class_name is no class's name: '{}'",
+                             text_of(probe.fully_qualified_class_name)))
+        .hint("it is as in Java, without blanks, '(' and '/': com.foo.Outer$Inner");
+  if (odd(text_of(probe.method_name)))
+    return usage(fmt::format("method_name is no method's name: '{}'", text_of(probe.method_name)))
+        .hint("parameters are told in fully_qualified_parameters, each for itself");
+  for (const std::string& type : probe.fully_qualified_parameters)
+    if (type.find(',') != std::string::npos)
+      return usage(fmt::format("fully_qualified_parameters has several types in one: '{}'", type))
+          .hint("each is told for itself");
+  return std::nullopt;
+}
+
+bool is_library(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
+}
+
+std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& probe) {
+  const std::string& signature = text_of(from.method_signature);
+  const bool named = !text_of(from.method_name).empty();
+  if (signature.empty() && !named) return usage("method_signature, or method_name, is missing");
+  const bool native = std::ranges::any_of(probe.file_paths, is_library);
+  if (signature.empty() && text_of(from.fully_qualified_class_name).empty() && !native)
+    return usage("fully_qualified_class_name is missing");
+  if (!native)
+    if (auto odd = check_java_names(from)) return odd;
+  if (!signature.empty()) {
+    if (auto wrong = check_signature(signature)) return wrong;
+    const std::string_view method = without_return_type(signature);
+    if (auto wrong = contradiction(method, from)) return wrong;
+    probe.method = signature;
+    probe.has_parameters = method.find('(') != std::string_view::npos;
+    probe.by_signature = true;
+  } else {
+    probe.method = class_and_method(from);
+    probe.has_parameters = !from.fully_qualified_parameters.empty();
+    if (probe.has_parameters) probe.method += parameters_of(from);
+  }
+  if (!is_exact(probe.method))
+    return usage(fmt::format("'{}' is no name of a method", probe.method))
+        .hint("a task file names methods one by one, without patterns and offsets");
+  return std::nullopt;
+}
+
+std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
+  probe.bpf_name = text_of(from.bpf_name);
+  probe.file_paths = from.file_paths;
+  probe.filters_transactions = !from.binder_transaction_filters.empty();
+  const std::array names = {text_of(from.method_signature),
+                            text_of(from.fully_qualified_class_name), text_of(from.method_name)};
+  if (!std::ranges::all_of(names, is_plain_text))
+    return usage("the method's name has a control character");
+  auto wrong = name_method(from, probe);
+  if (probe.bpf_name.empty()) return usage("bpf_name is missing");
+  if (!is_plain_text(probe.bpf_name)) return usage("bpf_name has a control character");
+  if (auto path = check_pin_name("bpf_name", probe.bpf_name)) return path;
+  if (wrong) return wrong;
+  if (auto odd = check_texts("fully_qualified_parameters", from.fully_qualified_parameters))
+    return odd;
+  if (probe.file_paths.empty()) return usage("file_paths is missing");
+  if (auto odd = check_texts("file_paths", probe.file_paths)) return odd;
+  for (const std::string& path : probe.file_paths)
+    if (!path.starts_with('/'))
+      return usage(fmt::format("file_paths: '{}' is no absolute path", path));
+  return std::nullopt;
+}
+
+std::optional<Error> check_maps(const Task& task) {
+  if (auto odd = check_texts("bpf_maps", task.bpf_maps)) return odd;
+  for (const std::string& map : task.bpf_maps)
+    if (!map.starts_with('/'))
+      if (auto path = check_pin_name("bpf_maps", map)) return path;
+  return std::nullopt;
+}
+
+std::optional<Error> fill(const proto::Task& from, Task& task) {
+  task.bpf_maps = from.bpf_maps;
+  task.target_process_name = text_of(from.target_process_name);
+  task.duration = std::chrono::seconds(from.duration_seconds.value_or(0));
+  task.id = from.task_id;
+  if (const auto& logging = from.statsd_logging_config)
+    task.logging = {.atom_id = logging->atom_id.value_or(0),
+                    .primitive_argument_positions = logging->primitive_argument_positions};
+  task.on_start = from.target_process_selection == proto::specific_app_process_on_start;
+
+  if (task.probes.empty()) return usage("probe_configs is missing");
+  if (!from.duration_seconds) return usage("duration_seconds is missing");
+  if (*from.duration_seconds <= 0)
+    return usage(fmt::format("duration_seconds is {}, not above 0", *from.duration_seconds));
+  if (from.target_process_selection == proto::any_app_process_on_start)
+    return Error{ErrorKind::unsupported,
+                 "target_process_selection ANY_APP_PROCESS_ON_START is not supported"}
+        .hint("name the process: target_process_name");
+  if (task.target_process_name.empty()) return usage("target_process_name is missing");
+  if (!is_plain_text(task.target_process_name))
+    return usage("target_process_name has a control character");
+  if (auto wrong = check_maps(task)) return wrong;
+  if (task.logging && task.logging->atom_id <= 0)
+    return usage("statsd_logging_config has no atom_id");
+  if (task.logging && task.logging->atom_id > std::numeric_limits<std::int32_t>::max())
+    return usage(fmt::format("atom_id is {}, above the highest, {}", task.logging->atom_id,
+                             std::numeric_limits<std::int32_t>::max()));
+  if (task.logging && std::ranges::any_of(task.logging->primitive_argument_positions,
+                                          [](std::int32_t position) { return position < 0; }))
+    return usage("primitive_argument_positions has a negative number");
+  return std::nullopt;
+}
+
+// What there is too much of.
+std::optional<std::string> excess(const proto::UprobestatsConfig& config) {
+  const auto more = [](std::size_t most, std::string_view what) {
+    return fmt::format("there are more than {} {}", most, what);
+  };
+  if (config.tasks.size() > max_tasks) return more(max_tasks, "tasks");
+  for (const proto::Task& task : config.tasks) {
+    if (task.probe_configs.size() > max_probes) return more(max_probes, "probes in a task");
+    if (task.bpf_maps.size() > max_maps) return more(max_maps, "bpf_maps in a task");
+    if (const auto& logging = task.statsd_logging_config;
+        logging && logging->primitive_argument_positions.size() > max_positions)
+      return more(max_positions, "primitive_argument_positions");
+    for (const proto::ProbeConfig& probe : task.probe_configs)
+      if (probe.file_paths.size() > max_paths) return more(max_paths, "file_paths of a probe");
+  }
+  return std::nullopt;
+}
+
+// out_of_range where there is more of something than a task file may have.
+Result<std::vector<Task>> make_tasks(const proto::UprobestatsConfig& config) {
+  if (auto what = excess(config)) return fail(ErrorKind::out_of_range, std::move(*what));
+  std::vector<Task> tasks;
+  for (const proto::Task& from : config.tasks) {
+    Task& task = tasks.emplace_back();
+    for (const proto::ProbeConfig& probe : from.probe_configs) {
+      TaskProbe& to = task.probes.emplace_back();
+      to.problem = fill(probe, to);
+    }
+    task.problem = fill(from, task);
+  }
+  return tasks;
+}
 
 constexpr std::size_t max_size = std::size_t{1} << 20U;
 
@@ -160,6 +411,11 @@ void move_early_maps(proto::UprobestatsConfig& config) {
 }
 
 } // namespace
+
+std::string_view without_return_type(std::string_view signature) {
+  const auto space = signature.substr(0, signature.find('(')).rfind(' ');
+  return space == std::string_view::npos ? signature : signature.substr(space + 1);
+}
 
 Result<TaskFile> read_task_file(Bytes file) {
   if (file.size() > max_size)

@@ -2,7 +2,7 @@
 // Reads lines `weight TAB name TAB module TAB name TAB module ...`, the outermost frame first, and
 // writes the folded lines or the picture of them. flame_graph_agreement.py and
 // flame_graph_browser.py look at these.
-#include "output/drawing.hpp"
+#include "output/flame_graph.hpp"
 
 #include <charconv>
 #include <iostream>

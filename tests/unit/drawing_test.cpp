@@ -1,5 +1,4 @@
-#include "output/drawing.hpp"
-#include "output/frame_nodes.hpp"
+#include "output/flame_graph.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

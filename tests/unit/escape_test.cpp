@@ -1,4 +1,4 @@
-#include "output/escape.hpp"
+#include "output/format.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "output/frame.hpp"
+#include "output/values.hpp"
 #include "unwind_fixture.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,6 +1,5 @@
 #include "events/user_record.hpp"
 #include "uprobestats/statsd.hpp"
-#include "uprobestats/statsd_event.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "verify/compare.hpp"
+#include "verify/verify.hpp"
 
 #include <catch2/catch.hpp>
 
