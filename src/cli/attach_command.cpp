@@ -1,6 +1,5 @@
 // The subcommands attach and usdt attach: the same options for functions and for static probes.
 #include "capture_options.hpp"
-#include "commands.hpp"
 #include "console.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"

@@ -115,21 +115,6 @@ void report_debug_files(const Target& target, Output& output) {
     output.warn_once(subject + ": " + warning);
 }
 
-std::expected<std::unique_ptr<Output>, ExitCode>
-open_output_without_arguments(std::string_view command,
-                              std::span<const std::string_view> arguments) {
-  OptionParser parser(command);
-  CommonOptions options;
-  bind_common_options(parser, options);
-  const auto parsed = parse_or_finish(parser, options, arguments);
-  if (!parsed) return std::unexpected(parsed.error());
-  if (!parsed->words().empty())
-    return std::unexpected(finish_with(parser.usage_error("it takes no argument"), options));
-  auto output = open_output(options);
-  if (!output) return std::unexpected(finish_with(output.error(), options));
-  return std::move(*output);
-}
-
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
   OutputOptions made = output_options(options);
   // A run that does not begin must not truncate the file of --output.

@@ -54,13 +54,20 @@ ExitCode finish(Output& output);
 // Reports the debug files that symbols of the target came from.
 void report_debug_files(const Target& target, Output& output);
 
-// For commands that take options only: returns the output, or the exit code if the run ends here.
-std::expected<std::unique_ptr<Output>, ExitCode>
-open_output_without_arguments(std::string_view command,
-                              std::span<const std::string_view> arguments);
-
 // Reports an error of a run that does not begin, on stderr and as an error record; returns the exit
 // code.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
+
+// The subcommands. Each takes its arguments without its own name and returns the exit code.
+ExitCode run_resolve(std::span<const std::string_view> arguments);
+ExitCode run_list_symbols(std::span<const std::string_view> arguments);
+ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_usdt_list(std::span<const std::string_view> arguments);
+ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
+ExitCode run_load(std::span<const std::string_view> arguments);
+ExitCode run_list_probes(std::span<const std::string_view> arguments);
+ExitCode run_doctor(std::span<const std::string_view> arguments);
+ExitCode run_help(std::span<const std::string_view> arguments);
+ExitCode run_debug_unwind(std::span<const std::string_view> arguments);
 
 } // namespace uprobectl::cli

@@ -1,4 +1,3 @@
-#include "commands.hpp"
 #include "console.hpp"
 #include "uprobectl/unwind/saved.hpp"
 

@@ -191,7 +191,7 @@ def cpp(commands, topics, _):
                  help_of(command, commands, topics, full=True)]
         rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, foreign_{index}}}")
     return "".join([
-        "// Generated from options.toml.\n#include \"option_table.hpp\"\n\n#include <array>\n\n",
+        "// Generated from options.toml.\n#include \"option_parser.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",
         *[cpp_array("std::string_view", name, map(literal, values)) for values, name in lists.items()],
         *tables, cpp_array("CommandSpec", "command_table", rows),

@@ -1,4 +1,4 @@
-#include "commands.hpp"
+#include "console.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // list-symbols: the symbols of one file or of several, the libraries of an archive.
-#include "commands.hpp"
 #include "console.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"

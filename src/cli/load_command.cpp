@@ -1,5 +1,4 @@
 #include "bpf/pin.hpp"
-#include "commands.hpp"
 #include "console.hpp"
 #include "option_values.hpp"
 

@@ -1,4 +1,3 @@
-#include "commands.hpp"
 #include "console.hpp"
 #include "util/shrinking.hpp"
 #include "util/spelling.hpp"

@@ -1,7 +1,5 @@
 // The subcommand resolve, with --emit, --verify and --config.
-#include "commands.hpp"
 #include "console.hpp"
-#include "file_text.hpp"
 #include "output/emit.hpp"
 #include "output/recorded_match.hpp"
 #include "requests.hpp"

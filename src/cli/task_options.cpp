@@ -1,6 +1,6 @@
 #include "task_options.hpp"
 
-#include "file_text.hpp"
+#include "requests.hpp"
 #include "target_options.hpp"
 #include "uprobestats/statsd.hpp"
 

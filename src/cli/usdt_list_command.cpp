@@ -1,4 +1,3 @@
-#include "commands.hpp"
 #include "console.hpp"
 #include "target_options.hpp"
 #include "util/shrinking.hpp"
