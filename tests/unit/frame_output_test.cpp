@@ -1,3 +1,4 @@
+#include "output/records.hpp"
 #include "output/values.hpp"
 #include "unwind_fixture.hpp"
 

@@ -1,6 +1,6 @@
 // Counts, histograms, typed values and latencies on their way out.
-#include "output/output.hpp"
 #include "output/format.hpp"
+#include "output/output.hpp"
 #include "output/values.hpp"
 
 #include <catch2/catch.hpp>
