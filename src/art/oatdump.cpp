@@ -16,7 +16,7 @@ namespace {
 Error no_line(std::string_view line) {
   constexpr std::size_t shown = 80;
   return {ErrorKind::corrupt,
-          fmt::format("oatdump prints '{}', which is no method and offset as JSON",
+          fmt::format("oatdump prints '{}', which is not a method with its offset as JSON",
                       line.substr(0, shown))};
 }
 
@@ -206,7 +206,7 @@ private:
 Error refusal(bool has_others) {
   return Error{ErrorKind::corrupt,
                has_others ? "oatdump names other methods than this file has where its offsets lead"
-                          : "oatdump's offsets are no beginnings of functions in this file, "
+                          : "oatdump's offsets are not where functions of this file begin, "
                             "neither counted from oatdata nor from the file"}
       .hint("is it the file of the device that oatdump is of?");
 }

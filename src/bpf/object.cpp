@@ -238,7 +238,7 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   const auto found = std::ranges::find(globals, name, &Global::name);
   if (found == globals.end()) {
     const std::string known = joined(globals | std::views::transform(&Global::name));
-    Error error{ErrorKind::not_found, subject + " is no global variable of it"};
+    Error error{ErrorKind::not_found, subject + " is not a global variable of the object"};
     return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
                                                     : "there are: " + known));
   }
@@ -252,8 +252,8 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   const Value bytes = text ? text_value(*found, value) : integer_value(*found, value);
   if (!bytes)
     return fail(ErrorKind::out_of_range,
-                fmt::format("{} has {} bytes, '{}' does not fit or is no {}", subject, found->size,
-                            value, text ? "text" : "number"));
+                fmt::format("{} has {} bytes, '{}' does not fit or is not a {}", subject,
+                            found->size, value, text ? "text" : "number"));
   if (!store(*found, *bytes))
     return fail(ErrorKind::unsupported, subject + " can no longer be set");
   return {};

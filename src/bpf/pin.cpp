@@ -302,7 +302,7 @@ Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   const bool is_map = name_of_descriptor(fd.get()) == "anon_inode:bpf-map";
   const bool is_program = name_of_descriptor(fd.get()) == "anon_inode:bpf-prog";
   if ((what == "map" && !is_map) || (what == "program" && !is_program))
-    return fail(ErrorKind::unsupported, path + ": this pin is no " + std::string(what));
+    return fail(ErrorKind::unsupported, path + ": this pin is not a " + std::string(what));
   return fd;
 }
 

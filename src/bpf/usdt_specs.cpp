@@ -69,7 +69,7 @@ const btf_type* resolved(const btf* types, std::uint32_t id) {
 
 Result<Members> members_of(const btf* types, std::uint32_t id) {
   const btf_type* const type = resolved(types, id);
-  if (type == nullptr || !btf_is_struct(type)) return fail(unknown_layout("is no structure"));
+  if (type == nullptr || !btf_is_struct(type)) return fail(unknown_layout("is not a structure"));
   Members members;
   for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
     const btf_member& member = btf_members(type)[i];

@@ -64,7 +64,7 @@ void bind_process_options(OptionParser& parser, ProcessOptions& options) {
   parser.bind("--app", options.app);
   parser.bind("--follow", options.follow);
   parser.bind("--uid", options.user,
-              CountReader{.mistake = "'{}' is no user id: --uid takes a number",
+              CountReader{.mistake = "invalid value '{}' for --uid (expected a number)",
                           .least = 0,
                           .most = std::numeric_limits<std::uint32_t>::max()});
   parser.bind("--cgroup", options.cgroup);
@@ -95,7 +95,8 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
 
 Result<std::uint64_t> parse_cookie(const std::string& text) {
   const auto cookie = parse_unsigned(text);
-  if (!cookie) return fail(ErrorKind::usage, "'" + text + "' is no --cookie, it is a number");
+  if (!cookie)
+    return fail(ErrorKind::usage, "invalid value '" + text + "' for --cookie (expected a number)");
   return *cookie;
 }
 
@@ -234,7 +235,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWord
   bind_capture_options(parser, options.capture, words);
   bind_stack_options(parser, options.stack);
   parser.bind("--max-events", options.max_events,
-              CountReader{.mistake = "'{}' is no number of events"});
+              CountReader{.mistake = "invalid value '{}' for -n (expected a number of events)"});
   parser.bind("--mechanism", options.mechanism);
   parser.bind("--buffer", options.buffer);
   parser.bind("--keep-going", options.keep_going);

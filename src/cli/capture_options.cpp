@@ -75,9 +75,8 @@ private:
     if (!options_.measured) return {};
     inspection_.measured = parse_source_name(*options_.measured);
     if (!inspection_.measured)
-      return wrong("'" + *options_.measured +
-                   "' is no --measure, it is arg0, arg1, …, ret or a "
-                   "register");
+      return wrong("invalid value '" + *options_.measured +
+                   "' for --measure (expected arg0, arg1, …, ret or a register)");
     // Without --entry the probe is placed where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
     if (returned && request_.probes.static_probes) return wrong("a static probe returns nothing");
@@ -113,8 +112,9 @@ private:
 static_assert(usual_stack_bytes == 16384 && LEAST_STACK_BYTES == 256 && MOST_STACK_BYTES == 65528);
 
 CountReader stack_size_of(std::string_view option) {
-  return {.mistake = std::string(option) + ": '{}' is no number of bytes, " +
-                     std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES),
+  return {.mistake = "invalid value '{}' for " + std::string(option) + " (expected " +
+                     std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES) +
+                     " bytes)",
           .least = LEAST_STACK_BYTES,
           .most = MOST_STACK_BYTES};
 }
@@ -227,8 +227,8 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWo
   parser.bind("--args", options.arguments);
   parser.bind("--if", options.conditions);
   parser.bind("--max-string", options.longest_text,
-              CountReader{.mistake = "--max-string: '{}' is no number of bytes, 1 to " +
-                                     std::to_string(most_bytes),
+              CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
+                                     std::to_string(most_bytes) + " bytes)",
                           .most = most_bytes});
   parser.bind("--regs", options.registers);
   parser.bind("--count", options.count);
@@ -236,11 +236,13 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWo
   parser.bind("--histogram", options.histogram);
   parser.bind("--measure", options.measured);
   parser.bind("--interval", options.interval, DurationReader{"--interval"});
-  parser.bind("--top", options.top,
-              CountReader{.mistake = "--top: '{}' is no number of functions"});
+  parser.bind(
+      "--top", options.top,
+      CountReader{.mistake = "invalid value '{}' for --top (expected a number of functions)"});
   parser.bind("--exclude", options.excluded);
-  parser.bind("--expect", options.expected,
-              CountReader{.mistake = "--expect: '{}' is no number of hits"});
+  parser.bind(
+      "--expect", options.expected,
+      CountReader{.mistake = "invalid value '{}' for --expect (expected a number of hits)"});
 }
 
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,

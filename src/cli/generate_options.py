@@ -81,7 +81,7 @@ def conflicts_of(command, conflicts):
         for other in option.get("excludes", []):
             if any(other in known.names for known in command["options"]):
                 first, second = option.names[0], command.option(other).names[0]
-                yield first, second, f"{first} and {second} exclude each other", ""
+                yield first, second, f"{first} cannot be combined with {second}", ""
     for conflict in conflicts:
         if command["name"] not in conflict["commands"]:
             continue
@@ -324,7 +324,7 @@ def zsh_action(option):
 
 def zsh_option(option, command):
     excluded = {name for first, second, message, _ in command["conflicts"]
-                if message.endswith("exclude each other") and option.names[0] in (first, second)
+                if " cannot be combined with " in message and option.names[0] in (first, second)
                 for other in (first, second) if other != option.names[0]
                 for name in command.option(other).names}
     alone = option.names[0] in ("-h", "-V")

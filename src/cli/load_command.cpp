@@ -31,7 +31,8 @@ Result<mode_t> parse_mode(const std::string& text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, mode, 8);
   if (error != std::errc() || end != last || mode > most)
-    return fail(ErrorKind::usage, "'" + text + "' is no --mode, it is octal: 0660");
+    return fail(ErrorKind::usage, "invalid value '" + text +
+                                      "' for --mode (expected an octal number, for example 0660)");
   return mode;
 }
 

@@ -53,8 +53,8 @@ std::string wrong_choice(const OptionSpec& spec, const std::string& value) {
   std::string wrong;
   const auto check = [&](std::string_view word) {
     if (!wrong.empty() || std::ranges::find(spec.choices, word) != spec.choices.end()) return;
-    wrong =
-        fmt::format("'{}' is no {}, it is {}", word, first_name(spec), alternatives(spec.choices));
+    wrong = fmt::format("invalid value '{}' for {} (expected {})", word, first_name(spec),
+                        alternatives(spec.choices));
   };
   if (spec.list && !value.empty())
     for_each_part(value, check);

@@ -45,7 +45,9 @@ Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
     while (true) {
       const auto comma = std::min(rest.find(','), rest.size());
       const auto pid = parse_positive<pid_t>(rest.substr(0, comma));
-      if (!pid) return fail(ErrorKind::usage, "'" + list + "' is no pid or list of pids");
+      if (!pid)
+        return fail(ErrorKind::usage,
+                    "invalid value '" + list + "' for -p (expected pids, separated by commas)");
       if (std::ranges::find(pids, *pid) == pids.end()) pids.push_back(*pid);
       if (comma == rest.size()) break;
       rest.remove_prefix(comma + 1);
@@ -65,13 +67,14 @@ Result<ProcessWords> parse_processes(const std::vector<std::string>& lists) {
       const auto comma = std::min(rest.find(','), rest.size());
       const std::string_view word = rest.substr(0, comma);
       if (word.empty())
-        return fail(ErrorKind::usage, "'" + list + "' is no pid, name or list of them");
+        return fail(ErrorKind::usage, "invalid value '" + list +
+                                          "' for -p (expected pids or names, separated by commas)");
       if (word.find_first_not_of("0123456789") != std::string_view::npos)
         add(words.names, std::string(word));
       else if (const auto pid = parse_positive<pid_t>(word))
         add(words.pids, *pid);
       else
-        return fail(ErrorKind::usage, "'" + std::string(word) + "' is no pid");
+        return fail(ErrorKind::usage, "invalid pid '" + std::string(word) + "'");
       if (comma == rest.size()) break;
       rest.remove_prefix(comma + 1);
     }
@@ -93,8 +96,8 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(nanoseconds));
   }
   return fail(ErrorKind::usage,
-              "'" + std::string(text) +
-                  "' is no duration: write 10s, 500ms, 2m or a number of seconds");
+              "invalid duration '" + std::string(text) +
+                  "' (expected for example 10s, 500ms, 2m or a number of seconds)");
 }
 
 Result<std::chrono::nanoseconds> DurationReader::operator()(const std::string& text) const {
@@ -109,7 +112,8 @@ parse_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
-      return fail(ErrorKind::usage, "'" + setting + "' is no --set, it is NAME=VALUE");
+      return fail(ErrorKind::usage,
+                  "invalid value '" + setting + "' for --set (expected NAME=VALUE)");
     result.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
   }
   return result;

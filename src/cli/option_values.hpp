@@ -15,7 +15,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text);
 
 // Reads a decimal number as the value of an option.
 struct CountReader {
-  std::string mistake; // of the usage error, with {} for the value: "'{}' is no number of hits"
+  std::string mistake; // of the usage error, with {} for the value
   std::uint64_t least = 1;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 

@@ -48,7 +48,8 @@ Result<std::uint64_t> parse_size(const std::string& typed) {
   const char* const end = begin + text.size();
   const auto [stop, error] = std::from_chars(begin, end, value, hexadecimal ? 16 : 10);
   if (error != std::errc() || stop != end)
-    return fail(ErrorKind::usage, "'" + typed + "' is no number of bytes");
+    return fail(ErrorKind::usage,
+                "invalid value '" + typed + "' for --min-size (expected a number of bytes)");
   return value;
 }
 

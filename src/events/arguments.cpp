@@ -87,7 +87,7 @@ Error unknown_type(std::string_view name) {
                  in_quotes(name) + ": the kernel gives a probe no floating-point registers"}
         .hint("integers and pointers can be read; floating-point arguments do not count among "
               "arg0, arg1, …");
-  Error error = usage(in_quotes(name) + " is no type");
+  Error error = usage("unknown type " + in_quotes(name));
   std::vector<std::string> names;
   for (const TypeName& each : type_names) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
@@ -131,12 +131,12 @@ Result<ArgumentSource> parse_source(std::string_view text) {
   const auto sign = rest.find_first_of("+-");
   auto source = parse_source_name(rest.substr(0, sign));
   if (!source)
-    return fail(usage(in_quotes(text) + " is no place of a value")
+    return fail(usage(in_quotes(text) + " does not name a value")
                     .hint("it is arg0, arg1, …, ret or a register, with or without +OFFSET"));
   if (sign == std::string_view::npos) return std::move(*source);
   const auto offset = parse_unsigned(rest.substr(sign + 1));
   if (!offset || *offset > std::uint64_t{1} << 40)
-    return fail(usage(in_quotes(text) + ": the offset is no number"));
+    return fail(usage(in_quotes(text) + ": the offset is not a number"));
   const auto distance = static_cast<std::int64_t>(*offset);
   (address ? source->addend : source->memory.emplace()) = rest[sign] == '-' ? -distance : distance;
   return std::move(*source);
@@ -168,7 +168,7 @@ bool is_excess_argument(std::string_view name) {
 Result<void> place_by_name(ArgumentSpec& spec, std::uint32_t position,
                            std::vector<std::string>& warnings) {
   if (is_excess_argument(spec.name))
-    return fail(usage(in_quotes(spec.name) + " is no place of a value")
+    return fail(usage(in_quotes(spec.name) + " does not name a value")
                     .hint("arguments are arg0 to arg63; another name can have any place, as in " +
                           in_quotes("name:u64@arg0")));
   if (auto place = place_named(spec.name)) {
@@ -201,7 +201,7 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
   spec.name = text.substr(0, colon);
   const auto numbered = parse_source_name("arg" + spec.name);
   if (!numbered && !is_name(spec.name))
-    return fail(usage(in_quotes(spec.name) + " is no name of an argument")
+    return fail(usage("invalid argument name " + in_quotes(spec.name))
                     .hint("names have letters, digits and underscores; a number is that of an "
                           "argument"));
   std::string_view type = text.substr(colon + 1);
@@ -240,7 +240,8 @@ Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
     if (length == arguments.end())
       return fail(usage(in_quotes(*spec->length_from) + ": no argument of the list has this name"));
     if (is_memory(length->type))
-      return fail(usage(in_quotes(*spec->length_from) + " is no integer, so it is no length"));
+      return fail(
+          usage(in_quotes(*spec->length_from) + " cannot be a length: it is not an integer"));
   }
   return {};
 }
@@ -258,8 +259,8 @@ constexpr std::array signs = {
 };
 
 Error no_condition(std::string_view text, std::string_view what) {
-  return Error{ErrorKind::usage, in_quotes(text) + " is no condition: " + std::string(what)}.hint(
-      "conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
+  return Error{ErrorKind::usage, "invalid condition " + in_quotes(text) + ": " + std::string(what)}
+      .hint("conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
 }
 
 Result<void> parse_value(std::string_view whole, std::string_view text, ConditionSpec& condition) {
@@ -267,7 +268,8 @@ Result<void> parse_value(std::string_view whole, std::string_view text, Conditio
   const std::string_view name = text.substr(0, colon);
   if (colon != std::string_view::npos) {
     const auto type = parse_type_name(text.substr(colon + 1));
-    if (!type) return fail(no_condition(whole, in_quotes(text.substr(colon + 1)) + " is no type"));
+    if (!type)
+      return fail(no_condition(whole, "unknown type " + in_quotes(text.substr(colon + 1))));
     if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
     condition.type = type;
   }
@@ -348,7 +350,7 @@ Result<ConditionSpec> parse_condition(std::string_view text) {
   if (condition.negative) number.remove_prefix(1);
   const auto magnitude = parse_unsigned(number);
   if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
-    return fail(no_condition(text, "behind the operator a number is needed"));
+    return fail(no_condition(text, "a number is expected after the operator"));
   condition.magnitude = *magnitude;
   condition.negative = condition.negative && *magnitude != 0;
   return condition;

@@ -42,7 +42,7 @@ std::string problem_of_length(const ArgumentSpec& spec, std::span<const PlannedA
   if (!spec.length_from) return {};
   const auto length = std::ranges::find_if(
       list, [&](const PlannedArgument& each) { return each.spec.name == *spec.length_from; });
-  if (length == list.end()) return "its length " + *spec.length_from + " is no argument here";
+  if (length == list.end()) return "its length " + *spec.length_from + " is not an argument here";
   if (!length->problem.empty() || is_floating(length->spec.type))
     return "its length " + *spec.length_from + " cannot be read";
   return {};

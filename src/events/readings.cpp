@@ -465,7 +465,7 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
     auto named = parse_source_name(*spec.name);
     if (!named)
       return fail(Error{ErrorKind::usage, "--if " + in_quotes(spec.text) + ": " +
-                                              in_quotes(*spec.name) + " is no argument"}
+                                              in_quotes(*spec.name) + " is not an argument"}
                       .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
                             "be compared"));
     source = std::move(*named);

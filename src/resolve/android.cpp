@@ -90,7 +90,7 @@ Result<bool> is_user_build() {
 // `pm path PKG` prints "package:/data/app/~~x/pkg-y/base.apk", a line each.
 Result<std::vector<std::string>> archives_of_package(const std::string& package) {
   if (!is_package_name(package))
-    return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));
+    return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
   const auto listing = ask_android({"pm", "path", package});
   if (!listing && listing.error().kind == ErrorKind::not_found) return fail(no_package(package));
   if (!listing) return fail(listing.error());
@@ -110,7 +110,7 @@ Result<std::vector<std::string>> archives_of_package(const std::string& package)
 // contains PKG.
 Result<PackageUser> user_of_package(const std::string& package) {
   if (!is_package_name(package))
-    return fail(ErrorKind::usage, fmt::format("'{}' is no name of a package", package));
+    return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
   const auto listing = ask_android({"pm", "list", "packages", "-U", package});
   if (!listing) return fail(listing.error());
   const std::string prefix = fmt::format("package:{}", package);

@@ -232,8 +232,8 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
 
 Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
   if (symbol.defined)
-    return {ErrorKind::no_code, fmt::format("{}: '{}' is data, there is no code to probe",
-                                            question.subject(), symbol.name)};
+    return {ErrorKind::no_code,
+            fmt::format("{}: '{}' is data, not code", question.subject(), symbol.name)};
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
   Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is elsewhere",
                                                question.subject(), name, origin(symbol))};
@@ -254,9 +254,10 @@ Error no_plt_entry(const Question& question) {
                                                 subject, elf::to_string(machine))};
   if (const auto symbol = first_symbol(question)) {
     if (symbol->defined)
-      return Error{ErrorKind::not_found,
-                   fmt::format("{}: '{}' is no import and has no PLT entry, its code is here",
-                               subject, name)}
+      return Error{
+          ErrorKind::not_found,
+          fmt::format("{}: '{}' is not an import and has no PLT entry: its code is in this file",
+                      subject, name)}
           .hint(fmt::format("probe it by its name: {}", shell_word(name)));
     Error error{ErrorKind::not_found,
                 fmt::format("{}: '{}' is imported{}, but has no PLT entry: {}", subject, name,

@@ -50,7 +50,7 @@ Error missing_target(std::string_view text) {
   struct stat status{};
   if (is_bare(text)) {
     Error error{ErrorKind::not_found,
-                std::string(text) + ": no such file here, nor a program or library of this name"};
+                std::string(text) + ": no file, program or library of this name"};
     auto near = nearest_files(file);
     if (near.empty()) near = nearest_installed(text, search_places_of_this_machine());
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));

@@ -221,9 +221,9 @@ private:
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
     for (const std::uint64_t offset : exits->undecodable)
       if (const VirtualAddress place{part.address.value + offset}; !may_be_no_instruction(place))
-        return fail(
-            refuse(ErrorKind::corrupt,
-                   fmt::format("the bytes at vaddr:{:#x} are no known instruction", place.value)));
+        return fail(refuse(
+            ErrorKind::corrupt,
+            fmt::format("the bytes at vaddr:{:#x} are not a known instruction", place.value)));
     if (exits->runs_on)
       return fail(refuse(ErrorKind::unsupported,
                          "it has no end of its own and runs on into what follows it"));

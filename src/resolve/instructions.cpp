@@ -211,8 +211,9 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
-    return unverified(question, fmt::format("from {} up to there lies what is no known instruction",
-                                            display_name(symbol)));
+    return unverified(question,
+                      fmt::format("the code from {} up to there is not a known instruction",
+                                  display_name(symbol)));
   case Boundary::no:
     break;
   }

@@ -113,8 +113,9 @@ Error no_static_probe(const Question& question, const StaticProbes& notes) {
 Error no_static_name(const Question& question, const StaticProbes& notes) {
   const std::string_view text = question.function.request;
   if (notes.probes.empty()) return no_static_probe(question, notes);
-  Error error{ErrorKind::not_found, fmt::format("{}: '{}' is no PROVIDER:NAME of a static probe",
-                                                question.subject(), text)};
+  Error error{ErrorKind::not_found,
+              fmt::format("{}: invalid static probe '{}' (expected PROVIDER:NAME)",
+                          question.subject(), text)};
   if (const auto probe = static_probe_called(notes, text))
     error = std::move(error).hint(fmt::format("there is a static probe '{}'", *probe));
   if (auto function = function_hint(question, text))

@@ -313,10 +313,10 @@ Result<void> check(const AttachRequest& request) {
   const std::optional<std::string>& app = request.probes.target_options.app;
   const bool processes = !filter.pids.empty() || !filter.names.empty();
   const bool command = !filter.command.empty();
-  if (processes && command) return fail(ErrorKind::usage, "-p and a command exclude each other");
-  if (command && app) return fail(ErrorKind::usage, "--app and a command exclude each other");
+  if (processes && command) return fail(ErrorKind::usage, "-p cannot be combined with a command");
+  if (command && app) return fail(ErrorKind::usage, "--app cannot be combined with a command");
   if (command && filter.all)
-    return fail(ErrorKind::usage, "--all-processes and a command exclude each other");
+    return fail(ErrorKind::usage, "--all-processes cannot be combined with a command");
   if (filter.follow && !processes && !command)
     return fail(ErrorKind::usage,
                 "--follow needs processes whose children are meant: -p or a command");

@@ -202,13 +202,13 @@ Result<ControlGroup> ControlGroup::open(std::string_view path) {
   if (!full) return fail(std::move(full).error());
   UniqueFd fd{::open(full->c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!fd && errno == ENOTDIR)
-    return fail(ErrorKind::usage, *full + " is no folder, and so no control group");
+    return fail(ErrorKind::usage, *full + " is not a control group: it is not a directory");
   if (!fd) return fail(system_error(errno, "cannot open the control group " + *full));
   struct statfs status{};
   if (::fstatfs(fd.get(), &status) != 0)
     return fail(system_error(errno, "cannot look at " + *full));
   if (status.f_type != CGROUP2_SUPER_MAGIC)
-    return fail(Error{ErrorKind::usage, *full + " is no control group of cgroup2"}
+    return fail(Error{ErrorKind::usage, *full + " is not a control group of cgroup2"}
                     .hint("--cgroup takes a folder of a cgroup2 mount, or its path from there on")
                     .hint("which one a process is in stands in /proc/PID/cgroup, behind 0::/"));
   return ControlGroup(std::move(fd), std::move(*full));

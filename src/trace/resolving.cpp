@@ -19,7 +19,7 @@ namespace {
 Error not_in_a_file(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, there "
-                                          "is no file to probe"}
+                                          "is not a file to probe"}
       .hint("probe the library where the device has installed it, in the app's lib folder");
 }
 

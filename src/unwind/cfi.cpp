@@ -166,7 +166,7 @@ std::optional<EntryHead> read_entry_head(const FrameSection& section, std::uint6
 
 Result<Cie> read_cie(const FrameSection& section, std::uint64_t at) {
   const auto head = read_entry_head(section, at);
-  if (!head || head->kind != EntryHead::Kind::cie) return bad(section, at, "is no CIE");
+  if (!head || head->kind != EntryHead::Kind::cie) return bad(section, at, "is not a CIE");
   DwarfCursor cursor = cursor_over(section, head->body);
   const auto version = static_cast<unsigned>(cursor.number(1));
   if (version != 1 && version != 3 && version != 4)

@@ -172,7 +172,7 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
     if (line.empty()) continue;
     const auto named = parse_register(line);
     if (!named)
-      return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is no 'NAME: HEX'");
+      return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is not 'NAME: HEX'");
     found.push_back(*named);
   }
   const auto arch = arch_of(found, machine);

@@ -45,7 +45,7 @@ std::optional<std::string> fault(std::string_view prefix) {
       prefix, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; });
   if (control != prefix.end()) return "a control character in a prefix";
   if (prefix.substr(0, prefix.find('(')).find(' ') != std::string_view::npos)
-    return fmt::format("'{}' is no prefix of a method's name: it has a blank", prefix);
+    return fmt::format("invalid prefix '{}': it contains a blank", prefix);
   if (prefix.ends_with('.') || prefix.ends_with('$'))
     return fmt::format("'{}' allows nothing: leave out its last sign, which a prefix is followed "
                        "by",

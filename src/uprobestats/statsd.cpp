@@ -206,7 +206,7 @@ std::vector<std::byte> StatsdEvent::finish() const {
 Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
                                            std::uint64_t time_ns) {
   if (atom.atom_id <= 0 || atom.atom_id > std::numeric_limits<std::int32_t>::max())
-    return fail(ErrorKind::unsupported, fmt::format("{} is no atom's id", atom.atom_id));
+    return fail(ErrorKind::unsupported, fmt::format("invalid atom id {}", atom.atom_id));
   const auto* const members =
       record.value ? std::get_if<DataValue::Struct>(&record.value->value) : nullptr;
   if (members == nullptr || !record.type)
@@ -223,7 +223,7 @@ Result<void> StatsdSocket::connect() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path_.empty() || path_.size() >= sizeof(address.sun_path))
-    return fail(ErrorKind::usage, "'" + path_ + "' is no path that a socket can have");
+    return fail(ErrorKind::usage, "invalid socket path '" + path_ + "'");
   path_.copy(address.sun_path, path_.size());
   UniqueFd made{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!made) return fail(system_error(errno, "cannot make a socket"));

@@ -72,7 +72,7 @@ std::optional<Error> check_signature(std::string_view signature) {
   if (has_parameters && !signature.ends_with(')'))
     return usage(fmt::format("method_signature does not end with ')': '{}'", signature));
   if (std::ranges::count(head, ' ') > 1 || head.starts_with(' ') || head.ends_with(' '))
-    return usage(fmt::format("method_signature is no signature: '{}'", signature))
+    return usage(fmt::format("invalid method_signature '{}'", signature))
         .hint("it is RETURN CLASS.METHOD(PARAMETERS): void com.foo.Bar.baz(int, "
               "java.lang.String)");
   return std::nullopt;
@@ -120,11 +120,11 @@ std::optional<Error> check_java_names(const proto::ProbeConfig& probe) {
     return name.find_first_of(" (/") != std::string::npos;
   };
   if (odd(text_of(probe.fully_qualified_class_name)))
-    return usage(fmt::format("fully_qualified_class_name is no class's name: '{}'",
+    return usage(fmt::format("invalid fully_qualified_class_name '{}'",
                              text_of(probe.fully_qualified_class_name)))
         .hint("it is as in Java, without blanks, '(' and '/': com.foo.Outer$Inner");
   if (odd(text_of(probe.method_name)))
-    return usage(fmt::format("method_name is no method's name: '{}'", text_of(probe.method_name)))
+    return usage(fmt::format("invalid method_name '{}'", text_of(probe.method_name)))
         .hint("parameters are told in fully_qualified_parameters, each for itself");
   for (const std::string& type : probe.fully_qualified_parameters)
     if (type.find(',') != std::string::npos)
@@ -160,7 +160,7 @@ std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& prob
     if (probe.has_parameters) probe.method += parameters_of(from);
   }
   if (!is_exact(probe.method))
-    return usage(fmt::format("'{}' is no name of a method", probe.method))
+    return usage(fmt::format("'{}' does not name one method", probe.method))
         .hint("a task file names methods one by one, without patterns and offsets");
   return std::nullopt;
 }
@@ -184,7 +184,7 @@ std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
   if (auto odd = check_texts("file_paths", probe.file_paths)) return odd;
   for (const std::string& path : probe.file_paths)
     if (!path.starts_with('/'))
-      return usage(fmt::format("file_paths: '{}' is no absolute path", path));
+      return usage(fmt::format("file_paths: '{}' is not an absolute path", path));
   return std::nullopt;
 }
 
@@ -425,7 +425,7 @@ Result<TaskFile> read_task_file(Bytes file) {
   const bool text = is_text(file);
   auto parsed = text ? parse_text(as_text(file)) : parse_binary(file);
   if (!parsed && !text)
-    return fail(std::move(parsed).error().within("taken for the binary form, as it is no text"));
+    return fail(std::move(parsed).error().within("read as the binary form because it is not text"));
   if (!parsed) return fail(std::move(parsed).error());
   if (parsed->config.tasks.empty()) return fail(ErrorKind::usage, "it has no task");
   move_early_maps(parsed->config);

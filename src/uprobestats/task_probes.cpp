@@ -205,7 +205,7 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
     const auto function = parse_function(method);
     if (!function) return fail(function.error());
     if (function->form != FunctionSpec::Form::name || function->plus)
-      return fail(ErrorKind::usage, fmt::format("'{}' is no name of a method", method));
+      return fail(ErrorKind::usage, fmt::format("'{}' does not name one method", method));
     return target->resolve(*function, how);
   };
   auto points = ask(probe.method);

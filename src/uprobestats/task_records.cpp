@@ -63,7 +63,7 @@ TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
 Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& path,
                                               std::uint32_t btf) {
   if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer)
-    return fail(ErrorKind::unsupported, path + ": the map is no buffer of records");
+    return fail(ErrorKind::unsupported, path + ": the map is not a buffer of records");
   Stream stream;
   stream.map.push_back(std::move(map));
   std::optional<DataTypes> types;

@@ -202,7 +202,7 @@ Result<void> TextTokens::take_escape(std::string& value) {
                                       is_point ? "" : "1 or ", wanted));
   const std::uint32_t number = number_of(digits, 16);
   if (is_point && (number > 0x10ffff || (number >= 0xd800 && number < 0xe000)))
-    return fail_at(begin, fmt::format("'\\{}{}' is no character", c, digits));
+    return fail_at(begin, fmt::format("'\\{}{}' is not a character", c, digits));
   if (is_point)
     append_code_point(value, number);
   else
@@ -412,7 +412,7 @@ private:
     std::vector<std::string> names;
     for (const Field& field : type.fields) names.emplace_back(field.name);
     const auto near = nearest(name, names);
-    warnings_.push_back(fmt::format("{}: '{}' is no field of {} and is left out{}",
+    warnings_.push_back(fmt::format("{}: '{}' is not a field of {} and is skipped{}",
                                     to_string(place), name, type.name,
                                     near.empty() ? "" : ": " + did_you_mean(near)));
   }

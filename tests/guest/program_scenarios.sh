@@ -224,7 +224,7 @@ refuses_pinned_map() { with_pins refuses_pinned_map_there; }
 refuses_pinned_map_there() {
   load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
   attach_fails_with 1 -d 1 --program pins/c/calls "$FIXTURES/workload" work_six
-  expect_match 'message' 'this pin is no program' "$(cat err)"
+  expect_match 'message' 'this pin is not a program' "$(cat err)"
   attach_fails_with 1 -d 1 --program pins/c/nothing "$FIXTURES/workload" work_six
   expect_match 'message' 'pins/c/nothing: no such file' "$(cat err)"
   attach_fails_with 1 -d 1 --program pins/c/count_plain --map callers "$FIXTURES/workload" work_six

@@ -42,7 +42,7 @@ TEST_CASE("an argument called argN is argument N, and positions go on from there
   CHECK(list->arguments[1].source == ArgumentSource{.number = 2});
   CHECK(list->warnings.empty());
   CHECK(parse_arguments("arg3:s32,arg0:s32")->arguments[1].source == ArgumentSource{.number = 0});
-  CHECK(error_of("arg64:s32") == "'arg64' is no place of a value");
+  CHECK(error_of("arg64:s32") == "'arg64' does not name a value");
   CHECK(parse_arguments("arguments:s32")->arguments[0].source == ArgumentSource{.number = 0});
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("buffers have a length, a number or an argument's") {
   CHECK(error_of("a:buf[0]") == "'buf[0]': a buffer has 1 to 4096 bytes");
   CHECK(error_of("a:buf[4097]") == "'buf[4097]': a buffer has 1 to 4096 bytes");
   CHECK(error_of("a:buf[n]") == "'n': no argument of the list has this name");
-  CHECK(error_of("a:buf[s],s:str") == "'s' is no integer, so it is no length");
+  CHECK(error_of("a:buf[s],s:str") == "'s' cannot be a length: it is not an integer");
   CHECK(error_of("a:buf[4") == "'buf[4': ']' is missing");
   CHECK(error_of("a:u32[4]") == "'u32[4]': only buf has a length");
 }
@@ -128,13 +128,13 @@ TEST_CASE("an argument can be called by its number") {
 TEST_CASE("what is wrong with an argument is named") {
   CHECK(error_of("") == "'': the type is missing, as in fd:s32");
   CHECK(error_of("fd") == "'fd': the type is missing, as in fd:s32");
-  CHECK(error_of("2x:s32") == "'2x' is no name of an argument");
-  CHECK(error_of("64:s32") == "'64' is no name of an argument");
+  CHECK(error_of("2x:s32") == "invalid argument name '2x'");
+  CHECK(error_of("64:s32") == "invalid argument name '64'");
   CHECK(error_of("2:s32@arg1") == "'2:s32@arg1' says twice which argument it is");
-  CHECK(error_of("fd:int") == "'int' is no type");
-  CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' is no place of a value");
-  CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': the offset is no number");
-  CHECK(error_of("fd:s32@arg64") == "'arg64' is no place of a value");
+  CHECK(error_of("fd:int") == "unknown type 'int'");
+  CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' does not name a value");
+  CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': the offset is not a number");
+  CHECK(error_of("fd:s32@arg64") == "'arg64' does not name a value");
   CHECK(error_of("a:s32,a:s32") == "two arguments have the name 'a'");
   CHECK(error_of("=a:s32") == "no function before '='");
   std::string many = "a0:u8";
@@ -167,12 +167,13 @@ TEST_CASE("a condition compares an argument with a number") {
 }
 
 TEST_CASE("what is no condition is told why") {
-  CHECK(condition_error("arg1") == "'arg1' is no condition: it has no operator");
-  CHECK(condition_error("arg1=3") == "'arg1=3' is no condition: equality is written '=='");
-  CHECK(condition_error("==3") == "'==3' is no condition: nothing to compare before the operator");
+  CHECK(condition_error("arg1") == "invalid condition 'arg1': it has no operator");
+  CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': equality is written '=='");
+  CHECK(condition_error("==3") ==
+        "invalid condition '==3': nothing to compare before the operator");
   CHECK(condition_error("arg1==x") ==
-        "'arg1==x' is no condition: behind the operator a number is needed");
+        "invalid condition 'arg1==x': a number is expected after the operator");
   CHECK(condition_error("arg1==-0x8000000000000001") ==
-        "'arg1==-0x8000000000000001' is no condition: behind the operator a number is needed");
-  CHECK(condition_error("s:str==3") == "'s:str==3' is no condition: only integers are compared");
+        "invalid condition 'arg1==-0x8000000000000001': a number is expected after the operator");
+  CHECK(condition_error("s:str==3") == "invalid condition 's:str==3': only integers are compared");
 }

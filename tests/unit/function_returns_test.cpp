@@ -93,7 +93,7 @@ TEST_CASE("arm64 functions: authenticated returns, switches and data among the c
   CHECK(library.returns("f") == "0x1010 0x1080");
   CHECK(library.tail_calls("f") == "0x100c perhaps ?, 0x1014 g, 0x1018 perhaps ?");
   CHECK(library.returns("literals") ==
-        "corrupt: the bytes at vaddr:0x10050 are no known instruction");
+        "corrupt: the bytes at vaddr:0x10050 are not a known instruction");
 }
 
 TEST_CASE("offsets of an entry's functions count from the start of the archive") {
@@ -122,7 +122,7 @@ TEST_CASE("a function that begins anew has called itself in its place") {
 TEST_CASE("a function whose exits are not all known says why") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("broken") ==
-        "corrupt: the bytes at vaddr:0x10061 are no known instruction");
+        "corrupt: the bytes at vaddr:0x10061 are not a known instruction");
   CHECK(library.returns("unended") ==
         "unsupported: it has no end of its own and runs on into what follows it");
   CHECK(library.returns("counted") == "unsupported: the jump out of it at vaddr:0x1006c depends on "

@@ -100,7 +100,7 @@ TEST_CASE("what is no such line is said to be none") {
     CHECK(art::parse_dumped_method(line).error().kind == ErrorKind::corrupt);
   }
   CHECK(art::parse_dumped_method("{oops").error().message ==
-        "oatdump prints '{oops', which is no method and offset as JSON");
+        "oatdump prints '{oops', which is not a method with its offset as JSON");
 }
 
 TEST_CASE("a signature is taken apart into class, name and parameters") {
@@ -181,7 +181,7 @@ TEST_CASE("offsets where no function begins are refused") {
   for (art::DumpedMethod& method : methods)
     if (method.offset != 0) method.offset += 1;
   CHECK(ask(*image, methods).error().message ==
-        "oatdump's offsets are no beginnings of functions in this file, neither counted from "
+        "oatdump's offsets are not where functions of this file begin, neither counted from "
         "oatdata nor from the file");
   methods = {{.signature = "void a.b()", .offset = 0x7fffffffffff}};
   CHECK(ask(*image, methods).error().kind == ErrorKind::corrupt);

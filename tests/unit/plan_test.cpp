@@ -145,7 +145,7 @@ TEST_CASE("conditions take the type that the list gives a value") {
   CHECK(conditions[2].guess_sign == 1); // nobody said how wide it is
   CHECK(conditions[3].value.size == 4); // arg0 is fd
   inspection.conditions = {*parse_condition("elsewhere==1")};
-  CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is no argument");
+  CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is not an argument");
 }
 
 TEST_CASE("bits are those of the number, not of its place among signed ones") {

@@ -23,7 +23,7 @@ TEST_CASE("a folder that is no control group is refused as such") {
   const auto group = ControlGroup::open("/proc/self");
   REQUIRE_FALSE(group);
   CHECK(group.error().kind == ErrorKind::usage);
-  CHECK(group.error().message == "/proc/self is no control group of cgroup2");
+  CHECK(group.error().message == "/proc/self is not a control group of cgroup2");
   const auto absent = ControlGroup::open("/sys/fs/cgroup/no-such-group");
   REQUIRE_FALSE(absent);
   CHECK(absent.error().kind == ErrorKind::not_found);
@@ -70,9 +70,9 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.processes.command = {"true"};
   CHECK(check(request));
   request.processes.all = true;
-  CHECK(wrong(request) == "--all-processes and a command exclude each other");
+  CHECK(wrong(request) == "--all-processes cannot be combined with a command");
   request.processes.pids = {1};
-  CHECK(wrong(request) == "-p and a command exclude each other");
+  CHECK(wrong(request) == "-p cannot be combined with a command");
   request.processes = {};
   request.processes.follow = true;
   CHECK(wrong(request) == "--follow needs processes whose children are meant: -p or a command");

@@ -24,9 +24,11 @@ TEST_CASE("what -p cannot mean is refused and named") {
     const auto words = parse_processes({list});
     return words ? std::string("taken") : words.error().message;
   };
-  CHECK(message("0") == "'0' is no pid");
-  CHECK(message("12,99999999999") == "'99999999999' is no pid");
-  CHECK(message("") == "'' is no pid, name or list of them");
-  CHECK(message("nginx,") == "'nginx,' is no pid, name or list of them");
-  CHECK(message("1,,2") == "'1,,2' is no pid, name or list of them");
+  CHECK(message("0") == "invalid pid '0'");
+  CHECK(message("12,99999999999") == "invalid pid '99999999999'");
+  CHECK(message("") == "invalid value '' for -p (expected pids or names, separated by commas)");
+  CHECK(message("nginx,") ==
+        "invalid value 'nginx,' for -p (expected pids or names, separated by commas)");
+  CHECK(message("1,,2") ==
+        "invalid value '1,,2' for -p (expected pids or names, separated by commas)");
 }

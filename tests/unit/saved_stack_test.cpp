@@ -103,7 +103,7 @@ TEST_CASE("32-bit machines are named as not supported") {
 
 TEST_CASE("what is no register is told by its line") {
   CHECK(parse_registers("rip: 1\nrsp: 2\nnonsense\n", {}).error().message ==
-        "line 3 is no 'NAME: HEX'");
+        "line 3 is not 'NAME: HEX'");
   CHECK(parse_registers("rip: zz\n", {}).error().kind == ErrorKind::corrupt);
   CHECK(parse_registers("rip: 1\n", {}).error().message == "rsp is missing");
 }

@@ -220,7 +220,7 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
   REQUIRE(plan);
   CHECK(plan->problems_of(0).empty());
   CHECK(plan->problems_of(1) ==
-        std::vector<std::string>{"arg0 cannot be read (its length arg1 is no argument here)"});
+        std::vector<std::string>{"arg0 cannot be read (its length arg1 is not an argument here)"});
   CHECK(plan->problems_of(2).front() == "arg0 cannot be read (its length arg1 cannot be read)");
   CHECK(plan->problems_of(3) ==
         std::vector<std::string>{"arg0 cannot be read (its length arg1 cannot be read)"});

@@ -160,7 +160,7 @@ TEST_CASE("what UprobeStats logs no atom of makes none") {
   CHECK(encode_atom({.map = "events", .type = {}, .value = {}, .raw = {}}, {.atom_id = 1}, 0)
             .error()
             .message == "no atom is made of a record of map 'events' whose layout is not known");
-  CHECK(encode_atom(call_with(0), {.atom_id = 0}, 0).error().message == "0 is no atom's id");
+  CHECK(encode_atom(call_with(0), {.atom_id = 0}, 0).error().message == "invalid atom id 0");
 }
 
 TEST_CASE("an event goes out as one datagram behind the header of liblog and the tag") {

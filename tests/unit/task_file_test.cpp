@@ -168,7 +168,7 @@ TEST_CASE("a field that neither numbering knows does not keep an early file from
 
 TEST_CASE("what is neither text nor a message is told with the byte") {
   CHECK(fault_of(std::string_view("\x0a\x05\x00", 3)) ==
-        "taken for the binary form, as it is no text: byte 0x0: field 1 is cut off");
+        "read as the binary form because it is not text: byte 0x0: field 1 is cut off");
   CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: no field begins here") !=
         std::string::npos);
   CHECK(fault_of("") == "it has no task");
@@ -230,11 +230,11 @@ TEST_CASE("what a probe lacks is said") {
   CHECK(problem(name + "file_paths: '/lib/libx.so' method_name: 'c'").empty());
   CHECK(problem(name + "method_signature: 'void a.B.c()'") == "file_paths is missing");
   CHECK(problem(name + "file_paths: 'a.odex' method_signature: 'void a.B.c()'") ==
-        "file_paths: 'a.odex' is no absolute path");
+        "file_paths: 'a.odex' is not an absolute path");
   CHECK(problem(name + path + "method_signature: 'void a.B.c(int'") ==
         "method_signature does not end with ')': 'void a.B.c(int'");
   CHECK(problem(name + path + "method_signature: 'public void a.B.c()'") ==
-        "method_signature is no signature: 'public void a.B.c()'");
+        "invalid method_signature 'public void a.B.c()'");
   CHECK(problem(name + path +
                 "method_signature: 'void a.B.c()' fully_qualified_class_name: 'a.B' "
                 "method_name: 'c'")
@@ -270,10 +270,10 @@ TEST_CASE("a class, a method and a parameter are names that the service finds") 
   };
   const std::string in_class = "fully_qualified_class_name: 'a.B' ";
   CHECK(problem("fully_qualified_class_name: 'a/B' method_name: 'c'") ==
-        "fully_qualified_class_name is no class's name: 'a/B'");
+        "invalid fully_qualified_class_name 'a/B'");
   CHECK(problem("fully_qualified_class_name: 'void a.B' method_name: 'c'") ==
-        "fully_qualified_class_name is no class's name: 'void a.B'");
-  CHECK(problem(in_class + "method_name: 'c(int)'") == "method_name is no method's name: 'c(int)'");
+        "invalid fully_qualified_class_name 'void a.B'");
+  CHECK(problem(in_class + "method_name: 'c(int)'") == "invalid method_name 'c(int)'");
   CHECK(problem(in_class + "method_name: 'c' fully_qualified_parameters: 'int, long'") ==
         "fully_qualified_parameters has several types in one: 'int, long'");
   CHECK(problem(in_class + "method_name: '<init>' fully_qualified_parameters: 'int[]'").empty());
@@ -303,7 +303,7 @@ TEST_CASE("a task file names methods one by one") {
     Draft draft;
     draft.probe =
         "bpf_name: 'x' file_paths: '/a.odex' method_signature: '" + std::string(odd) + "'";
-    CHECK(draft.probe_problem().ends_with("is no name of a method"));
+    CHECK(draft.probe_problem().ends_with("does not name one method"));
   }
   Draft arrays;
   arrays.probe =

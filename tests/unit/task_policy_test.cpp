@@ -64,7 +64,7 @@ TEST_CASE("a prefix that can allow nothing is told with its line") {
                                        "sign, which a prefix is followed by");
   CHECK(fault_of("com.foo.*") == "line 1: 'com.foo.*' is a pattern, not a prefix");
   CHECK(fault_of("void com.foo.Bar.x()") ==
-        "line 1: 'void com.foo.Bar.x()' is no prefix of a method's name: it has a blank");
+        "line 1: invalid prefix 'void com.foo.Bar.x()': it contains a blank");
   CHECK(fault_of(std::string_view("a\0b", 3)) == "line 1: a control character in a prefix");
 }
 

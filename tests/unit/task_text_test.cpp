@@ -84,7 +84,7 @@ TEST_CASE("texts are joined, and have C's escapes") {
   CHECK(fault_of(R"(tasks { target_process_name: "\400" })") ==
         "line 1, column 31: '\\400' is more than a byte");
   CHECK(fault_of(R"(tasks { target_process_name: "\ud800" })") ==
-        "line 1, column 31: '\\ud800' is no character");
+        "line 1, column 31: '\\ud800' is not a character");
 }
 
 TEST_CASE("numbers are decimal, hexadecimal or octal, and within their type") {
@@ -142,8 +142,8 @@ TEST_CASE("a field that is not known is left out with a warning") {
   REQUIRE(form);
   CHECK(write_binary_form(form->config) == "\x0a\x02\x20\x06");
   CHECK(form->warnings ==
-        std::vector<std::string>{"line 2, column 3: 'duration' is no field of Task and is left "
-                                 "out: did you mean 'duration_seconds'?"});
+        std::vector<std::string>{"line 2, column 3: 'duration' is not a field of Task and is "
+                                 "skipped: did you mean 'duration_seconds'?"});
   for (const std::string_view odd :
        {"x: 1.5e-3", "x: -inf", "x: \"a\" 'b'", "x { y: 1 z < w: [1, 2] > }", "x: [{}, {a: b}]",
         "[com.example.x]: 5", "x: [], y: ENUM"}) {
