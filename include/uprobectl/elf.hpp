@@ -118,16 +118,12 @@ public:
   // Its name alone, without the version, at less cost.
   std::optional<std::string_view> name(std::uint32_t index) const;
 
-  // Says that at() will be asked for this entry soon, by somebody who reads on and on: names lie
-  // scattered over megabytes, and waiting for the memory of each takes longer than all the rest.
-  void expect(std::uint32_t index) const;
-  // The same for the entry without its name, by somebody who does not read in order.
-  void expect_entry(std::uint32_t index) const;
-
   // Whether the entry has this name, its version aside: cheaper than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
 
 private:
+  friend struct Prefetch;
+
   Parts parts_;
   std::uint32_t count_ = 0;
 };
@@ -231,9 +227,6 @@ public:
   // DT_HASH, else a scan. Definitions come through the hash table in a few page accesses; only if
   // there are none are undefined symbols looked for, which DT_GNU_HASH does not have.
   Result<std::vector<Symbol>> find_dynamic(std::string_view name) const;
-  // Says that find_dynamic() will be asked for these names next. Finding a name is mostly waiting
-  // for memory, which for some dozens of names can be waited for at once.
-  void expect_dynamic(std::span<const std::string_view> names) const;
 
   // Symbols that are not in the image's own tables. Nothing is looked for until one of the two is
   // called; what they find is in debug_symbols() from then on. Addresses are those of the image,
@@ -274,6 +267,8 @@ public:
   std::optional<VirtualAddress> got() const;
 
 private:
+  friend struct Prefetch;
+
   struct State;
   explicit Image(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -55,8 +55,6 @@ bool matches_name(const std::string& pattern, std::string_view raw);
 // .dynsym first through the hash table; .symtab and then each debug table only if those before have
 // no definition. Definitions first, imports after. Empty if there is none.
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name);
-// Before find_by_name() is called for each of some dozens of names: makes these calls quicker.
-void expect_names(const elf::Image& image, std::span<const std::string_view> names);
 
 // All code symbols whose demangled name is this: `ns::Foo::bar` any overload, `ns::Foo::bar(int)`
 // that one; a template's return type may be left out, spaces do not count. One pass over both
@@ -129,8 +127,6 @@ public:
   elf::Symbol operator[](std::size_t index) const;
   std::string_view name(std::size_t index) const; // that of the symbol, at less cost
   VirtualAddress address(std::size_t index) const { return places_[index].address; }
-  // Says that this one will be asked for soon: reading is mostly waiting for memory.
-  void expect(std::size_t index) const;
 
   class Iterator {
   public:
@@ -155,6 +151,7 @@ public:
   std::vector<std::string> aliases(VirtualAddress address, std::string_view own) const;
 
 private:
+  friend void prefetch(const SymbolList& symbols, std::size_t index);
   void sort_without_repeats();
 
   std::vector<elf::SymbolTable> tables_;

@@ -1,6 +1,7 @@
 #include "symbol_listing.hpp"
 
 #include "output/output.hpp"
+#include "symbols/list.hpp"
 
 #include <algorithm>
 #include <array>
@@ -107,7 +108,7 @@ public:
 
   elf::Symbol next() {
     constexpr std::size_t ahead = 16;
-    if (next_ + ahead < lines_.size()) symbols_.expect(lines_[next_ + ahead].first);
+    if (next_ + ahead < lines_.size()) prefetch(symbols_, lines_[next_ + ahead].first);
     return symbols_[lines_[next_++].first];
   }
 
@@ -138,7 +139,7 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
 DemangledNames demangled_names(const SymbolList& symbols, std::span<const ListedLine> lines) {
   return {lines.size(), [&symbols, lines](std::size_t index) {
             constexpr std::size_t ahead = 8;
-            if (index + ahead < lines.size()) symbols.expect(lines[index + ahead].first);
+            if (index + ahead < lines.size()) prefetch(symbols, lines[index + ahead].first);
             return symbols.name(lines[index].first);
           }};
 }

@@ -1,6 +1,7 @@
 #include "elf/dynamic_symbols.hpp"
 
 #include "elf/elf_types.hpp"
+#include "elf/prefetch.hpp"
 #include "elf/sections.hpp"
 
 #include <bit>
@@ -322,16 +323,16 @@ Result<std::vector<Symbol>> DynamicSymbols::find(const Layout& layout,
   return scan_all(layout, name);
 }
 
-void DynamicSymbols::expect(std::span<const std::string_view> names) const {
+void DynamicSymbols::prefetch(std::span<const std::string_view> names) const {
   if (!gnu_) return;
   const SymbolTable table(uncounted_);
   std::vector<std::uint32_t> indexes;
   gnu_->for_each_candidate(names, [&](std::uint32_t index) {
     if (indexes.size() == 2 * names.size()) return; // a malicious chain has millions
-    table.expect_entry(index);
+    Prefetch::entry(table, index);
     indexes.push_back(index);
   });
-  for (const std::uint32_t index : indexes) table.expect(index);
+  for (const std::uint32_t index : indexes) Prefetch::name(table, index);
 }
 
 } // namespace uprobectl::elf

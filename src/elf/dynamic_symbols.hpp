@@ -65,7 +65,7 @@ public:
 
   Result<SymbolTable> table(const Layout& layout) const;
   Result<std::vector<Symbol>> find(const Layout& layout, std::string_view name) const;
-  void expect(std::span<const std::string_view> names) const;
+  void prefetch(std::span<const std::string_view> names) const;
   KnownVersions versions() const { return versions_; }
 
 private:

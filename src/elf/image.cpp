@@ -2,6 +2,7 @@
 #include "elf/dynamic_symbols.hpp"
 #include "elf/elf_types.hpp"
 #include "elf/notes.hpp"
+#include "elf/prefetch.hpp"
 #include "elf/sections.hpp"
 #include "elf/xz.hpp"
 #include "uprobectl/archive.hpp"
@@ -159,8 +160,8 @@ Result<std::vector<Symbol>> Image::find_dynamic(std::string_view name) const {
   return state_->dynamic->find(state_->layout, name);
 }
 
-void Image::expect_dynamic(std::span<const std::string_view> names) const {
-  if (state_->dynamic) state_->dynamic->expect(names);
+void Prefetch::dynamic(const Image& image, std::span<const std::string_view> names) {
+  if (image.state_->dynamic) image.state_->dynamic->prefetch(names);
 }
 
 Result<std::vector<ImportSlot>> Image::import_slots() const {

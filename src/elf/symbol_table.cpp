@@ -1,4 +1,5 @@
 #include "elf/elf_types.hpp"
+#include "elf/prefetch.hpp"
 
 namespace uprobectl::elf {
 
@@ -152,22 +153,23 @@ std::optional<Symbol> SymbolTable::at(std::uint32_t index) const {
   });
 }
 
-void SymbolTable::expect_entry(std::uint32_t index) const {
-  if (index >= count_) return;
-  __builtin_prefetch(&parts_.entries[index * symbol_size(parts_.machine)]);
+void Prefetch::entry(const SymbolTable& table, std::uint32_t index) {
+  if (index >= table.count_) return;
+  const SymbolTable::Parts& parts = table.parts_;
+  __builtin_prefetch(&parts.entries[index * symbol_size(parts.machine)]);
   const std::uint64_t version = index * std::uint64_t{2};
-  if (version < parts_.versions.size()) __builtin_prefetch(&parts_.versions[version]);
+  if (version < parts.versions.size()) __builtin_prefetch(&parts.versions[version]);
 }
 
-void SymbolTable::expect(std::uint32_t index) const {
-  if (index >= count_) return;
-  const std::uint64_t start = name_offset(parts_, index);
+void Prefetch::name(const SymbolTable& table, std::uint32_t index) {
+  if (index >= table.count_) return;
+  const Bytes strings = table.parts_.strings;
+  const std::uint64_t start = name_offset(table.parts_, index);
   // Bytes. Mangled names are long, and a prefetch loads one cache line.
   constexpr std::uint64_t usual_name = 256;
   constexpr std::uint64_t cache_line = 64;
-  const std::uint64_t end = std::min<std::uint64_t>(start + usual_name, parts_.strings.size());
-  for (std::uint64_t at = start; at < end; at += cache_line)
-    __builtin_prefetch(&parts_.strings[at]);
+  const std::uint64_t end = std::min<std::uint64_t>(start + usual_name, strings.size());
+  for (std::uint64_t at = start; at < end; at += cache_line) __builtin_prefetch(&strings[at]);
 }
 
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {

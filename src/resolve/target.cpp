@@ -9,6 +9,7 @@
 #include "resolve/names.hpp"
 #include "resolve/point.hpp"
 #include "resolve/static_probes.hpp"
+#include "symbols/list.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/shell_words.hpp"
 
@@ -308,7 +309,7 @@ void Target::resolve_each(std::span<const std::string_view> functions,
       if (parsed.back() && parsed.back()->form == FunctionSpec::Form::name)
         names.push_back(parsed.back()->name);
     }
-    if (state_->image && names.size() > 1) expect_names(*state_->image, names);
+    if (state_->image && names.size() > 1) prefetch_names(*state_->image, names);
     for (std::size_t i = 0; i < parsed.size(); ++i)
       visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
   }

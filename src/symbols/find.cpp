@@ -1,4 +1,5 @@
 // Finds symbols by raw name, by demangled name, and the names closest to one that was not found.
+#include "elf/prefetch.hpp"
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/list.hpp"
@@ -214,11 +215,11 @@ private:
 
 } // namespace
 
-void expect_names(const elf::Image& image, std::span<const std::string_view> names) {
+void prefetch_names(const elf::Image& image, std::span<const std::string_view> names) {
   std::vector<std::string_view> wanted;
   wanted.reserve(names.size());
   for (const std::string_view name : names) wanted.push_back(split(name).name);
-  image.expect_dynamic(wanted);
+  elf::Prefetch::dynamic(image, wanted);
 }
 
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {

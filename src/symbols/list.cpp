@@ -1,5 +1,6 @@
 #include "symbols/list.hpp"
 
+#include "elf/prefetch.hpp"
 #include "symbols/code.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/parallel.hpp"
@@ -143,7 +144,7 @@ private:
   void add(const elf::SymbolTable& table, std::uint16_t number, std::uint32_t begin,
            std::uint32_t end, std::vector<SymbolList::Place>& places) const {
     for (std::uint32_t index = std::max(begin, 1U); index < end; ++index) {
-      table.expect(index + std::uint32_t{prefetch_distance});
+      elf::Prefetch::name(table, index + std::uint32_t{prefetch_distance});
       if (const auto symbol = table.at(index);
           symbol && kinds_.want(*symbol, image_) && is_wanted(*symbol, filter_))
         places.push_back({symbol->address, index, number});
@@ -259,15 +260,17 @@ std::string_view SymbolList::name(std::size_t index) const {
   return tables_[place.table].name(place.index).value_or(std::string_view());
 }
 
-void SymbolList::expect(std::size_t index) const {
-  if (index >= size()) return;
-  tables_[places_[index].table].expect(places_[index].index);
+void prefetch(const SymbolList& symbols, std::size_t index) {
+  const auto& places = symbols.places_;
+  if (index >= places.size()) return;
+  elf::Prefetch::name(symbols.tables_[places[index].table], places[index].index);
   index += prefetch_distance;
-  if (index < size()) tables_[places_[index].table].expect_entry(places_[index].index);
+  if (index < places.size())
+    elf::Prefetch::entry(symbols.tables_[places[index].table], places[index].index);
 }
 
 SymbolList::Iterator& SymbolList::Iterator::operator++() {
-  list_->expect(++index_ + prefetch_distance);
+  prefetch(*list_, ++index_ + prefetch_distance);
   return *this;
 }
 

@@ -1,5 +1,6 @@
 // Finds the symbol that covers an address: symbol_at() scans all tables, SymbolFinder uses a sorted
 // index. Both follow the same rules.
+#include "elf/prefetch.hpp"
 #include "symbols/code.hpp"
 #include "symbols/list.hpp"
 #include "symbols/plt.hpp"
@@ -104,7 +105,7 @@ SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tab
     const elf::SymbolTable& table = tables_[number];
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       constexpr std::uint32_t read_ahead = 16; // symbols
-      table.expect(index + read_ahead);
+      elf::Prefetch::name(table, index + read_ahead);
       const auto symbol = table.at(index);
       if (symbol && is_code(*symbol, image))
         places_.push_back({.address = symbol->address, .index = index, .table = number});

@@ -1,4 +1,5 @@
 // Every table an ELF image can be asked for, over bytes that claim to be one.
+#include "elf/prefetch.hpp"
 #include "uprobectl/elf.hpp"
 
 #include <array>
@@ -30,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto table = image->dynamic_symbols()) read_all(*image, *table);
   if (const auto table = image->full_symbols()) read_all(*image, *table);
   constexpr std::array<std::string_view, 4> names = {"f", "malloc", "main", "JNI_OnLoad"};
-  image->expect_dynamic(names);
+  elf::Prefetch::dynamic(*image, names);
   for (const std::string_view name : names) {
     const auto found = image->find_dynamic(name);
     if (!found) continue;

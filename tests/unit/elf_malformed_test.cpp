@@ -1,3 +1,4 @@
+#include "elf/prefetch.hpp"
 #include "elf_fixture.hpp"
 
 #include <catch2/catch.hpp>
@@ -19,7 +20,7 @@ void ask_everything(const std::string& bytes) {
   const auto image = elf::Image::parse(as_bytes(bytes));
   if (!image) return;
   (void)image->find_dynamic("v");
-  image->expect_dynamic(std::vector<std::string_view>{"v", "f", "w"});
+  elf::Prefetch::dynamic(*image, std::vector<std::string_view>{"v", "f", "w"});
   (void)image->build_id();
   (void)image->needed_libraries();
   for (const auto& table : {image->dynamic_symbols(), image->full_symbols()})
