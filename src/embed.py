@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Turns a file into a C++ source that holds its bytes: embed.py FILE NAME HEADER OUT. The private
 HEADER declares the function `Bytes NAME();`."""
 import sys

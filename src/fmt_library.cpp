@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compiled part of {fmt}, whose static archive Debian does not ship: the same instantiations
 // that its shared library exports.
 #include <fmt/format-inl.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """User stacks of `perf record --call-graph dwarf`, as perf.data has them: the registers and the bytes of
 the stack that the kernel has copied at each sample. Format: Linux
 tools/perf/Documentation/perf.data-file-format.txt, include/uapi/linux/perf_event.h. x86-64 alone."""

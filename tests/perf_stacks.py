@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stacks of a running program as perf takes them, in the layout that uprobectl reads."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validates JSON Lines against share/uprobectl/records.schema.json.
 
 The schema accepts keys that it does not know, since later versions add some. Here it is closed: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Test Anything Protocol as our Python tests print it: one line per case, the reason of a
 failure as comment lines after it, the plan at the end. tools/test_report.py reads it back."""
 

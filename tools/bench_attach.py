@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures `uprobectl attach` against bpftrace on the same functions of a program made for it.
 
     tools/bench_attach.py [--binary build/src/cli/uprobectl] [--json] [QUESTION…]

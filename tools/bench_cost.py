@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What programs cost beyond an empty one, by the kernel's own statistics (BPF_ENABLE_STATS, Linux 5.8):
 nanoseconds a call of the probed function, entry and return together."""
 

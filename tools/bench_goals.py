@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Questions with a goal for tools/bench --goals: names in large tables, many names at once, long
 listings, archives with many entries. Each gives records with a figure and the most it may be."""
 

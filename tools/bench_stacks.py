@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures how quickly stacks are unwound, named and shown, against `perf script --no-inline` on the same
 stacks, in processor time and turn by turn.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program that tools/bench_attach.py puts probes on: ten thousand functions, and calls in known numbers."""
 
 import os

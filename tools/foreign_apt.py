@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """apt for a foreign architecture or release, with lists and a configuration of its own in a folder: the
 machine's architectures, lists and installed packages stay as they are. Only the address of the mirror is
 the machine's."""

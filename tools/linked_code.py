@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Third-party code in a static program: which Debian packages it comes from, and under which licence.
 
 The linker is asked, by linking the program of a build folder once more with a map; headers come from

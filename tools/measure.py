@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures one process run: time, page faults, instructions, peak memory. Linux, x86-64 and arm64."""
 
 import ctypes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The end of tools/test: what failed, what took how long, what was skipped, and the totals.
 
     test_report.py --phases FILE --expected-skips FILE LABEL=MESON_LOG.json…

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processor architectures: one ArchInfo for each, with everything about it that is data. The tables
 // are in src/arch, one source for each supported architecture and others.cpp for those whose files
 // are only resolved. Code that differs (instruction decoding, PLT stubs, operands of static probes)

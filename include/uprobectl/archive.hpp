@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ZIP archives as far as the kernel can probe them: finds an entry and says where its bytes lie in
 // the archive. Reads the central directory (PKWARE APPNOTE.TXT 6.3.10 section 4.3), ZIP64 (4.5.3),
 // data descriptors, archive comments, APK signing blocks and prepended data. Works on bytes.

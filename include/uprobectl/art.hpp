@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Java methods that were compiled ahead of time: which methods an OAT file (.odex, .oat) has code
 // of, and where. Format: AOSP art/runtime/oat/oat.h and oat_file.cc, art/runtime/vdex_file.h, and
 // the "Dalvik executable format" of source.android.com.

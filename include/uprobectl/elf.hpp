@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ELF images, in a file of their own or stored inside an archive: opened once, parsed to an
 // immutable Image (symbols from debug files can be added), addresses turned into offsets. Format:
 // System V gABI chapters 4 and 5, and for versions and DT_GNU_HASH the LSB core specification and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machine instructions: where they begin and how they read. Decodes bytes with LLVM's disassemblers
 // (x86-64, i386, arm64) and by hand where the rule is one line: arm64 and arm instructions have 4
 // bytes, Thumb tells 2 from 4 by its first halfword (ARM DDI 0406C A6.1).

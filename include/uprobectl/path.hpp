@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How binaries are named: FILE, or ARCHIVE!/ENTRY for a file stored inside a ZIP archive (the
 // notation of Android's dynamic linker, bionic/linker/linker_utils.h). Text only, no I/O: which
 // reading of an ambiguous name is meant is decided by whoever can look at the disk.

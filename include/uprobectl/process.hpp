@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes as /proc shows them: who exists, what they map, and who could ever reach a probe.
 // Source: Linux Documentation/filesystems/proc.rst (maps, map_files, comm).
 #pragma once

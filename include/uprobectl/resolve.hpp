@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a person typed -> probe points, the numbers the kernel needs; and a number -> a name.
 // FUNCTION forms are those of the command line contract (docs/names.md).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From an address to a frame: the module (an ELF image, plain or inside an archive) that a run-time
 // address of a process or an offset of a file lies in, and the function there. Stacks, counts by
 // stack, the inventory of probes and the numbers of `resolve` are all named here.

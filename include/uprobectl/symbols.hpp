@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: which symbols an image has, which of them a person means by a name or a pattern, and which
 // symbol an address belongs to. Only code counts: functions, IFUNCs and labels in executable
 // segments; undefined symbols are reported as imports.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // User stacks: from the registers of a thread and bytes of its memory, as they were at one instant,
 // to the frames it was in. Callers are found by call frame information (DWARF 5, 6.4; .eh_frame:
 // Linux Standard Base core specification 5.0, 10.6) of the files that the process maps; where there

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Static probes (USDT): what the notes of a file say of them. Source of the format: systemtap's
 // sys/sdt.h and its page UserSpaceProbeImplementation. A note has the owner "stapsdt" and type 3;
 // its descriptor is three words of the file's own size (the address of the probe, the address that

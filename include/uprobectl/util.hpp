@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every module stands on: errors as values, bytes read with checked arithmetic, offsets that
 // cannot be mistaken for each other, and owned file descriptors and mappings. Nothing else, ever.
 //

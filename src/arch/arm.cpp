@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 32-bit arm: its files are resolved, with PLT entries and static probes, but not probed.
 #include "arch/tables.hpp"
 

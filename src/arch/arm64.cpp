@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "arch/pt_regs.h"
 #include "arch/tables.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Architectures whose files are resolved by their symbols alone.
 #include "arch/tables.hpp"
 

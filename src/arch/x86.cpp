@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x86-64, and i386 as the code that its kernel runs as well.
 #include "arch/pt_regs.h"
 #include "arch/tables.hpp"

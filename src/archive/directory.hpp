@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The central directory, record by record.
 //
 // The directory's bytes count, not the number of entries in the end record: the walk goes on until

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a ZIP archive: where its central directory is.
 //
 // What is taken for an archive, measured against Android's libziparchive (zip_archive.cc), Info-ZIP

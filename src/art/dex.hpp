@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DEX files, plain and compact: https://source.android.com/docs/core/runtime/dex-format; CompactDex
 // is AOSP art/libdexfile/dex/compact_dex_file.h. Only the tables that name methods are read. Also
 // the VDEX files that hold DEX files of an OAT file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the DEX files that an OAT file was compiled from.
 #pragma once
 

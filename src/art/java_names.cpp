@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "art/java_names.hpp"
 
 #include "util/utf8.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names as Java has them, of those in DEX files.
 #pragma once
 

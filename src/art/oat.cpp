@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an OAT file: which of the known layouts it has is found by trying.
 #include "art/java_names.hpp"
 #include "art/oat_state.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an OAT file says of its methods: the header, the records of its DEX files, their classes,
 // and the headers before the code. AOSP art/runtime/oat/oat.h and art/dex2oat/linker/oat_writer.cc.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "art/oatdump.hpp"
 
 #include "art/oat_state.hpp"

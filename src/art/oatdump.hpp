@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of a device's own oatdump for an OAT file:
 // `oatdump --oat-file=FILE --dump-method-and-offset-as-json` prints a line for each method. AOSP
 // art/oatdump/oatdump.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BPF features of this kernel, and how programs are attached. Types of libbpf stay behind the
 // headers of this module.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The built-in program, loaded into the kernel with its maps and its buffer. bpf/record.h, which it
 // shares, describes its settings and records.
 #pragma once

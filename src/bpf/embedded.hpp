@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compiled BPF objects that the build embeds in the binary.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's own types (BTF), and the offsets of members that the built-in program reads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BPF links of uprobes: creating them, and what the kernel reports about existing ones. Debian's
 // headers and libbpf 1.1.2 predate the uprobe_multi part of union bpf_attr, which is stable kernel
 // ABI (include/uapi/linux/bpf.h, Linux commit 89ae89f53d20 "bpf: Add multi uprobe link"), and these

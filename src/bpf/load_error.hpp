@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why the kernel or libbpf refuses BPF, and what the user can do about it.
 #pragma once
 

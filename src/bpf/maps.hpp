@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The maps of users' programs: finding them, reading tables, and draining buffers. Source:
 // Linux include/uapi/linux/bpf.h (struct bpf_map_info), Documentation/bpf/ringbuf.rst.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BPF object files of users: opening them, setting global variables, loading them into the kernel.
 // Source of the section names: libbpf's documentation, program_types.rst.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bpf/object_check.hpp"
 
 #include "elf/elf_types.hpp"

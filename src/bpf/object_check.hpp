@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Validates a BPF object before it is passed to libbpf, which trusts the types in an object and
 // crashes on some that are damaged. Source: Linux Documentation/bpf/btf.rst; kernel/bpf/btf.c,
 // btf_check_meta() and btf_resolve().

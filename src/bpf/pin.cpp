@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bpf/pin.hpp"
 
 #include "bpf/link.hpp"

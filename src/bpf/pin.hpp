@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pins in the bpf file system: pinning the programs and maps of an object, and using programs that
 // were loaded and pinned by others (Android's bpfloader, `uprobectl load`).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A set of processes that is maintained in the kernel, so that a new process is a member before its
 // first instruction. Requires Linux 5.8 with BTF.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the records of the built-in program from either buffer, and the samples of perf event
 // arrays with the user stack of the sender. Source: perf_event_open(2), "PERF_RECORD_SAMPLE".
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The location of tracefs, and the names of our events in it.
 #pragma once
 

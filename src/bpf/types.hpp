@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes bytes of BPF programs' maps and buffers by their types (BTF). Source of the format: Linux
 // Documentation/bpf/btf.rst.
 #pragma once

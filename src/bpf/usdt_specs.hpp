@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table in which programs compiled with libbpf's usdt.bpf.h look up the arguments of a static
 // probe:
 // "__bpf_usdt_specs", an array indexed by the probe's cookie. Its layout is internal to libbpf and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands attach and usdt attach: the same options for functions and for static probes.
 #include "capture_options.hpp"
 #include "console.hpp"

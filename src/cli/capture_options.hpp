@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of attach for what is captured at each hit, including user stacks, and for what is
 // shown of it.
 #pragma once

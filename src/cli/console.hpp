@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by all subcommands: the common options, the output of records and messages, the exit code.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes what follows from the table of options (options.toml): the C++ table, and the man page and
 completions out of their templates.
 Usage: generate_options.py c++|man|bash|zsh TABLE OUTPUT [TEMPLATE]

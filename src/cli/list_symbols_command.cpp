@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // list-symbols: the symbols of one file or of several, the libraries of an archive.
 #include "console.hpp"
 #include "symbol_listing.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bpf/pin.hpp"
 #include "console.hpp"
 #include "option_values.hpp"

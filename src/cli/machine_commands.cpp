@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands that only look at this machine: doctor, list-probes.
 #include "console.hpp"
 #include "doctor/doctor.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the arguments of one subcommand with CLI11, by the table of options. The only file that
 // knows CLI11.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers, durations, processes and settings as the command line takes them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that are named on the command line, read and replaced, and requests `TARGET FUNCTION…`,
 // from such a file or the command line itself.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommand resolve, with --emit, --verify and --config.
 #include "console.hpp"
 #include "output/emit.hpp"

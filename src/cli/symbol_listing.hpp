@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of list-symbols for one file: symbols and Java methods, filtered, sorted and joined.
 #pragma once
 

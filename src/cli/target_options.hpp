@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that say where a TARGET is looked up.
 #pragma once
 

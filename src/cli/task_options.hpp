@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task files of UprobeStats: `resolve --config`, `attach --config`.
 #pragma once
 

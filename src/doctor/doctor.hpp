@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What this kernel and this user can do, and what to change where they cannot: the facts read from
 // the system, and what follows from them. Nothing is attached to find out.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files with the symbols of an image: the content of .gnu_debugdata, the output of
 // `objcopy --only-keep-debug`, unstripped copies; and the search for the one that belongs to an
 // image. Only names are read from them: they may have no program headers or stale ones, and NOBITS

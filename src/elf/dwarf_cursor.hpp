@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A position in DWARF data. A read beyond the end returns 0 and leaves the cursor failed and at the
 // end, so that loops over it terminate.
 #pragma once

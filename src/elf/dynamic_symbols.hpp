@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // .dynsym as the dynamic linker sees it: located through PT_DYNAMIC and searched through a hash
 // table, never by section headers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dynamic table (PT_DYNAMIC), which locates symbols, versions and relocations for the loader,
 // without section headers.
 #pragma once

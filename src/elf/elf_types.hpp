@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM's ELF types (llvm/Object/ELFTypes.h) over our bytes. They decode byte order and word size,
 // and have an alignment of 1, so that they can be used in place.
 //

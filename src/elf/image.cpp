@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elf/debug_file.hpp"
 #include "elf/dynamic_symbols.hpp"
 #include "elf/elf_types.hpp"

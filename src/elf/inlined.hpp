@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the places where compilers have inlined functions: a probe at a function does not see the
 // calls that were inlined.
 #pragma once

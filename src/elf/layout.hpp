@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file header and the program headers: they translate addresses to offsets and locate the
 // tables.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes (gABI chapter 5, "Note Section").
 #pragma once
 

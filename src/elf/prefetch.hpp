@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prefetches symbols into the processor's cache. They lie scattered over megabytes, and waiting for
 // the memory of one after the other takes a fifth of a long listing (docs/design/performance.md).
 #pragma once

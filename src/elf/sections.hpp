@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section headers. They may be missing or wrong, so they are used only for what no segment
 // describes: symbol tables and debug information.
 #pragma once

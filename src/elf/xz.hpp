@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounded decoding of .xz streams, the only use of liblzma.
 #pragma once
 

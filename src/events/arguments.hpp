@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people ask of the values at a probe: --args and --if, as the command line contract writes
 // them, parsed and nothing more. How they are read is made of it by plan.hpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events: what records of programs are decoded to, those of the built-in program by
 // events/plan.hpp, those of users' programs by events/user_record.hpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the buckets of a histogram tell. Their bounds are those of bpf/record.h.
 #pragma once
 

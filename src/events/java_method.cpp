@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "events/java_method.hpp"
 
 #include "events/readings.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arguments of a compiled Java method: its signature -> where ART's compiler has its callers
 // put them. Source: AOSP art/compiler/optimizing/code_generator_x86_64.h and code_generator_arm64.h
 // (kParameterCoreRegisters, kParameterFloatRegisters), InvokeDexCallingConventionVisitor in their

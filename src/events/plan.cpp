@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "events/plan.hpp"
 
 #include "bpf/builtin.hpp"

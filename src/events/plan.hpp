@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a run looks at at each hit -> how the built-in program is set up for it, and how its records
 // are read back. The layout of both is bpf/record.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments, return values, registers and conditions -> readings of the built-in program: how it
 // finds each value at a hit.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of users' programs -> events, by their BTF types.
 //
 // What the programs of Android's UprobeStats write into their ring buffers has no BTF types: its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LLVM's disassembler for one machine. Making one registers LLVM's targets and builds their tables
 // (under 0.1 ms), so it is made when it is first asked for, once a thread: neither its context nor
 // its printer may be shared.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the ways out of a function: returns, jumps, and jumps through a register or memory, of
 // which one may be the dispatch of a `switch`, which stays in its function, or a tail call.
 #include "insn/decoder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/insn.hpp"
 #include "insn/decoder.hpp"
 

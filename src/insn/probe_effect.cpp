@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linux arch/x86/kernel/uprobes.c looks at the byte of the opcode alone, whatever map it belongs
 // to: so it takes many AVX instructions for jumps, calls and returns.
 #include "insn/probe_effect.hpp"

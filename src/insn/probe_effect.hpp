@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two halves of probe_effect(), by architecture.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linux arch/arm64/kernel/probes/decode-insn.c; encodings are those of the Arm A-profile A64
 // instruction set (DDI 0602).
 #include "insn/probe_effect.hpp"

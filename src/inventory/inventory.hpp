@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The uprobes of this machine, whoever put them there: BPF links and perf events, asked of the
 // kernel, and the events of tracefs. Reads only.
 #pragma once

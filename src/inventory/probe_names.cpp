@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "inventory/probe_names.hpp"
 
 #include "process/proc.hpp"

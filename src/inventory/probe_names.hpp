@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a file and an offset to the names people know.
 #pragma once
 

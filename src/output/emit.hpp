@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines of other tools that make them probe the place of a match. Each tool has its own idea of
 // what a number after a path means, and its own characters that a path must not have; where it
 // would take another place or none, there is an error instead of a line. All ask for points with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flame graph as SVG: which frames it shows and where, the colour of each module, the legend.
 #include "output/flame_graph.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many stacks in one picture: lines of folded stacks as Brendan Gregg's flamegraph.pl takes them,
 // and a flame graph as a self-contained SVG 1.1 file.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers, times, histograms, and names from untrusted files, as text for a terminal or JSON.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"

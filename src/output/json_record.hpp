@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line of JSON Lines, written key by key straight into a buffer: 66,000 symbols must cost
 // milliseconds, so there is no tree and no formatting library in between.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of one run: records and text to stdout or a file, messages for people to stderr.
 #pragma once
 

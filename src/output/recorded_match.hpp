@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records that an earlier run has written, read back.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of the command line contract that no other module defines, and their formatters. The
 // producer of a record does not know in which form it appears.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "output/flame_graph.hpp"
 #include "util/utf8.hpp"
 

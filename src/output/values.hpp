@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments, return values and stacks of events, as text and as JSON.
 #pragma once
 

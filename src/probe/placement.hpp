@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ways to place sites. Each appends the descriptors that keep its probes in place, and
 // leaves what it has appended behind when it fails: the caller drops all of them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places probes through one mechanism and takes them away again. All attaching goes to open files
 // (through /proc/self/fd), so a path that is replaced meanwhile cannot move a probe. Source of the
 // interfaces: Linux include/uapi/linux/bpf.h (BPF_LINK_CREATE), perf_event_open(2).

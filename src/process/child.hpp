@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What starting a process of our own takes on the parent's side: a pipe to it, and its end.
 #pragma once
 

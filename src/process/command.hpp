@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of the system's own commands, run for what it prints.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "process/mapping_watch.hpp"
 
 #include "process/proc.hpp"

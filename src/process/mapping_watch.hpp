@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What processes map, as it happens: records of the kernel's perf events, for processes that end
 // before /proc can be asked, and for libraries that are loaded late.
 // Source: Linux include/uapi/linux/perf_event.h (enum perf_event_type).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of /proc and /sys, and of whatever stands in for them in a test.
 #pragma once
 

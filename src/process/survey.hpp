@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks through what processes map for probed files, one process after the other.
 #pragma once
 

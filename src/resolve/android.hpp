@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about an Android device and its packages, from `pm` and `getprop`. All return unsupported
 // if there is no such command.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of an installed Android package, for --app. `pm path PKG` (frameworks/base,
 // PackageManagerShellCommand) prints the paths of the base and split APKs, `getprop` the ABIs of
 // the device. The folder of an APK also contains lib/ISA, the native library folder, and oat/ISA

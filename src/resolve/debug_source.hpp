@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Symbols outside a file's own tables. They are read one source at a time and only when a question
 // needs them, because reading them takes longer than all the rest.
 #pragma once

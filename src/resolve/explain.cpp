@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolve/explain.hpp"
 
 #include "resolve/method_name.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explains why a name could not be resolved, and suggests what to type instead.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolve/find_file.hpp"
 
 #include "resolve/app.hpp"

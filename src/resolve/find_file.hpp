@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the file that a TARGET means: by its path, as a library or program of that name, or as the
 // traced processes see it. Opens a file only if its contents decide.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The extent of code without a symbol, by unwind data. A stripped library has no names of its
 // functions' cold parts but still has these.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elf/notes.hpp"
 #include "elf/sections.hpp"
 #include "resolve/debug_source.hpp"

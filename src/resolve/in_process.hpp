@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the files that a TARGET means in running processes: by their mappings, or by a path in
 // their mount namespace. A library that is mapped straight out of an archive is found by its own
 // name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The instructions at a probe point: whether one begins there, how it reads, and whether it can be
 // probed without harm.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names the places that jumps out of functions lead to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolve/library_files.hpp"
 
 #include "elf/layout.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of files and libraries, and the checks that a search makes before it opens a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolve/locate.hpp"
 
 #include "resolve/library_files.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the installed file that a bare name means: a library as the dynamic loader finds it, a
 // program as the shell does. Compares names and inodes, and reads no more of a file than its magic.
 #pragma once

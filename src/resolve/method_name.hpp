@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of Java methods as users type them, and of their native counterparts.
 #pragma once
 

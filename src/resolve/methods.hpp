@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves names of compiled Java methods in OAT files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves names of functions and of PLT entries.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a place in an image to a ProbePoint, with a check that the kernel can probe there.
 #pragma once
 

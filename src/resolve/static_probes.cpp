@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "resolve/static_probes.hpp"
 
 #include "resolve/instructions.hpp"

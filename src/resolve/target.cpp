@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elf/layout.hpp"
 #include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "process/proc.hpp"
 #include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/symbolizer.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The function that an address of an ELF image belongs to: the one engine behind frames and behind
 // the numbers that `resolve` is asked for.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
 #pragma once
 

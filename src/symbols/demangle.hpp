@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Demangling: C++ (Itanium ABI, through LLVM's parser with bounds of our own) and Rust (v0: RFC
 // 2603, legacy: Itanium names with escapes).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbols/demangle.hpp"
 #include "symbols/parallel.hpp"
 #include "uprobectl/symbols.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds symbols by raw name, by demangled name, and the names closest to one that was not found.
 #include "elf/prefetch.hpp"
 #include "symbols/code.hpp"

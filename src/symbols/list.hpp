@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listing symbols: the two halves of list_symbols, and the order of a listing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work on long lists of names, divided among threads.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PLT entries: stubs of a few instructions that a linker generates, which jump to the address in a
 // GOT slot. Only the known stub forms are decoded. An entry is named after the symbol of its slot.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the symbol that covers an address: symbol_at() scans all tables, SymbolFinder uses a sorted
 // index. Both follow the same rules.
 #include "elf/prefetch.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts and histograms that the built-in program keeps in the kernel, on their way to the output:
 // at the end of a run, or one after each interval of it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a probe was not hit, or shows nothing: what processes map, what is inlined, what was
 // filtered.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the events of a run come from: the built-in program, a user's programs, or the programs of
 // a task file.
 #pragma once

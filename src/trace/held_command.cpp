@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/held_command.hpp"
 
 #include <cerrno>

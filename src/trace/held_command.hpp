@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A command that a run starts itself: held back before its first instruction until the probes are
 // in place, so that not one call is missed.
 #pragma once

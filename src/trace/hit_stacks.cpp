@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/hit_stacks.hpp"
 
 #include "util/clock.hpp"

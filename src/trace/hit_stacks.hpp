@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user stacks of a run's hits: from what a record has of them to frames; counted by how they
 // end, saved, and written as folded lines and a flame graph.
 #pragma once

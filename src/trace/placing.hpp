@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gets the probes of a run into place: all of them, or with keep_going those the kernel takes.
 #pragma once
 

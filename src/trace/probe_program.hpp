@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs that run at the probes: the built-in one, or those of a user. The rest of the module
 // does not know which.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probes of a run: where each one is, the uprobes that make it up, and what became of it.
 #pragma once
 

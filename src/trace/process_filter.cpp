@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/process_filter.hpp"
 
 #include "process/proc.hpp"

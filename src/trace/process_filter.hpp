@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is probed: by what the probes' links filter, by what the program does, and who that is now.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes records out of the kernel's buffers while the rest of the session is busy with earlier
 // ones: what a stack takes to unwind must not cost the stacks behind it.
 #pragma once

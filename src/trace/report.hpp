@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said at the start and at the end of a run.
 #pragma once
 

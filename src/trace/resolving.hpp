@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the FUNCTIONs of a request to the places that are to be probed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/returns.hpp"
 
 #include "trace/counted.hpp"

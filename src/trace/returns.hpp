@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the returns of functions are probed: at the functions' exits, which are return instructions
 // and jumps out of the function. The kernel's return probes, which put an address of theirs in the
 // place of the return address while the function runs, are used only where somebody asks for them:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moves events from their source to the output until something ends the run, and writes what is
 // left at its end. Every run goes through it: attach, usdt attach and task files.
 #pragma once

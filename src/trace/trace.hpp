@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole way of `attach`: resolve, choose the mechanism, load, place, show what happens, take
 // away, explain what did not happen. The only room that knows the flow.
 #pragma once

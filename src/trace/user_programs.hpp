@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of a user: which of an object's, or the one behind a pin, and where they go.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of a user as an event source.
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"

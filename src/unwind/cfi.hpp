@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of .eh_frame (LSB core 5.0, 10.6.1) and .debug_frame (DWARF 5, 6.4.1): common information
 // (CIE) and that of one function (FDE), and how the one of an address is found. Each entry is read
 // by itself, so that an invalid one does not affect others. Little-endian with 64-bit addresses

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unwind/expression.hpp"
 
 #include "elf/dwarf_cursor.hpp"

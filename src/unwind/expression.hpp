@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DWARF expressions as used by call frame information (DWARF 5, 2.5 and 6.4.2.3), and the saved
 // memory that they read.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unwind/live.hpp"
 
 #include "unwind/live_process.hpp"

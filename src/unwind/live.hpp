@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks of running processes. Their mappings are read while they live and kept beyond their end;
 // the mapped files are opened through paths that lead to the very files that are mapped.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mappings of one process while it runs one program, and the files behind them.
 #pragma once
 

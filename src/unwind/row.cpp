@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call frame instructions (DWARF 5, 6.4.2 and 7.24; GNU and AArch64 ones: LSB core 5.0, 10.5.2, and
 // DWARF for the Arm 64-bit Architecture, 4.4).
 #include "unwind/row.hpp"

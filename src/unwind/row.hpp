@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row of the table that call frame information encodes (DWARF 5, 6.4.1): the rules that recover
 // the registers of the caller at one address.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unwind/saved_writer.hpp"
 
 #include "uprobectl/path.hpp"

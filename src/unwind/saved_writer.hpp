@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a folder that read_saved_stack() can read.
 #pragma once
 

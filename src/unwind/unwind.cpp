@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unwinds a stack: the methods to get from a frame to its caller, and the loop over them.
 #include "unwind/expression.hpp"
 #include "unwind/unwind_data.hpp"

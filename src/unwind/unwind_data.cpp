@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unwind/unwind_data.hpp"
 
 #include "elf/sections.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/binary_form.hpp"
 
 #include "util/leb128.hpp"

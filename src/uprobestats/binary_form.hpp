@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The binary form of a task file: protobuf's wire format, read and written by the table of fields.
 // Source: protobuf.dev/programming-guides/encoding.
 #pragma once

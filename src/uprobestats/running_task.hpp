@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One task of a run: its probes in the processes that it names, from the first one on until its
 // time is over.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of a task file, and the one table of their fields: names for the text form, numbers
 // for the binary one, and where each value is kept. Source: AOSP packages/modules/UprobeStats,
 // config.proto of Android 15 and 16.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atoms for Android's statsd: how a record of a BPF program becomes one, and the datagram socket
 // that takes them. Wire format: AOSP packages/modules/StatsD lib/libstatssocket (stats_event.c,
 // stats_socket.c) and system/logging liblog (android_log_header_t).

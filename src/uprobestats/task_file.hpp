@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task files of Android's UprobeStats: what is to be probed in which processes for how long, and
 // which atoms come of it. Source: AOSP packages/modules/UprobeStats (config.proto, UprobeStats.cpp,
 // ConfigUtil.cpp, Guardrail.cpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probes of a task file -> places in files, and the registers that hold the arguments that a
 // task logs (primitive_argument_positions).
 #pragma once

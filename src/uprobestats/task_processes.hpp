@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes that tasks name: by their whole argv[0], as on Android, those that begin later
 // included, and which compiled file of a jar they map.
 #pragma once

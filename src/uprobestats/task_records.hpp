@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pinned programs that task files name, and the records that these send.
 #pragma once
 

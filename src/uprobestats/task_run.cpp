@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/counted.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/running_task.hpp"

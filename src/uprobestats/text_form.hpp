@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text form of a task file: protobuf's text format, read by the table of fields.
 #pragma once
 

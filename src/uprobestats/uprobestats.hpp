@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tasks of a task file: their probes looked up, or run as UprobeStats would.
 #pragma once
 

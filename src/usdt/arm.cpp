@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of arm64, below, and of 32-bit ARM: "r0", "#5", "[r7, #-4]", "[r0, r1, lsl #2]",
 // ".L5+4".
 #include "usdt/operands.hpp"

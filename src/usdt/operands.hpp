@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the operands of all architectures have in common: sums of numbers and symbols.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From notes to probes. What one note says wrong makes this note useless, no other.
 #include "usdt/operands.hpp"
 

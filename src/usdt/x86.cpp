@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of x86: "%rax", "$5", "-8(%rbp,%rcx,4)", "counter+4(%rip)".
 #include "usdt/operands.hpp"
 

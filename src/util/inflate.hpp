@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // zlib's decompression, bounded.
 #pragma once
 

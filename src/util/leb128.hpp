@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unsigned LEB128 (DWARF 5, 7.6), which DEX files and protobuf use as well.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "util/rooted_path.hpp"
 #include "util/shrinking.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths below the root folder of another process, or of an unpacked system image. Symbolic links in
 // them lead where they would if that folder were "/", and never out of it.
 #pragma once

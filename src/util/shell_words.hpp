@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words of a shell: splits lines into them, and quotes text as one of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapped files that shrink while they are read (mmap(2), SIGBUS). All functions may be called in
 // any thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Did-you-mean: which of many names a mistyped one is likely to stand for. Text only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a text is UTF-8: names come from files, and anything may stand there.
 #pragma once
 

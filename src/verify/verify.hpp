@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether what was resolved once still holds: for CI jobs that guard offsets across rebuilds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Catch2 reporter that prints one TAP line per test case (Catch's own prints one per assertion),
 // so that the totals of a run count what a reader would call a test. `unit-tests -r tap`.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Android libraries from npm packages, packed into an archive as an APK has them: stored, at a
 multiple of 16 KiB. Where an entry's bytes lie is asked of Python's zipfile."""
 

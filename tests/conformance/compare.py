@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """uprobectl's answers about one file against an Expectation."""
 
 import json

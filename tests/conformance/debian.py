@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packages of any architecture from the Debian mirror this machine uses, unpacked into a cache folder."""
 
 import os

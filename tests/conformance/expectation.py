@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must be listed for a file, from readelf's rows; and what deliberately is not, counted."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real objects the suite looks at: which Debian package has them, and where."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The symbol tables of a file as GNU readelf prints them."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Conformance over real objects: every defined function's name, version, size, kind and offset as
 uprobectl gives them, against GNU readelf and an independent reading of the program headers; in
 archives against Python's zipfile too; every static probe's places, semaphores and arguments. Prints TAP and, as comments, what deliberately differs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From address to file offset by the program headers alone, and which sections hold code, read here
 without any ELF library: System V gABI, chapters 5 and 4."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The static probes of a file as GNU readelf prints their notes, and uprobectl's list against them."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Who gives an answer must not change it: the build for another machine and the native one are asked the
 same about the same files, and compared byte for byte.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The archive room on arbitrary bytes: nothing crashes, hangs or reads outside, and what is handed
 // out agrees with itself.
 #include "uprobectl/archive.hpp"

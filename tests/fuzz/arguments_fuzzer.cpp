@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Argument lists and conditions, as --args and --if take them.
 #include "events/plan.hpp"
 

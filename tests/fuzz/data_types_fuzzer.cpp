@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records come from programs that anybody may have written, and so do the types to read them by:
 // the first half of the input makes types, the second is read by each of them.
 #include "output/values.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Symbols from outside a file, over bytes that claim to hold them. The first byte says as what the
 // rest is read: xz data is rarely whole after a change, so its content is also tried by itself.
 #include "elf/debug_file.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mangled names of every scheme: bounded in time, memory and stack.
 #include "uprobectl/symbols.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every table an ELF image can be asked for, over bytes that claim to be one.
 #include "elf/prefetch.hpp"
 #include "uprobectl/elf.hpp"

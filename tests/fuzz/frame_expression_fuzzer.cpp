@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An expression of call frame information: the first byte says whether it begins with a value, the
 // next 16 are memory that the stack pointer points at, the rest is the expression.
 #include "unwind/expression.hpp"

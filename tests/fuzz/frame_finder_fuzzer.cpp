@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call frame information. The first byte says which section it is and whether its end is known;
 // then 8 bytes of an address and 2 of the size of an .eh_frame_hdr, little-endian; that header; the
 // entries.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // parse_function on any text: a number form keeps no name, and what has a name has it from the
 // text.
 #include "uprobectl/resolve.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Debug data for the counting of inlined places. First four sizes of two bytes, little-endian, of
 // .debug_abbrev, .debug_str, .debug_line_str and .debug_str_offsets, and a byte whose lowest bit is
 // set for big-endian data; then these sections; the rest is .debug_info. The first text in

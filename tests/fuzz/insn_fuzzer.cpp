@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "uprobectl/insn.hpp"
 

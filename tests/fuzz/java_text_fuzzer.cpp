@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Characters of Java strings: whatever they are, what comes of them is UTF-8.
 #include "events/java_method.hpp"
 

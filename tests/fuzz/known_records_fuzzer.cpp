@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of UprobeStats' maps: the first byte says of which.
 #include "events/user_record.hpp"
 #include "output/values.hpp"

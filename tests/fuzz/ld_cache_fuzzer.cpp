@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loader cache: whatever the bytes say, names and paths lie inside them.
 #include "resolve/locate.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process decides what its maps file says: the names of files are its own choice.
 #include "uprobectl/process.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OAT files: the first two bytes say how many of the next are a DEX file that is named for it, and
 // the rest is the ELF image. What is read must lie where it can.
 #include "uprobectl/art.hpp"

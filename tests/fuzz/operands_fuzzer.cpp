@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of static probes, of every machine whose operands are understood and of one that is not:
 // the first byte says which. Nothing but blanks is lost, and what is understood is whole.
 #include "uprobectl/usdt.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every reading of a path must print as the path it was read from: nothing lost, nothing added.
 #include "uprobectl/path.hpp"
 

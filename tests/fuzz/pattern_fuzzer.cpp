@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns: the first line is the pattern, the rest the name.
 #include "uprobectl/symbols.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes choose the paths in the kernel's records; rings that are read wrongly must cost
 // nothing.
 #include "process/mapping_watch.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples of perf event arrays. The first byte chooses what was asked for.
 #include "bpf/record_reader.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PLT stubs in any bytes; the first two say which machine and how the code is aligned.
 #include "symbols/plt.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of requests, and records of matches that are read back.
 #include "output/recorded_match.hpp"
 #include "util/shell_words.hpp"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs one fuzz target: first the saved inputs, then a search for new ones. Prints TAP.
 
   run_fuzzer.py PROGRAM NAME [--line TEXT]… [SEED…]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A saved stack: four sizes of two bytes, little-endian, of regs.txt, maps.txt, a file that is
 // gzipped, and an ELF file that is mapped at 0x10000; then these; the rest is the stack, at 0x7000.
 #include "uprobectl/unwind/saved.hpp"

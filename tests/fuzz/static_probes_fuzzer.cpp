@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes of static probes in any ELF image. What is found lies in the file's code.
 #include "uprobectl/usdt.hpp"
 

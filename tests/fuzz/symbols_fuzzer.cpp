@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looking names up in ELF bytes; the first line of the input is the name or pattern.
 #include "uprobectl/symbols.hpp"
 

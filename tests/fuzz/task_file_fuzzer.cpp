@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task files in both forms. What is written as the binary form is read as the same tasks.
 #include "uprobestats/task_file.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Policies: the first line is a method. What allows it is its beginning.
 #include "uprobestats/task_file.hpp"
 

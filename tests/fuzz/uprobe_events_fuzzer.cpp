@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tracefs lists, other people have written: paths and names are theirs.
 #include "inventory/inventory.hpp"
 

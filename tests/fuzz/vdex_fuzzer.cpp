@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checksums of bytes that claim to be a VDEX file, and names from a DEX file by themselves.
 #include "art/dex.hpp"
 #include "art/dex_search.hpp"

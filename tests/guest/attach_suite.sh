@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # `uprobectl attach` on a real kernel: what it counts, what it tells, what it leaves. TAP on stdout.
 #
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh

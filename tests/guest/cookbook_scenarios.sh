@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # docs/cookbook.md: each question is a scenario. The commands of its ```console blocks are run, and must
 # say exactly what stands below them, but for what is another each time (as_any_run) and the order of

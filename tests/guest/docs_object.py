@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles the program of docs/bpf-programs.md as the page says: docs_object.py PAGE arm64|x86 OUT."""
 import subprocess
 import sys

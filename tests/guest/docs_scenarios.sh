@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, library, folder: set by the harness and the suite
 # The pages of docs/ that are about running programs: each command of a ```console block is run, and
 # each line below it must come out, "…" standing for anything.

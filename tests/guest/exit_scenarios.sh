@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # How functions are left, and programs that leave them otherwise. fixtures/workload/exits.cpp says
 # what is called how often.
 

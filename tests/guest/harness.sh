@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # What the guest suites are made of: TAP, waiting, starting things, reading JSON Lines.
 #
 # A scenario is a function that runs in a subshell of its own, in the folder $scratch. It succeeds by

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # What probes report, once for each mechanism; what does not depend on it (more_hit_scenarios) for
 # two of them only: emulated machines are slow.

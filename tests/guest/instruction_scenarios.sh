@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # uprobe_events: set by the harness
 # Functions that begin with an instruction which the kernel does not run correctly under a probe.
 # fixtures/workload/mistaken.cpp says what it prints, unprobed.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness
 # Compiled Java methods: fixtures/art/java_app.c says what it calls, with ART's registers.
 

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # Entries and their returns, paired, whatever lies between them. fixtures/workload/frames.c and
 # throws.cpp say what is called.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # Objects of users: loaded, pinned, taken away.
 
 load_scenarios() {

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # Every way to place a probe with every kind of program: entries and returns, in a plain file and in
 # an archive, of one process and of all. Hit counts are exact.

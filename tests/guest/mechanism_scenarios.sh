@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
 # not do everything.

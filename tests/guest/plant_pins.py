@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pins a list as `uprobectl load` makes it, with the names given: plant_pins.py LIST NAME…"""
 
 import ctypes

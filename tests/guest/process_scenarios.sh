@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # Whose calls are seen: processes by name, children, users, control groups, pid namespaces. Each
 # scenario copies the workload, so that other processes of the suite are none of its.

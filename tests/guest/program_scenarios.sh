@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # Programs of users instead of the built-in one: compiled objects, and what is pinned.
 

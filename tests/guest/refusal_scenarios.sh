@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # library: set by the suite
 # What is refused: at once, with a reason, and with nothing attached.
 

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, scope: set by the harness and the suite
 # What probed returns do to a program: fixtures/flow has a mode for each way out of a function. It
 # checks itself, and says how many calls and returns there were. docs/returns.md has the table.

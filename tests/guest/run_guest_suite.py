@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Boots a kernel and runs a suite of tests/guest inside it; the suite's TAP becomes ours.
 
 Usage: run_guest_suite.py --series 6.12 --bin build/uprobectl --fixtures build/fixtures

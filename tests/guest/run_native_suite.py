@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the attach suite on this machine itself, on programs it starts itself; its TAP becomes ours.
 
 Usage: run_native_suite.py --bin build/src/cli/uprobectl --fixtures build/fixtures

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # Counts, histograms of values, conditions and what is expected: numbers against what
 # fixtures/workload/ does.

@@ -1,4 +1,5 @@
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 # Task files of UprobeStats: Java methods by their signatures, pinned programs, atoms on a socket.
 
 task_scenarios() {

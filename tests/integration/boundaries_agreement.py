@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """boundaries_agreement.py BOUNDARY_LISTER
 Holds the module insn against llvm-objdump-19 in every function of libc: inside each, instructions must
 begin at the same addresses and read the same. One difference is meant: where objdump shows a prefix

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // boundary_lister ELF-FILE < RANGES
 // Reads lines `address offset size` (hexadecimal; where a function lies in memory and in the file)
 // and writes a line `function-address instruction-address text` for each instruction our decoder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium that a test drives through the DevTools protocol, over the two pipes of
 --remote-debugging-pipe: JSON messages that end in a NUL, read by the browser from descriptor 3 and
 written to descriptor 4 (content/browser/devtools/devtools_pipe_handler.cc). No port, no network."""

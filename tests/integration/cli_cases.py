@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads files of command-line test cases. The format is described in run_cli_tests.py."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what a command printed with what a case expects. See run_cli_tests.py."""
 
 import difflib

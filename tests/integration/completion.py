@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Completes command lines in bash and in zsh as a person does: in a terminal, with the Tab key, and
 looks at the arguments that the completed line has. And what bash offers for a line, all of it.
 Usage: completion.py UPROBECTL SHARE FIXTURES; prints TAP."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every function of the corpus' APK: the offset in the archive that `uprobectl resolve` gives against
 the golden file, which GNU readelf and Python's zipfile made. Usage: corpus_offsets.py UPROBECTL;
 prints TAP, one case per entry of the archive."""

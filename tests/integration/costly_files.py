@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Files whose tables are made to cost much take no more time or memory than ordinary ones of their size.
 Usage: costly_files.py UPROBECTL [FIXTURES]; prints TAP.
 

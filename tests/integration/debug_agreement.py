@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Symbols from outside a file against what Python's lzma and GNU nm read there, with offsets computed
 here from the stripped file's own program headers: Android's binaries of the corpus, and a system
 library stripped on the spot. Usage: debug_agreement.py UPROBECTL; prints TAP."""

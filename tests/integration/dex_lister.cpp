@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dex_lister OAT-FILE
 // Writes a line `ACCESS SIGNATURE` (access_flags as hexadecimal number) for each method,
 // compiled or not, of the DEX files that the OAT file was compiled from. dexdump_agreement.py

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """dexdump_agreement.py DEX_LISTER FIXTURES
 Every method of DEX files, with its signature and access flags, as Debian's dexdump has them: of OAT
 files that the build makes, and of those of the corpus. Prints TAP."""

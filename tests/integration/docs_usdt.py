@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The commands of docs/usdt.md that list static probes print what stands below them, "…" standing
 for anything and a blank for any blanks. Usage: docs_usdt.py UPROBECTL PAGE FIXTURES; prints TAP."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exit_lister x86_64|i386|arm64 ELF-FILE < RANGES
 // Reads lines `address offset size` (hexadecimal; where a function lies in memory and in the file)
 // and writes for each function what function_exits finds, with addresses: `FUNCTION return

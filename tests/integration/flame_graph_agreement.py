@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """flame_graph_agreement.py FLAME_GRAPH_DRAWER
 Folded lines and flame graphs of made-up stacks, against sums computed here and Python's XML parser.
 Prints TAP."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """flame_graph_browser.py FLAME_GRAPH_DRAWER
 Opens flame graphs in headless Chromium and uses them as a person would: with the pointer, the keys
 and links, and with scripts off. Prints TAP."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // flame_graph_drawer (folded | svg TITLE SUBTITLE UNIT) < STACKS
 // Reads lines `weight TAB name TAB module TAB name TAB module ...`, the outermost frame first, and
 // writes the folded lines or the picture of them. flame_graph_agreement.py and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // inline_counter ELF-FILE DEBUG-FOLDER NAME…
 // Writes a line `NAME COUNT`, or `NAME unknown`, for each name; or the error alone.
 // inlined_agreement.py knows what it must say.

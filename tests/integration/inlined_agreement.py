@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """inlined_agreement.py INLINE_COUNTER
 Counts of inlined places in programs whose source says how many there are, as each compiler here
 writes them: DWARF 4 and 5, compressed sections, a debug file of its own; and, over a program of many

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The man page and the completions that are made of the table of options: they are installed where
 man(1) and the shells look for them, and those understand them.
 Usage: installed_files.py SOURCE BUILD; prints TAP."""

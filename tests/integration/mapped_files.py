@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `-p PID` makes of a TARGET, on a program that has mapped a library straight from an archive.
 Usage: mapped_files.py UPROBECTL APK_HOST FIXTURES; prints TAP.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PLT entries against two disassemblers' opinion, on every kind of PLT that the build made and on this
 machine's own libraries. Usage: plt_agreement.py UPROBECTL FIXTURES; prints TAP."""
 

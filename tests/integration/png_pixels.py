@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pixels of a PNG file as Chromium writes it: 8 bits a channel, without interlacing (PNG
 specification, 3rd edition, 11.2 and 9.2)."""
 

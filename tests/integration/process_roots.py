@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Paths of a process in another root folder lead where they do for the process, and never to files
 of this machine; names that are links, and programs that scripts hide.
 Usage: process_roots.py UPROBECTL FIXTURES; prints TAP.

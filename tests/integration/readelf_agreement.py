@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every function of this machine's libc and libstdc++ (or of the files given) that GNU readelf lists,
 name and version: the offset computed here from readelf's program headers against what `uprobectl
 resolve` and `list-symbols` give. Usage: readelf_agreement.py UPROBECTL [FILE…]; prints TAP."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of records: it is one, it has the types and keys of docs/json-output.md, and it
 refuses records in which a key is renamed, missing or of another type. Usage: record_schema_agreement.py
 PAGE RECORDS; RECORDS: JSON Lines, one record of each type at least. Prints TAP."""

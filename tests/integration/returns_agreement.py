@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """returns_agreement.py EXIT_LISTER
 Holds function_exits against GNU objdump (llvm-objdump for arm64 where there is no GNU one) in every
 exported function of libc, libstdc++ and others: the same return instructions, the same jumps out of the

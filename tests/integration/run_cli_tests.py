@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs command lines and compares what they print, as files of cases tell. Prints TAP.
 
     run_cli_tests.py --bin PROGRAM [--fixtures DIR] FILE.test…

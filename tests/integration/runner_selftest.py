@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests run_cli_tests.py on commands that every system has: one file of cases that all hold, one of
 cases that must all fail. Prints TAP."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """With few descriptors, processes or capabilities, little memory or stack, without /proc or /sys, or of
 a damaged object a command says what is wrong, or works. Usage: scarce_resources.py UPROBECTL FIXTURES;
 prints TAP.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A file that is cut short while it is being read ends in an error message, not in a crash.
 Usage: shrinking_file.py UPROBECTL; prints TAP.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The static probes of the fixtures, whose operands a compiler wrote for four machines: listed as
 readelf has the notes, every operand understood but those in vector registers; and those that a
 running process maps. Usage: static_agreement.py UPROBECTL FIXTURES; prints TAP."""

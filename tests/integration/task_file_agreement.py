@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Task files in both forms, against protobuf's own compiler: of a text `resolve --binary` writes the bytes
 that `protoc --encode` does, and refuses what protoc refuses; of a binary form, in whatever order and
 packing, what protoc makes of it. Usage: task_file_agreement.py UPROBECTL PROTO; prints TAP."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """unwind_agreement.py UPROBECTL SOURCES
 Stacks through `uprobectl debug-unwind`. First those of a program that writes its own (SOURCES: the
 folder fixtures/stacks), as each compiler here makes it: the same addresses as libgcc's unwinder saw in

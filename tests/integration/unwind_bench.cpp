@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unwind_bench FOLDER [SECONDS]
 // Unwinds, names and shows stacks again and again. FOLDER has maps.txt, the mapped files by base
 // name, and samples.bin: of each stack the 17 registers of x86-64 in DWARF's order, the size of the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """unwind_perf_agreement.py UPROBECTL SOURCES
 Stacks of a C++ program (SOURCES: the folder fixtures/stacks) that `perf record --call-graph dwarf` has
 taken: `uprobectl debug-unwind` finds the frames that `perf script` finds in the same bytes. Prints TAP."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles every header alone, twice in a row, with the last of the compilers given, but for private ones
 that a source includes before all else: those are compiled alone with it. Then all of them together with
 each compiler: two types of one name in two modules would be one to the linker.

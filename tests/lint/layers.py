@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the direction of #include lines against src/modules.toml, and the table that docs/ARCHITECTURE.md
 shows of it. Prints TAP, one case per module and a few about itself.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The rules that need no compiler: format, sizes, names, shell scripts, files that
 no meson.build lists, names of machines and hosts that must not leak, and the wording, width and
 links of documents.
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from licence_lines import licence_problems
 from tap import Tap
 
 FOLDERS = ["src", "include", "tests", "tools", "fixtures", "share", "docs", ".ci"]
@@ -184,6 +186,7 @@ def main():
     tap.check(f"documents have at most {MAX_COLUMNS} columns", list(wide_lines(files)))
     tap.check("documents use plain words", list(phrase_problems(files)))
     tap.check("links of documents lead somewhere", list(broken_links(root, files)))
+    tap.check("every source file says its licence", list(licence_problems(files)))
     tap.check("shell scripts pass shellcheck", shell_problems(root, files))
     tap.done()
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy over every source file under src/ that the build directory compiles.
 Usage: tidy.py SOURCE_ROOT BUILD_DIR [MODULE…]; prints TAP, one case per module.
 

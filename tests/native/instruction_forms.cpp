@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs every form of instruction with and without a probe and compares what it leaves behind:
 // registers, flags, memory, where it goes on, signals. probe_effect() must know all forms that a
 // probe changes or that the kernel refuses, and must not refuse whole kinds without need.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of the instruction form test that depend on the architecture.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // arm64: each kind of branch by hand, and of everything else words with fixed registers and other
 // bits taken at random, always the same ones.
 #include "instruction_forms.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // x86-64: every opcode of every map, with register, memory and rip-relative operands.
 #include "instruction_forms.hpp"
 

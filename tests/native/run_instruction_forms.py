@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs instruction-forms here or in a guest, and compares what it finds with docs/instructions.md; TAP.
 
 Usage: run_instruction_forms.py PROGRAM DOCUMENT [--series 6.12 --cache DIR [--arch arm64] [--cpu MODEL]] [--every N]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The Debian package in a Debian 12 that has nothing else: it can be installed, run, installed again and
 purged without a trace. Usage: installed_package.py SOURCE BUILD [EMULATOR…]; prints TAP.
 

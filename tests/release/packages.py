@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What tools/package makes of a build: the archive, the Debian package and the bill of materials.
 Usage: packages.py SOURCE BUILD [EMULATOR…]; prints TAP. EMULATOR runs programs of another architecture."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/archive.hpp"
 
 #include "zip_builder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged copies of OAT files and of the DEX files that belong to them: an answer or an error, and
 // never a method outside the code.
 #include "art/dex.hpp"

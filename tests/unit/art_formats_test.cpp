@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "art/dex.hpp"
 #include "art/dex_search.hpp"
 #include "art/java_names.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OAT and DEX files that are made to cost much, or to mislead.
 #include "art/dex.hpp"
 #include "art/java_names.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The helpers that parsers of text and bytes share.
 #include "util/inflate.hpp"
 #include "util/leb128.hpp"

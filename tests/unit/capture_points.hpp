@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Points of probes, for tests of what is captured there.
 #pragma once
 

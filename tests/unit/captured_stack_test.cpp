@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bpf/builtin.hpp"
 #include "capture_points.hpp"
 #include "events/plan.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machine instructions as tests write them down.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "events/events.hpp"
 #include "events/user_record.hpp"
 #include "output/values.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stripped images and the files that hold their symbols, as YAML, and a folder to lay them in.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ELF images for tests, written as YAML and built in process by LLVM's yaml2obj library.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call frame information for tests: entries of .eh_frame and .debug_frame, written field by field.
 #pragma once
 

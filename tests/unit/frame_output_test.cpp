@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "output/records.hpp"
 #include "output/values.hpp"
 #include "unwind_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes as GNU as assembles them and GNU objdump prints them.
 #include "code_bytes.hpp"
 #include "uprobectl/insn.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library whose functions a test writes in machine code.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of a function that lie elsewhere: by their names, and in stripped files by unwind data, as
 // LSB core 10.6 lays them out. Machine code as GNU as assembles it.
 #include "function_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Machine code as GNU as assembles it.
 #include "function_fixture.hpp"
 #include "zip_builder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "mapped_here.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/report.hpp"

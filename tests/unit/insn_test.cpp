@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes and texts as llvm-mc-19 assembles them and llvm-objdump-19 prints them.
 #include "code_bytes.hpp"
 #include "uprobectl/insn.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files mapped into this process, and folders for them.
 #pragma once
 

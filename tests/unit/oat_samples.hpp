@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OAT files with known methods: those that the build makes of fixtures/art, and those of the
 // corpus.
 #pragma once

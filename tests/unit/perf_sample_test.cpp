@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bpf/record_reader.hpp"
 
 #include "events/events.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "elf_fixture.hpp"
 #include "uprobectl/symbols.hpp"
 

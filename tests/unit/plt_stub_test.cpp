@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes are those that the linkers wrote, copied from objdump's listings: GNU ld 2.40, lld 19.
 #include "symbols/plt.hpp"
 

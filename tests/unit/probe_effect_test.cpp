@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes as llvm-mc-19 assembles them. Which of them a probe leaves right was found by running them
 // (tests/native/instruction_forms.cpp).
 #include "code_bytes.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/diagnosis.hpp"
 #include "trace/process_filter.hpp"
 #include "trace/report.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "debug_fixture.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/unwind/saved.hpp"

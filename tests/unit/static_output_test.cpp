@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How static probes are written: on a terminal, piped, and in JSON.
 #include "output/output.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts, histograms, typed values and latencies on their way out.
 #include "output/format.hpp"
 #include "output/output.hpp"

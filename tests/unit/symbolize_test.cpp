@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "debug_fixture.hpp"
 #include "oat_samples.hpp"
 #include "output/output.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a task's probe means in an OAT file, and where the arguments are that it logs.
 #include "oat_samples.hpp"
 #include "uprobestats/task_probes.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes known by what the kernel told of them, and files that change under them.
 #include "mapped_here.hpp"
 #include "oat_samples.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "unwind_fixture.hpp"
 
 #include <fmt/format.h>

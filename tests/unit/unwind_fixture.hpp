@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process of arm64 or x86-64 made of bytes: a library with call frame information, its mapping, a
 // stack.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands as compilers and assemblers write them: from Debian's binaries, from issues of libbpf
 // and bcc (libbpf#559, #796, bcc#4185), and from the manuals of GNU as. In the sample image the
 // symbol `data` lies at 0x403800.

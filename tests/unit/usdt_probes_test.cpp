@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes of static probes, written byte by byte as systemtap's UserSpaceProbeImplementation has
 // them.
 #include "elf_fixture.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds ZIP archives in memory for tests, lies included. Every record is written by hand from
 // APPNOTE.TXT: no library would write what the tests need.
 #pragma once

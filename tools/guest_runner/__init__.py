@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guest runner: Debian kernels, an initramfs made here, QEMU without hardware help.
 
 Promises that a command's output and exit status come out as if it had run here, and that a kernel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What differs between the guests' architectures, in one table."""
 
 from dataclasses import dataclass

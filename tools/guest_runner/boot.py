@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs an initramfs, boots QEMU with a time limit, and says how the command ended."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a guest's serial console: which part is the command's output, how it ended, what the
 kernel said."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes an initramfs: a gzipped cpio archive of the "newc" kind.
 
 Format: Documentation/driver-api/early-userspace/buffer-format.rst of the Linux kernel.

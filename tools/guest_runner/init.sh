@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=dash
 # The first process of a guest: mounts what tracing needs, runs /guest/command, reports, powers off.
 # The host reads the two marker lines and TEST_EXIT; /guest/token makes them unlike any output.

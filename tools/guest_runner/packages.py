@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gets a Debian kernel (and busybox) through apt, unpacked but never installed."""
 
 import contextlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the code of a function says beyond the place where it begins: where it returns, for who
 // probes each return instead of rewriting return addresses, and what its language asks of a probe.
 #pragma once

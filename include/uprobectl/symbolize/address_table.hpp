@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of addresses, as far as there is room: stacks come from the same places again and
 // again. Bounded, so that a run of any length keeps its memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registers of a thread, numbered as DWARF numbers them.
 #pragma once
 

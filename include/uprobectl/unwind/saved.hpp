@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stack saved in a folder, to be unwound anywhere: regs.txt, stack*.data, maps.txt and the files
 // that were mapped, gzipped or not, by base name. AOSP's libunwindstack has its test data in this
 // layout.
