@@ -91,7 +91,7 @@ constexpr std::uint32_t first_high = 0xd800;
 constexpr std::uint32_t first_low = 0xdc00;
 constexpr std::uint32_t behind_low = 0xe000;
 constexpr std::uint32_t first_of_pairs = 0x10000;
-constexpr std::uint32_t unknown = 0xfffd;
+constexpr std::uint32_t replacement_character = 0xfffd;
 
 bool is_high(std::uint32_t unit) { return unit >= first_high && unit < first_low; }
 bool is_low(std::uint32_t unit) { return unit >= first_low && unit < behind_low; }
@@ -177,7 +177,7 @@ std::string utf_8_of_utf_16(Bytes characters) {
       append_code_point(text, first_of_pairs + ((*unit - first_high) << 10U) + (*next - first_low));
       at += 2;
     } else {
-      append_code_point(text, is_high(*unit) || is_low(*unit) ? unknown : *unit);
+      append_code_point(text, is_high(*unit) || is_low(*unit) ? replacement_character : *unit);
     }
   }
   return text;

@@ -193,33 +193,36 @@ public:
     finish(record);
   }
 
+  // The built-in program tells everything about a hit. A program of the user's sends its record,
+  // and what its buffer adds to it.
   void write(const Event& event) override {
-    if (event.kind == EventKind::record) {
-      user_record(event);
-      out_.end_event();
-      return;
-    }
-    const ProbePoint& point = *event.point;
-    const bool returns = event.kind == EventKind::on_return;
+    const UserRecord* const sent = event.record.get();
+    const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
+    const bool is_timed = sent == nullptr || event.time_ns != 0;
+    const auto if_timed = [&](auto value) {
+      return is_timed ? std::optional(value) : std::nullopt;
+    };
     JsonRecord record(line_, "event");
-    record.field("time_ns", event.time_ns);
-    record.field("pid", event.pid);
+    record.field("time_ns", if_timed(event.time_ns));
+    record.field("pid", if_timed(event.pid));
     record.field("ns_pid", event.ns_pid);
-    record.field("tid", event.tid);
-    record.field("comm", event.comm);
-    record.field("cpu", event.cpu);
-    record.field("file", point.binary->real_path);
-    record.field("entry", point.binary->path.entry);
-    record.field("symbol", text_of(point.symbol));
-    record.field("demangled", text_of(point.demangled));
-    record.field("image_offset", point.image_offset);
+    record.field("tid", if_timed(event.tid));
+    record.field("comm", sent == nullptr ? Text(event.comm) : std::nullopt);
+    record.field("cpu", if_timed(event.cpu));
+    record.field("file", point != nullptr ? Text(point->binary->real_path) : std::nullopt);
+    record.field("entry", point != nullptr ? text_of(point->binary->path.entry) : std::nullopt);
+    record.field("symbol", point != nullptr ? text_of(point->symbol) : std::nullopt);
+    record.field("demangled", point != nullptr ? text_of(point->demangled) : std::nullopt);
+    record.field("image_offset",
+                 point != nullptr ? std::optional(point->image_offset) : std::nullopt);
     record.field("kind", event_kind(event));
     append_json_arguments(record.open("arguments"), event);
     if (event.typed_return) {
       append_json_value(record.open("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
-      const bool has_value = returns && event.left_by != LeftBy::tail_call;
+      const bool has_value =
+          event.kind == EventKind::on_return && event.left_by != LeftBy::tail_call;
       record.field("return_value",
                    has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
@@ -227,10 +230,11 @@ public:
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
     append_json_registers(record.open("registers"), event.registers);
-    record.field("map", nullptr);
-    record.field("record_type", nullptr);
-    record.field("record", nullptr);
-    record.field("raw", nullptr);
+    record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
+    record.field("record_type", sent != nullptr ? text_of(sent->type) : std::nullopt);
+    append_record(record.open("record"), sent);
+    const bool is_raw = sent != nullptr && !sent->value;
+    record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
     finish(record);
     out_.end_event();
   }
@@ -284,8 +288,8 @@ public:
     if (probe.point != nullptr)
       name_probe(record, *probe.point);
     else
-      for (const auto* const unknown : {"symbol", "file", "entry", "offset"})
-        line_ += ",\"" + std::string(unknown) + "\":null";
+      for (const auto* const absent : {"symbol", "file", "entry", "offset"})
+        line_ += ",\"" + std::string(absent) + "\":null";
     const auto status = probe.hits ? Text(*probe.hits > 0 ? "hit" : "silent") : std::nullopt;
     record.field("status", probe.task ? probe.task->status : status);
     record.field("hits", probe.hits);
@@ -346,32 +350,11 @@ public:
   }
 
 private:
-  // What the kernel adds to a hit of the built-in program a user's program tells in its own way,
-  // unless its buffer does.
-  void user_record(const Event& event) {
-    const UserRecord& sent = *event.record;
-    JsonRecord record(line_, "event");
-    const auto if_known = [&](std::uint64_t value) {
-      return event.time_ns != 0 ? std::optional(value) : std::nullopt;
-    };
-    record.field("time_ns", if_known(event.time_ns));
-    record.field("pid", if_known(event.pid));
-    record.field("ns_pid", nullptr);
-    record.field("tid", if_known(event.tid));
-    record.field("comm", nullptr);
-    record.field("cpu", if_known(event.cpu));
-    for (const auto* const unknown : {"file", "entry", "symbol", "demangled", "image_offset"})
-      line_ += ",\"" + std::string(unknown) + "\":null";
-    record.field("kind", "record");
-    for (const auto* const unknown : {"arguments", "return_value", "left_by", "latency_ns"})
-      line_ += ",\"" + std::string(unknown) + "\":null";
-    add_stack(record, event.stack);
-    record.field("registers", nullptr);
-    record.field("map", sent.map);
-    record.field("record_type", sent.type);
-    record.field("record", sent.value);
-    record.field("raw", sent.value ? std::nullopt : std::optional(Bytes(sent.raw)));
-    finish(record);
+  static void append_record(std::string& out, const UserRecord* sent) {
+    if (sent != nullptr && sent->value)
+      append_json_value(out, *sent->value);
+    else
+      out += "null";
   }
 
   static void add_stack(JsonRecord& record, const stacks::Stack* stack) {
