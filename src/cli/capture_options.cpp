@@ -80,11 +80,6 @@ private:
                    "' for --measure (expected arg0, arg1, …, ret or a register)");
     // Without --entry the probe is placed where the value is known.
     const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
-    if (returned && request_.probes.static_probes) return wrong("a static probe returns nothing");
-    if (!returned && inspection_.pair_calls)
-      return wrong("--measure " + *options_.measured +
-                   " takes the value where the call begins, and "
-                   "--min-latency is known where it ends");
     if (returned && !options_.entry && !inspection_.pair_calls) {
       inspection_.on_return = true;
       inspection_.on_entry = false;
@@ -145,7 +140,14 @@ public:
     if (options_.call_graph)
       if (auto read = read_call_graph(walk); !read) return read;
     if (options_.size) set_size(*options_.size);
-    if (const auto orphan = orphan_of(walk)) return wrong(*orphan);
+    // A map of the user's program may carry stacks.
+    const bool is_copied =
+        walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
+    if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
+    if (options_.folded && is_output(*options_.folded, output_))
+      return wrong("--folded would overwrite the records");
+    if (options_.flame_graph && is_output(*options_.flame_graph, output_))
+      return wrong("--flamegraph would overwrite the records");
     // The kernel walks frame pointers itself, so it can also count these stacks.
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
@@ -190,28 +192,6 @@ private:
   // Rounds up: the kernel copies words of 8 bytes.
   void set_size(std::uint64_t size) {
     request_.capture.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
-  }
-
-  std::optional<std::string> orphan_of(StackWalk walk) const {
-    if (options_.folded && options_.folded == options_.flame_graph)
-      return "--folded and --flamegraph need a file each";
-    if (options_.folded && is_output(*options_.folded, output_))
-      return "--folded would overwrite the records";
-    if (options_.flame_graph && is_output(*options_.flame_graph, output_))
-      return "--flamegraph would overwrite the records";
-    // A map of the user's program may carry stacks without --stack.
-    if (walk == StackWalk::none && request_.program) return std::nullopt;
-    const bool kept = options_.folded || options_.flame_graph || options_.kept;
-    if (walk != StackWalk::none && request_.aggregates.histograms && !request_.aggregates.counts &&
-        !kept)
-      return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
-             "written with --folded or --flamegraph";
-    if (options_.size && walk != StackWalk::frame_data) return "--stack-size needs --stack=dwarf";
-    if (options_.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
-    if (walk != StackWalk::none) return std::nullopt;
-    if (options_.folded) return "--folded needs --stack";
-    if (options_.flame_graph) return "--flamegraph needs --stack";
-    return std::nullopt;
   }
 
   const OptionParser& parser_;

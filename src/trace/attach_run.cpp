@@ -307,9 +307,40 @@ std::optional<std::string> filtered_by_program(const AttachRequest& request) {
   return std::nullopt;
 }
 
+// What a hit collects, and where its stacks go.
+std::optional<std::string> contradiction_in_capture(const AttachRequest& request) {
+  const CaptureSpec& capture = request.capture;
+  if (capture.measured) {
+    const bool is_return = capture.measured->kind == ArgumentSource::Kind::returned;
+    if (is_return && request.probes.static_probes) return "a static probe returns nothing";
+    if (!is_return && capture.pair_calls)
+      return "--measure takes an argument where the call begins, and --min-latency is known where "
+             "it ends";
+  }
+  const StackOutputs& outputs = request.stacks;
+  if (outputs.folded && outputs.folded == outputs.flame_graph)
+    return "--folded and --flamegraph need a file each";
+  const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
+  if (walk == StackWalk::none) {
+    // A map of the user's program may carry stacks.
+    if (request.program) return std::nullopt;
+    if (outputs.folded) return "--folded needs --stack";
+    if (outputs.flame_graph) return "--flamegraph needs --stack";
+  }
+  if (outputs.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
+  const bool is_written = outputs.folded || outputs.flame_graph || outputs.kept;
+  if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
+      !is_written)
+    return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
+           "written with --folded or --flamegraph";
+  return std::nullopt;
+}
+
 } // namespace
 
 Result<void> check(const AttachRequest& request) {
+  if (auto contradiction = contradiction_in_capture(request))
+    return fail(ErrorKind::usage, std::move(*contradiction));
   const ProcessFilter& filter = request.processes;
   const std::optional<std::string>& app = request.probes.target_options.app;
   const bool processes = !filter.pids.empty() || !filter.names.empty();

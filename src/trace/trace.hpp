@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole way of `attach`: resolve, choose the mechanism, load, place, show what happens, take
-// away, explain what did not happen. The only room that knows the flow.
+// A run of `attach`: resolves, chooses the mechanism, loads, attaches, reports hits, detaches, and
+// explains probes without hits.
 #pragma once
 
 #include "bpf/pin.hpp"
@@ -27,7 +27,7 @@ struct UserProgramRequest {
   bool direction_by_section = true;       // entry or return as its section says
 };
 
-// By what the returns of functions are probed (session/returns.hpp).
+// How the returns of functions are probed (trace/returns.hpp).
 enum class ReturnAt {
   automatic,  // their exits, unless the section of a user's program asks for the trampoline
   exits,      // plain probes on return instructions and jumps out of the function

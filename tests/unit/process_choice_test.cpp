@@ -87,6 +87,25 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(wrong(request) == "the TARGET '*' means the files of processes");
   request.probes.target_options.app = "com.foo";
   CHECK(check(request));
+  request = {};
+  request.stacks.folded = "stacks";
+  CHECK(wrong(request) == "--folded needs --stack");
+  request.capture.stack = StackWalk::frame_pointers;
+  CHECK(check(request));
+  request.stacks.flame_graph = "stacks";
+  CHECK(wrong(request) == "--folded and --flamegraph need a file each");
+  request.stacks = {.kept = "folder", .folded = {}, .flame_graph = {}};
+  CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
+  request.capture.stack = StackWalk::frame_data;
+  request.aggregates.histograms = true;
+  CHECK(check(request));
+  request.stacks.kept.reset();
+  CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
+  request = {};
+  request.capture.measured = ArgumentSource{.kind = ArgumentSource::Kind::returned};
+  CHECK(check(request));
+  request.probes.static_probes = true;
+  CHECK(wrong(request) == "a static probe returns nothing");
 }
 
 TEST_CASE("the start line says which processes are probed") {
