@@ -262,7 +262,7 @@ public:
   // The notes of the SHT_NOTE sections, then of the PT_NOTEs. What shares a byte with one before is
   // left out, as PT_NOTEs mostly are: no byte is read twice, however many headers name it. corrupt
   // where section headers are named that are not all in the file. At most this many bytes are read.
-  static constexpr std::uint64_t most_note_bytes = std::uint64_t{4} << 20;
+  static constexpr std::uint64_t max_note_bytes = std::uint64_t{4} << 20;
   Result<NotesRead> visit_notes(const std::function<void(const NoteRecord&)>& visit) const;
   // DT_PLTGOT: what i386 code addresses the GOT from.
   std::optional<VirtualAddress> got() const;

@@ -86,10 +86,10 @@ struct MappingSurvey {
   std::vector<pid_t> other_inode; // map another inode at the same path
   std::vector<pid_t> elsewhere;   // those of them in another mount namespace than ours: no wonder;
                                   // the others' file was replaced since they mapped it
-  std::vector<OtherCopy> other_copies = {}; // the first `most_copies`, whatever else they map
+  std::vector<OtherCopy> other_copies = {}; // the first `max_copies`, whatever else they map
   std::size_t unreadable = 0;               // processes whose maps could not be read
 
-  static constexpr std::size_t most_copies = 16;
+  static constexpr std::size_t max_copies = 16;
 };
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids);

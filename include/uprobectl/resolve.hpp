@@ -99,7 +99,7 @@ struct ProbePoint {
       aliases;                            // raw names of the symbol's address; if asked for
   std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
   std::vector<std::string> warnings;      // what a person should know before probing here
-  ProbeEffect effect;                     // of a probe there; who attaches one asks probe_trouble()
+  ProbeEffect effect;                     // of a probe there; who attaches one asks probe_error()
 
   // Of a method in an OAT file, also behind its start; nothing where methods with other parameters
   // share its code.
@@ -116,7 +116,7 @@ std::string display_name(const ProbePoint& point);
 // Why no probe may be put there, with the nearest instruction of the function behind it that can be
 // probed as a hint: the kernel refuses it, or the program would go on with wrong values. Nothing
 // where it leaves the program right.
-std::optional<Error> probe_trouble(const ProbePoint& point);
+std::optional<Error> probe_error(const ProbePoint& point);
 
 // A library inside an archive, as `list-symbols ARCHIVE` shows it.
 struct ArchiveLibrary {

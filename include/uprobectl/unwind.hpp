@@ -84,7 +84,7 @@ struct KnownReturn {
 
 struct UnwindLimits {
   // The kernel copies at most 64 KiB of a stack, where no more frames than this have room.
-  std::size_t most_frames = 4096;
+  std::size_t max_frames = 4096;
   // The thread has just entered the function it is in, as at a probe of its first instruction.
   bool at_function_entry = false;
   // Where one is missing the stack ends with return_probe.

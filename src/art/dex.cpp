@@ -48,9 +48,9 @@ Result<Vdex> read_checksums(Bytes bytes, std::uint32_t version, std::uint64_t at
 Result<Vdex> read_sections(Bytes bytes, std::uint32_t version) {
   constexpr std::uint64_t table_at = 12;
   constexpr std::uint64_t section_size = 12; // kind, offset, size
-  constexpr std::uint32_t most_sections = 64;
+  constexpr std::uint32_t max_sections = 64;
   const auto count = read_at<std::uint32_t>(bytes, 8).value_or(0);
-  for (std::uint32_t i = 0; i < std::min(count, most_sections); ++i) {
+  for (std::uint32_t i = 0; i < std::min(count, max_sections); ++i) {
     const auto section = slice(bytes, table_at + i * section_size, section_size);
     if (!section) break;
     if (read_at<std::uint32_t>(*section, 0) != 0U) continue;
@@ -140,8 +140,8 @@ std::optional<std::string_view> DexFile::string(std::uint32_t index) const {
   const auto units = cursor.next(); // its length in UTF-16
   if (!units || *units > longest_string || cursor.position() > data_.size()) return std::nullopt;
   const Bytes rest = data_.subspan(cursor.position());
-  constexpr std::uint64_t most_bytes = 3; // of a unit; NUL ends the string
-  return c_string_at(rest.first(std::min<std::uint64_t>(rest.size(), most_bytes * *units + 1)), 0);
+  constexpr std::uint64_t max_bytes = 3; // of a unit; NUL ends the string
+  return c_string_at(rest.first(std::min<std::uint64_t>(rest.size(), max_bytes * *units + 1)), 0);
 }
 
 std::optional<std::string_view> DexFile::type(std::uint32_t index) const {

@@ -58,7 +58,7 @@ struct FoundDex {
 
 class DexFinder {
 public:
-  static constexpr std::uint64_t most_inflated = std::uint64_t{256} << 20; // bytes, of all entries
+  static constexpr std::uint64_t max_inflated = std::uint64_t{256} << 20; // bytes, of all entries
 
   // oat_path: of the OAT file; empty where it has none.
   DexFinder(std::string oat_path, const DexSearch& where);
@@ -80,7 +80,7 @@ private:
   const DexSearch& where_;
   std::map<std::string, DexSource*> opened_; // by path, of which a file can have many
   std::map<FileIdentity, DexSource> sources_;
-  std::uint64_t budget_ = most_inflated; // bytes
+  std::uint64_t budget_ = max_inflated; // bytes
 };
 
 // "/x/y.apk!classes2.dex" (Android 8: with ':') taken apart: "/x/y.apk" and "classes2.dex".

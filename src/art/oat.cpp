@@ -49,7 +49,7 @@ bool are_same(const OatRecord& a, const OatRecord& b) {
 // contradicts that one, or all.
 StatePointer read_as_laid_out(const OatFile::State& base, DexFinder& finder) {
   StatePointer best;
-  std::size_t most_refused = 0; // DEX files found
+  std::size_t max_refusals = 0; // DEX files found
   std::vector<std::vector<OatRecord>> seen;
   for (const RecordLayout& layout : record_layouts(base.header.version)) {
     auto records = read_records(base.header, layout);
@@ -63,13 +63,13 @@ StatePointer read_as_laid_out(const OatFile::State& base, DexFinder& finder) {
     state->records = std::move(*records);
     find_dex_files(*state, finder);
     if (!collect_either_way(*state)) {
-      most_refused = std::max(most_refused, state->found());
+      max_refusals = std::max(max_refusals, state->found());
       continue;
     }
     if (!best || state->found() > best->found()) best = std::move(state);
     if (best->found() == best->records.size()) break;
   }
-  if (best && best->found() < most_refused) best.reset();
+  if (best && best->found() < max_refusals) best.reset();
   return best;
 }
 

@@ -48,8 +48,8 @@ bool are_values(Bytes bytes) {
 // what has been added and taken away over the years: so the store is found by what it is. Empty
 // where there is none, as in the secondary files of a boot image.
 Bytes find_values(Bytes data, std::uint64_t executable_field) {
-  constexpr std::uint64_t most_words = 14;
-  for (std::uint64_t i = 1; i <= most_words; ++i) {
+  constexpr std::uint64_t max_words = 14;
+  for (std::uint64_t i = 1; i <= max_words; ++i) {
     const std::uint64_t at = executable_field + i * 4;
     const auto size = read_at<std::uint32_t>(data, at);
     if (!size) return {};
@@ -157,7 +157,7 @@ namespace {
 
 constexpr std::uint32_t longest_location = 4096;
 constexpr std::uint32_t signature_size = 20;
-constexpr std::uint32_t most_last_words = 8;
+constexpr std::uint32_t max_last_words = 8;
 
 // Fields one after another.
 class Fields {
@@ -226,7 +226,7 @@ std::vector<RecordLayout> record_layouts(std::uint32_t version) {
   std::vector<RecordLayout> layouts;
   for (const bool magic : {false, true})
     for (const bool signature : {false, true})
-      for (std::uint32_t words = 1; words <= most_last_words; ++words)
+      for (std::uint32_t words = 1; words <= max_last_words; ++words)
         layouts.push_back({magic, signature, words});
   const auto distance = [&](const RecordLayout& layout) {
     return 4 * (layout.magic != likely.magic) + 2 * (layout.signature != likely.signature) +
@@ -382,7 +382,7 @@ Bytes bytes_at(const elf::Image& image, VirtualAddress address) {
 // behind the last one's. The first is flags, the second the size of the code.
 std::uint64_t size_in_code_info(Bytes info) {
   constexpr std::uint64_t headers = 7;
-  constexpr std::uint64_t most_inline = 11;
+  constexpr std::uint64_t max_inline = 11;
   const auto bits = [&](std::uint64_t at, std::uint64_t count) {
     std::uint64_t value = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -393,10 +393,10 @@ std::uint64_t size_in_code_info(Bytes info) {
   };
   const std::uint64_t flags = bits(0, 4);
   const std::uint64_t size = bits(4, 4);
-  if (size <= most_inline) return size;
+  if (size <= max_inline) return size;
   std::uint64_t at = headers * 4;
-  if (flags > most_inline) at += (flags - most_inline) * 8;
-  return bits(at, (size - most_inline) * 8);
+  if (flags > max_inline) at += (flags - max_inline) * 8;
+  return bits(at, (size - max_inline) * 8);
 }
 
 } // namespace

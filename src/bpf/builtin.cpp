@@ -256,7 +256,7 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  Result<void> tell_exit_rules() {
+  Result<void> report_exit_rules() {
     const int exits = objects.front().map("exits");
     for (std::uint32_t index = 0; index < settings.exit_rules.size(); ++index)
       if (const int error =
@@ -347,7 +347,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
     state->entry_cookies.push_back(probe);
   if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
-  if (auto told = state->tell_exit_rules(); !told) return fail(std::move(told).error());
+  if (auto told = state->report_exit_rules(); !told) return fail(std::move(told).error());
   if (settings.cgroup >= 0)
     if (auto watched = state->watch_cgroup(); !watched) return fail(std::move(watched).error());
   if (!settings.cookie)

@@ -19,7 +19,7 @@ namespace uprobectl {
 
 namespace {
 
-static_assert(ProcessSet::most_members == MOST_PROCESSES);
+static_assert(ProcessSet::max_members == MOST_PROCESSES);
 
 struct FreeObject {
   void operator()(bpf_object* object) const { bpf_object__close(object); }
@@ -131,7 +131,7 @@ Result<void> ProcessSet::add(pid_t pid, Stay stay) {
       state_->membership(tgid) | (stay == Stay::to_its_end ? MEMBER_FOR_EVER : MEMBER_WHILE_NAMED);
   if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY); error != 0)
     return fail(-error == E2BIG
-                    ? Error{ErrorKind::out_of_range, "more than " + std::to_string(most_members) +
+                    ? Error{ErrorKind::out_of_range, "more than " + std::to_string(max_members) +
                                                          " processes cannot be watched"}
                     : system_error(-error, "cannot add process " + std::to_string(pid)));
   // If it had ended before, it would never be removed.
@@ -157,7 +157,7 @@ std::vector<pid_t> ProcessSet::members() const {
   std::uint32_t tgid = 0;
   const std::uint32_t* before = nullptr;
   // The iteration restarts if a key is deleted, so the number is limited.
-  while (result.size() < most_members &&
+  while (result.size() < max_members &&
          bpf_map_get_next_key(state_->processes, before, &tgid) == 0) {
     result.push_back(static_cast<pid_t>(tgid));
     before = &tgid;

@@ -53,7 +53,7 @@ public:
   // The map from pid to a nonzero number (u32, u32), for use in programs. A map that is replaced by
   // it must have the same type (BPF_MAP_TYPE_HASH) and max_entries.
   int map_fd() const;
-  static constexpr std::uint32_t most_members = 16384;
+  static constexpr std::uint32_t max_members = 16384;
 
   // Readable when there are renames. The arguments of a process are set shortly after execve, on
   // Android later, so a search for a name in them must be repeated.

@@ -209,8 +209,8 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWo
   parser.bind("--if", options.conditions);
   parser.bind("--max-string", options.longest_text,
               CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
-                                     std::to_string(most_bytes) + " bytes)",
-                          .most = most_bytes});
+                                     std::to_string(max_argument_bytes) + " bytes)",
+                          .most = max_argument_bytes});
   parser.bind("--regs", options.registers);
   parser.bind("--count", options.count);
   parser.bind("--per-process", options.per_process);

@@ -196,7 +196,7 @@ public:
 private:
   void show(const std::vector<ProbePoint>& points) {
     output_.gather_warnings(points);
-    output_.tell_repeated(); // next to what it is about
+    output_.report_repeated(); // next to what it is about
     for (const ProbePoint& point : points)
       if (emitter_)
         emit(point);

@@ -64,14 +64,14 @@ public:
 
   // A line that joins all names of its address lists all of them.
   void fill(SymbolRecord& record, bool is_joined) {
-    constexpr std::size_t most_listed = 64;
+    constexpr std::size_t max_listed = 64;
     record.aliases.emplace();
     if (!record.symbol.defined) return;
     std::vector<std::string> few;
-    const std::vector<std::string>& names = names_at(record.symbol.address, most_listed, few);
+    const std::vector<std::string>& names = names_at(record.symbol.address, max_listed, few);
     for (const std::string& name : names) {
       if (name == record.symbol.name) continue;
-      if (!is_joined && record.aliases->size() == most_listed) break;
+      if (!is_joined && record.aliases->size() == max_listed) break;
       record.aliases->push_back(name);
     }
     const std::size_t others = names.empty() ? 0 : names.size() - 1;

@@ -49,7 +49,7 @@ void add_load(Layout& layout, const typename ELFT::Phdr& header) {
 // cannot be probed. They also reject PN_XNUM (0xffff), which only core dumps use.
 template <class ELFT>
 Result<typename ELFT::PhdrRange> program_headers(Bytes image, const typename ELFT::Ehdr& header) {
-  constexpr std::uint64_t most_bytes = 65536;
+  constexpr std::uint64_t max_bytes = 65536;
   constexpr std::uint64_t entry = sizeof(typename ELFT::Phdr);
   const std::uint64_t count = header.e_phnum;
   if (count == 0)
@@ -58,10 +58,10 @@ Result<typename ELFT::PhdrRange> program_headers(Bytes image, const typename ELF
     return fail(ErrorKind::corrupt, fmt::format("program headers of {} bytes where {} are due",
                                                 std::uint64_t{header.e_phentsize}, entry));
   const std::uint64_t size = count * entry;
-  if (size > most_bytes)
+  if (size > max_bytes)
     return fail(ErrorKind::corrupt,
                 fmt::format("{} program headers, more than the {} the kernel accepts", count,
-                            most_bytes / entry));
+                            max_bytes / entry));
   const auto table = slice(image, header.e_phoff, size);
   if (!table)
     return fail(ErrorKind::corrupt,

@@ -113,7 +113,7 @@ Result<NotesRead> visit_notes(const Layout& layout,
   tables.insert(tables.end(), layout.notes.begin(), layout.notes.end());
   NotesRead read;
   DisjointRanges disjoint;
-  std::uint64_t left = Image::most_note_bytes;
+  std::uint64_t left = Image::max_note_bytes;
   for (const NoteTable& table : tables) {
     const auto bytes = slice(layout.bytes, table.offset, table.size);
     if (!bytes) ++read.broken;

@@ -112,9 +112,9 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   if (!length) return {};
   if (*type != ArgumentType::bytes) return fail(usage(in_quotes(text) + ": only buf has a length"));
   if (const auto number = parse_unsigned(*length)) {
-    if (*number == 0 || *number > most_bytes)
-      return fail(
-          usage(in_quotes(text) + ": a buffer has 1 to " + std::to_string(most_bytes) + " bytes"));
+    if (*number == 0 || *number > max_argument_bytes)
+      return fail(usage(in_quotes(text) + ": a buffer has 1 to " +
+                        std::to_string(max_argument_bytes) + " bytes"));
     spec.length = static_cast<std::uint32_t>(*number);
   } else if (is_name(*length)) {
     spec.length_from = *length;
@@ -318,8 +318,8 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
   std::set<std::string_view> names;
   for (;;) {
     const auto comma = text.find(',');
-    if (list.arguments.size() == most_arguments)
-      return fail(usage("more than " + std::to_string(most_arguments) + " arguments"));
+    if (list.arguments.size() == max_arguments)
+      return fail(usage("more than " + std::to_string(max_arguments) + " arguments"));
     auto spec = parse_argument(text.substr(0, comma), position, list.warnings);
     if (!spec) return fail(std::move(spec).error());
     list.arguments.push_back(std::move(*spec));

@@ -69,9 +69,9 @@ struct ArgumentList {
   std::vector<std::string> warnings;   // about names that promise another place than they have
 };
 
-constexpr std::size_t most_arguments = 16; // of one list
-constexpr std::uint32_t most_bytes = 4096; // of one string or buffer
-constexpr std::uint32_t usual_bytes = 128; // where nobody says
+constexpr std::size_t max_arguments = 16;          // of one list
+constexpr std::uint32_t max_argument_bytes = 4096; // of one string or buffer
+constexpr std::uint32_t usual_bytes = 128;         // where nobody says
 
 // "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…". Without "@" a NAME that is argN, ret or a register of this
 // machine means that place, any other the argument of its position. usage says what is wrong with

@@ -15,7 +15,7 @@ namespace uprobectl {
 namespace {
 
 // A perf buffer's sample says its size in 16 bits (perf_event_open(2)).
-constexpr std::size_t most_record_bytes = 60'000;
+constexpr std::size_t max_record_bytes = 60'000;
 
 // The six arguments, for code that passes them in other places than the program takes them from.
 std::vector<ArgumentSpec> six_arguments() {
@@ -271,10 +271,10 @@ private:
       end += (std::size_t{made->capacity} + 7) / 8 * 8;
       settings.readings[planned.reading] = *made;
     }
-    if (end > most_record_bytes)
+    if (end > max_record_bytes)
       return fail(Error{ErrorKind::usage, "the arguments take up to " + std::to_string(end) +
                                               " bytes an event, at most " +
-                                              std::to_string(most_record_bytes) + " can be sent"}
+                                              std::to_string(max_record_bytes) + " can be sent"}
                       .hint("give buffers and --max-string less"));
     settings.reading_count = static_cast<std::uint32_t>(count);
     settings.record_size = static_cast<std::uint32_t>(end);

@@ -218,8 +218,8 @@ Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const A
     else
       specs.push_back(spec);
   }
-  if (specs.size() > most_arguments)
-    return fail(ErrorKind::usage, fmt::format("more than {} arguments", most_arguments));
+  if (specs.size() > max_arguments)
+    return fail(ErrorKind::usage, fmt::format("more than {} arguments", max_arguments));
   return specs;
 }
 

@@ -28,7 +28,7 @@ struct FlameLayout {
   std::size_t left_out = 0;        // frames that are too narrow to be seen, or beyond 100000
 };
 
-constexpr std::size_t most_placed = 100'000; // what a browser can still show
+constexpr std::size_t max_placed = 100'000; // what a browser can still show
 
 // The weight of all stacks through each frame.
 std::vector<std::uint64_t> sums_of(const FrameNodes& frames) {
@@ -84,7 +84,7 @@ FlameLayout lay_out(const FrameNodes& frames, std::uint64_t narrowest) {
     const PlacedFrame caller = layout.frames[i];
     std::uint64_t at = caller.at;
     for (const std::uint32_t callee : callees.of(caller.node)) {
-      if (sums[callee] >= narrowest && layout.frames.size() < most_placed)
+      if (sums[callee] >= narrowest && layout.frames.size() < max_placed)
         layout.frames.push_back({callee, caller.level + 1, at, sums[callee]});
       at += sums[callee];
     }
@@ -221,8 +221,8 @@ text { fill: #111; white-space: pre }
 
 // The weight of 0.2 pixels, rounded up: what is narrower is left out.
 std::uint64_t narrowest_of(std::uint64_t total) {
-  constexpr std::uint64_t most_in_a_row = std::uint64_t{5} * frames_width;
-  return total / most_in_a_row + (total % most_in_a_row == 0 ? 0 : 1);
+  constexpr std::uint64_t max_consecutive = std::uint64_t{5} * frames_width;
+  return total / max_consecutive + (total % max_consecutive == 0 ? 0 : 1);
 }
 
 std::string clean(std::string_view text) {

@@ -23,9 +23,9 @@ struct DrawnFrame {
 // The most that is kept. A frame counts once for all stacks that begin with it and the same
 // callers; it takes some 100 bytes, its names are kept once for all frames. Beyond that stacks are
 // cut: they count for the last caller that is kept (StackTree::cut).
-constexpr std::size_t most_drawn_frames = 1 << 18;
-constexpr std::size_t most_drawn_levels = 4096;   // frames of one stack
-constexpr std::size_t most_drawn_text = 64 << 20; // bytes of all distinct names
+constexpr std::size_t max_drawn_frames = 1 << 18;
+constexpr std::size_t max_drawn_levels = 4096;   // frames of one stack
+constexpr std::size_t max_drawn_text = 64 << 20; // bytes of all distinct names
 
 // Stacks and how often each was met; those that begin alike share their beginning.
 class StackTree {

@@ -67,9 +67,9 @@ void put(int fd, std::string_view text) {
 }
 
 // Of warnings of a kind that come together.
-constexpr std::size_t most_lines_of_kind = 3;
+constexpr std::size_t max_lines_per_kind = 3;
 // Of all that are told together: kinds can be as many as the files of a process.
-constexpr std::size_t most_gathered_lines = 20;
+constexpr std::size_t max_gathered_lines = 20;
 
 } // namespace
 
@@ -190,7 +190,7 @@ void Output::flush() {
 
 void Output::finish() {
   flush();
-  tell_repeated();
+  report_repeated();
   if (!buffer_.error()) return;
   failed_ = true;
   message(*buffer_.error());
@@ -244,7 +244,7 @@ void Output::gathered_warning(std::string_view kind, std::string_view text) {
   if (is_verbose()) return warn(text);
   Repeated& repeated = kind_of(kind, false);
   ++repeated.count;
-  if (repeated.texts.size() < most_lines_of_kind) repeated.texts.emplace_back(text);
+  if (repeated.texts.size() < max_lines_per_kind) repeated.texts.emplace_back(text);
 }
 
 void Output::gather_warnings(std::span<const ProbePoint> points) {
@@ -256,7 +256,7 @@ void Output::gather_warnings(std::span<const ProbePoint> points) {
     }
 }
 
-void Output::tell_repeated() {
+void Output::report_repeated() {
   std::size_t lines = 0;
   std::uint64_t untold = 0;
   for (const Repeated& repeated : repeated_) {
@@ -264,7 +264,7 @@ void Output::tell_repeated() {
     const std::uint64_t others = repeated.count - 1;
     if (repeated.is_told) {
       if (others > 0) warn(fmt::format("and {} more like it: {}", others, first));
-    } else if (lines >= most_gathered_lines) {
+    } else if (lines >= max_gathered_lines) {
       untold += repeated.count;
     } else if (repeated.count > repeated.texts.size()) {
       warn(fmt::format("{} (and {} more like it)", first, others));

@@ -88,7 +88,7 @@ public:
   Output(UniqueFd file, const OutputOptions& options);
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
-  ~Output() { tell_repeated(); }
+  ~Output() { report_repeated(); }
 
   void write(const auto& record) { formatter_->write(record); }
   void write_text(std::string_view text) { buffer_.append(text); }
@@ -115,15 +115,15 @@ public:
   void warn_once(const std::vector<std::string>& texts);
   void detail_once(std::string_view text);
   // A warning that may come for each event, stack, process or probe. The first of a kind is told,
-  // further ones are counted until tell_repeated(). Verbose tells each.
+  // further ones are counted until report_repeated(). Verbose tells each.
   void repeated_warning(std::string_view kind, std::string_view text);
-  // Likewise, but nothing is told before tell_repeated(), as all of a kind come together: up to
+  // Likewise, but nothing is told before report_repeated(), as all of a kind come together: up to
   // three have a line each, more share that of the first.
   void gathered_warning(std::string_view kind, std::string_view text);
   // Gathers the warnings of places, each text once: those of one pattern differ in the name that
   // they begin with.
   void gather_warnings(std::span<const ProbePoint> points);
-  void tell_repeated();
+  void report_repeated();
 
   // Writes all that is held back and reports a failure to write. To be called last.
   void finish();

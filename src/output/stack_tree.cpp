@@ -28,7 +28,7 @@ std::string_view front_scope(std::string_view name) {
   return name.substr(0, is_scope ? end + 2 : 0);
 }
 
-constexpr std::size_t most_folded_bytes = 64 << 20;
+constexpr std::size_t max_folded_bytes = 64 << 20;
 
 struct FoldedLine {
   std::string stack;
@@ -84,7 +84,7 @@ std::vector<std::uint32_t> ends_to_write(const FrameNodes& frames,
   std::size_t written = 0;
   const auto beyond = std::ranges::find_if(ends, [&](std::uint32_t end) {
     written += sizes[end] + longest_number;
-    return written > most_folded_bytes;
+    return written > max_folded_bytes;
   });
   ends.erase(beyond, ends.end());
   return ends;
@@ -171,7 +171,7 @@ std::string_view FrameNodes::keep(std::string_view text) {
 std::optional<std::uint32_t> FrameNodes::text_of(const DrawnFrame& frame, bool may_add) {
   if (const auto known = text_numbers_.find(frame); known != text_numbers_.end())
     return known->second;
-  const std::size_t room = most_drawn_text - kept_bytes_;
+  const std::size_t room = max_drawn_text - kept_bytes_;
   if (!may_add || frame.name.size() > room || frame.module.size() > room - frame.name.size())
     return std::nullopt;
   texts.push_back({keep(frame.name), keep(frame.module)});
@@ -184,7 +184,7 @@ std::optional<std::uint32_t> FrameNodes::child(std::uint32_t parent, const Drawn
   const std::uint32_t recent = nodes[parent].recent;
   if (recent != 0 && Equal()(texts[nodes[recent].text], frame)) return recent;
   const std::uint32_t level = nodes[parent].level + 1;
-  const bool may_add = nodes.size() <= most_drawn_frames && level <= most_drawn_levels;
+  const bool may_add = nodes.size() <= max_drawn_frames && level <= max_drawn_levels;
   const auto text = text_of(frame, may_add);
   if (!text) return std::nullopt;
   const std::uint64_t key = std::uint64_t{parent} << 32U | *text;

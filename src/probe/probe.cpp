@@ -61,7 +61,7 @@ namespace {
 
 // Beyond this many tracefs is better than perf, because probes can share its events: taking away
 // 200 is 140 times faster on Linux 6.1.
-constexpr std::size_t most_perf_probes = 50;
+constexpr std::size_t max_perf_probes = 50;
 
 Result<void> usable_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_multi)
@@ -180,15 +180,14 @@ Result<void> place_by(const Placement& placement, Descriptors& placed) {
 // Closing a uprobe_multi link waits for a grace period, and those that wait at the same time wait
 // for the same one. Perf events are no better for it: the kernel closes one at a time.
 void close_together(std::vector<UniqueFd>& links) {
-  constexpr std::size_t most_threads = 32;
+  constexpr std::size_t max_threads = 32;
   std::atomic<std::size_t> next = 0;
   const auto close_some = [&] {
     for (std::size_t i = next++; i < links.size(); i = next++) links[i].reset();
   };
   std::vector<std::jthread> others;
   try {
-    while (others.size() + 1 < std::min(links.size(), most_threads))
-      others.emplace_back(close_some);
+    while (others.size() + 1 < std::min(links.size(), max_threads)) others.emplace_back(close_some);
   } catch (const std::system_error&) { // no more of them
   }
   close_some();
@@ -212,7 +211,7 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const Kernel
   std::optional<Error> reason;
   for (const Mechanism mechanism : ladder) {
     if (!serves(mechanism, needs)) continue;
-    if (mechanism == Mechanism::perf && needs.probes > most_perf_probes && usable_tracefs(features))
+    if (mechanism == Mechanism::perf && needs.probes > max_perf_probes && usable_tracefs(features))
       return Mechanism::tracefs;
     auto answer = usable(mechanism, features, needs);
     if (answer) return mechanism;

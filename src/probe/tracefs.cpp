@@ -107,9 +107,9 @@ std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> plac
 void TracefsEvents::remove() {
   using namespace std::chrono_literals;
   // A perf event that has just been closed may still be on its way out.
-  constexpr int most_tries = 100;
+  constexpr int max_tries = 100;
   for (; !names_.empty(); names_.pop_back())
-    for (int tries = 0; tries < most_tries; ++tries) {
+    for (int tries = 0; tries < max_tries; ++tries) {
       const auto gone = command("-:" + names_.back());
       if (gone || gone.error() != EBUSY) break;
       std::this_thread::sleep_for(20ms);

@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_output = 1U << 20;
+constexpr std::size_t max_output = 1U << 20;
 constexpr std::string_view not_in_time = "did not end in time";
 constexpr std::string_view prints_too_much = "prints too much";
 constexpr std::string_view interrupted = "was ended by a signal to us";
@@ -218,7 +218,7 @@ Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::mi
   const auto take_errors = [&](std::string_view chunk) {
     silent = false;
     result.errors += chunk;
-    return result.errors.size() <= most_output;
+    return result.errors.size() <= max_output;
   };
   const auto wrong =
       read_both(program, signals, *out, *err, watched_output, take_errors, Clock::now() + patience);
@@ -249,7 +249,7 @@ Result<CommandResult> run_android_command(std::vector<std::string> words,
       words, patience,
       [&](std::string_view chunk) {
         output += chunk;
-        return output.size() <= most_output;
+        return output.size() <= max_output;
       },
       folder + ":/system/bin:/usr/bin:/bin");
   if (result) result->output = std::move(output);
@@ -261,7 +261,7 @@ Result<CommandResult> run_command(const std::vector<std::string>& words,
   std::string output;
   auto result = run(words, patience, [&](std::string_view chunk) {
     output += chunk;
-    return output.size() <= most_output;
+    return output.size() <= max_output;
   });
   if (result) result->output = std::move(output);
   return result;

@@ -128,7 +128,7 @@ private:
         if (elsewhere) survey.elsewhere.push_back(pid);
       }
       for (const std::string_view path : copies)
-        if (survey.other_copies.size() < MappingSurvey::most_copies)
+        if (survey.other_copies.size() < MappingSurvey::max_copies)
           survey.other_copies.push_back({.pid = pid, .path = std::string(path)});
     }
   }

@@ -113,7 +113,7 @@ std::optional<elf::Symbol> first_symbol(const Question& question) {
   return std::nullopt;
 }
 
-constexpr std::size_t most_listed = 10;
+constexpr std::size_t max_listed = 10;
 
 std::string_view simple_name(std::string_view qualified) {
   return qualified.substr(qualified.find_last_of(".$") + 1);
@@ -138,10 +138,10 @@ std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_vi
 }
 
 Error list_signatures(Error error, const art::OatFile& oat, std::span<const art::Method> methods) {
-  for (const art::Method& method : methods.first(std::min(most_listed, methods.size())))
+  for (const art::Method& method : methods.first(std::min(max_listed, methods.size())))
     error = std::move(error).hint("it is there as: " + to_string(oat.signature(method)));
-  if (methods.size() > most_listed)
-    error = std::move(error).hint(fmt::format("and {} more", methods.size() - most_listed));
+  if (methods.size() > max_listed)
+    error = std::move(error).hint(fmt::format("and {} more", methods.size() - max_listed));
   return error;
 }
 
@@ -313,7 +313,7 @@ Error several_classes(const Question& question, const art::OatFile& oat,
                       std::span<const art::Class> classes) {
   Error error{ErrorKind::ambiguous, fmt::format("{}: '{}' may be in {} classes", question.subject(),
                                                 question.function.name, classes.size())};
-  for (const art::Class found : classes.first(std::min(most_listed, classes.size())))
+  for (const art::Class found : classes.first(std::min(max_listed, classes.size())))
     error = std::move(error).hint("there is: " + oat.class_name(found));
   return error;
 }

@@ -132,7 +132,7 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
   return std::nullopt;
 }
 
-void warn_of_effects(const Question& question, std::span<ProbePoint> points) {
+void warn_about_effects(const Question& question, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
     if (point.effect.kind != ProbeEffect::Kind::right)
@@ -225,7 +225,7 @@ Result<std::optional<std::string>> check_boundary(const Question& question,
 
 void finish_points(const Question& question, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) point.effect = effect_of(question.image, point);
-  if (!question.options.to_probe) warn_of_effects(question, points);
+  if (!question.options.to_probe) warn_about_effects(question, points);
   add_instructions(question, points);
 }
 
@@ -240,7 +240,7 @@ ProbeEffect effect_of_static(const elf::Image& image, VirtualAddress address) {
   return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
 }
 
-std::optional<Error> probe_trouble(const ProbePoint& point) {
+std::optional<Error> probe_error(const ProbePoint& point) {
   if (point.effect.kind == ProbeEffect::Kind::right) return std::nullopt;
   const bool is_refused = point.effect.kind == ProbeEffect::Kind::refused;
   Error error{ErrorKind::unsupported,

@@ -66,7 +66,7 @@ std::string listed(std::vector<std::string> names) {
   return text;
 }
 
-void warn_of_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
+void warn_about_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
   std::vector<std::string> missed;
   std::vector<std::string> cold;
   for (const elf::Symbol& clone : kin.clones) {
@@ -84,7 +84,7 @@ void warn_of_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
                     *point.symbol, listed(std::move(cold))));
 }
 
-void warn_of_folding(const Kin& kin, ProbePoint& point) {
+void warn_about_folding(const Kin& kin, ProbePoint& point) {
   const elf::Symbol own{.name = *point.symbol, .size = point.size.value_or(0)};
   const VirtualAddress start{point.address.value - point.symbol_offset};
   std::vector<std::string> others;
@@ -102,12 +102,12 @@ void warn_of_folding(const Kin& kin, ProbePoint& point) {
 
 // Warns of clones that are not probed and of functions that share the address. with_clones: the
 // clones are among the points.
-void warn_of_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> points) {
+void warn_about_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> points) {
   std::unordered_set<std::string> warned; // once for each name
   for (ProbePoint& point : points) {
     if (!point.symbol) continue;
-    if (warned.insert(*point.symbol).second) warn_of_clones(kin, with_clones, point);
-    warn_of_folding(kin, point);
+    if (warned.insert(*point.symbol).second) warn_about_clones(kin, with_clones, point);
+    warn_about_folding(kin, point);
   }
 }
 
@@ -155,7 +155,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Question& question, Symbols 
     places = places_of(std::move(places));
   }
   auto points = points_of(question, places);
-  if (points) warn_of_kin(kin, options.clones, *points);
+  if (points) warn_about_kin(kin, options.clones, *points);
   return points;
 }
 

@@ -95,9 +95,9 @@ Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf:
       question.function.form == FunctionSpec::Form::plt)
     return points;
 
-  constexpr std::size_t most_hints = 2;
+  constexpr std::size_t max_hints = 2;
   Error error = std::move(points).error();
-  if (error.hints.size() < most_hints && source.where().places.empty() &&
+  if (error.hints.size() < max_hints && source.where().places.empty() &&
       image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
     error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
                                   "symbol file, or the folder of it, with --debug-dir");

@@ -8,7 +8,7 @@ namespace uprobectl::symbolize {
 
 namespace {
 
-constexpr unsigned most_address_bits = 52; // of user space, arm64
+constexpr unsigned max_address_bits = 52; // of user space, arm64
 
 // 0 for a byte of the segment, 1 for the next one before or behind it.
 std::uint64_t distance_to(const elf::Segment& segment, ImageOffset offset) {
@@ -60,7 +60,7 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
       trampolines_begin_ = mapping.start;
       trampolines_end_ = mapping.end;
     }
-    if (mapping.end > 0 && mapping.end - 1 < std::uint64_t{1} << most_address_bits)
+    if (mapping.end > 0 && mapping.end - 1 < std::uint64_t{1} << max_address_bits)
       highest_ = std::max(highest_, mapping.end - 1);
   }
 }

@@ -61,7 +61,7 @@ Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const
 namespace {
 
 // So many files are opened before a frame lies in them: each takes a descriptor.
-constexpr std::size_t most_expected = 256;
+constexpr std::size_t max_expected = 256;
 
 // Of memory that has the name of a file only an image is held; code that is compiled at run time
 // would outlive its process.
@@ -101,7 +101,7 @@ Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& 
 }
 
 void ModuleCache::expect(const Mapping& mapping, FileSource& files) {
-  if (is_of_no_file(mapping) || objects_.size() >= most_expected) return;
+  if (is_of_no_file(mapping) || objects_.size() >= max_expected) return;
   FileKey key{mapping.identity, mapping.path};
   if (objects_.contains(key) || reachable_.contains(key)) return;
   if (is_reachable_by_path(mapping))

@@ -45,7 +45,7 @@ public:
       // Refers to a template argument that is not parsed yet. LLVM rejects one that contains
       // itself, so a few of them keep the total bounded.
       weight.size = largest_size / 4;
-      if (++forward_references_ > most_forward_references) give_up();
+      if (++forward_references_ > max_forward_references) give_up();
     }
     if (weight.size > largest_size || weight.depth > largest_depth) give_up();
     return place<T>(weight, std::forward<Args>(args)...);
@@ -73,8 +73,8 @@ private:
 
   static constexpr std::uint64_t largest_size = 65536;
   static constexpr std::uint32_t largest_depth = 1024;
-  static constexpr unsigned most_forward_references = 4;
-  static constexpr std::size_t most_memory = 8 << 20; // also bounds the parser's backtracking
+  static constexpr unsigned max_forward_references = 4;
+  static constexpr std::size_t max_memory = 8 << 20; // also bounds the parser's backtracking
   static constexpr std::size_t header_size = 16;
   static constexpr std::size_t block_size = 16384;
   static_assert(sizeof(Weight) <= header_size && alignof(std::max_align_t) <= header_size);
@@ -132,7 +132,7 @@ private:
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();
   std::size_t total_ = 0;
-  std::size_t limit_ = most_memory;
+  std::size_t limit_ = max_memory;
   std::uint64_t largest_array_ = 0;
   unsigned forward_references_ = 0;
   bool has_given_up_ = false;

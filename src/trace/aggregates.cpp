@@ -14,8 +14,8 @@ std::uint64_t nanoseconds(Sums::Time time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
-constexpr std::size_t most_stacks = 65536;
-constexpr std::size_t most_frames = 1U << 20; // of all stacks together: some 64 MiB
+constexpr std::size_t max_stacks = 65536;
+constexpr std::size_t max_frames = 1U << 20; // of all stacks together: some 64 MiB
 
 std::pair<const stacks::Module*, std::uint64_t> module_and_distance(const stacks::Frame& frame) {
   if (frame.place && frame.place->module != nullptr)
@@ -81,7 +81,7 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
   return records;
 }
 
-void Sums::tell_histograms(std::uint64_t now_ns, Output& output) {
+void Sums::report_histograms(std::uint64_t now_ns, Output& output) {
   std::vector<HistogramRecord> records;
   std::vector<Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
@@ -133,7 +133,7 @@ void Sums::tell(Time now, Output& output) {
       output.write(record);
     }
   }
-  if (asked_.histograms) tell_histograms(now_ns, output);
+  if (asked_.histograms) report_histograms(now_ns, output);
   output.settle();
   since_ns_ = now_ns;
 }
@@ -222,7 +222,7 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
 }
 
 bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {
-  if (stacks_.size() < most_stacks && frames_ + stack.frames.size() <= most_frames) return true;
+  if (stacks_.size() < max_stacks && frames_ + stack.frames.size() <= max_frames) return true;
   output_.warn_once("more different stacks than can be kept: further ones are counted together, "
                     "without frames");
   return false;

@@ -46,7 +46,7 @@ private:
   };
   stacks::Stack stack_of(const StackCount& counted);
   std::vector<Way> new_ways();
-  void tell_histograms(std::uint64_t now_ns, Output& output);
+  void report_histograms(std::uint64_t now_ns, Output& output);
 
   const AggregateSpec& asked_;
   const CaptureSpec& capture_;

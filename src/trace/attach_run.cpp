@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
-#include "trace/held_command.hpp"
 #include "trace/placing.hpp"
 #include "trace/report.hpp"
 #include "trace/resolving.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
+#include "trace/suspended_child.hpp"
 #include "util/clock.hpp"
 #include "util/shrinking.hpp"
 
@@ -59,7 +59,7 @@ MechanismNeeds needs_of(const AttachRequest& request, std::span<const pid_t> pid
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
-            CodeReaders& readers, StackFiles& files, HeldCommand* command,
+            CodeReaders& readers, StackFiles& files, SuspendedChild* command,
             const CommandStdout& command_stdout, Output& output)
       : request_(request), filter_(filter), program_(program), readers_(readers), files_(files),
         command_(command), command_stdout_(command_stdout), output_(output) {}
@@ -100,10 +100,10 @@ private:
     resolved_ = std::move(*found);
     plan_returns(request_.probes, request_.capture, program_.judges_exits(), readers_, resolved_,
                  output_);
-    leave_out_unprobeable(resolved_, output_);
+    skip_unprobeable(resolved_, output_);
     std::size_t asked = 0;
     for (const ProbeRequest& question : questions) asked += question.functions.size();
-    return judge_failures(asked, request_.probes, resolved_, output_);
+    return check_failures(asked, request_.probes, resolved_, output_);
   }
 
   void show_point(const ProbePoint& point) const {
@@ -142,10 +142,10 @@ private:
       add_surveys(probes, survey_probes(probes, known));
     if (processes.is_everybody()) warn_if_everybody(probes, survey_probes(probes, {}), output_);
     if (auto checked = check_unwritten(probes); !checked) return fail(std::move(checked).error());
-    warn_of_replaced(probes, output_);
+    warn_about_replaced(probes, output_);
     tolerate_all_shrinking();
-    program_.tell_cautions();
-    output_.tell_repeated();
+    program_.report_cautions();
+    output_.report_repeated();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (auto started = program_.start(who_can_be_hit(processes)); !started)
@@ -180,7 +180,7 @@ private:
   }
 
   // The end of a command is expected.
-  void tell_ended(FilteredProcesses& processes, Clock::time_point now) const {
+  void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         output_.status(fmt::format(
@@ -204,10 +204,10 @@ private:
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events);
     loop.report_every(request_.aggregates.interval);
-    SilenceTeller teller(probes, program_, processes, output_, start_);
+    UnhitReporter teller(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->look();
-      tell_ended(processes, now);
+      report_ended(processes, now);
       teller.tell(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
@@ -221,10 +221,10 @@ private:
     const bool stopped = program_.stop().has_value();
     take_away(placed, output_);
     loop.finish();
-    std::optional<HeldCommand::End> command_end;
+    std::optional<SuspendedChild::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
-    if (command_end) warn_of_signal(*command_end);
+    if (command_end) warn_about_signal(*command_end);
     history_->look();
     program_.report_aggregates(end);
     program_.show_maps();
@@ -275,7 +275,7 @@ private:
                output_);
   }
 
-  void warn_of_signal(const HeldCommand::End& end) const {
+  void warn_about_signal(const SuspendedChild::End& end) const {
     if (end.signal == 0 || (end.was_asked && end.signal == SIGTERM)) return;
     const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
@@ -287,7 +287,7 @@ private:
   ProbeProgram& program_;
   CodeReaders& readers_;
   StackFiles& files_;
-  HeldCommand* command_;
+  SuspendedChild* command_;
   const CommandStdout& command_stdout_;
   Output& output_;
   Resolved resolved_;
@@ -378,7 +378,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
   const auto command_stdout =
       CommandStdout::open(request.processes.command_output, output.buffer().fd());
   if (!command_stdout) return fail(command_stdout.error());
-  auto command = HeldCommand::start(request.processes.command, command_stdout->fd());
+  auto command = SuspendedChild::start(request.processes.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());
   ProcessFilter filter = request.processes;
   filter.pids = {command->pid()};

@@ -103,7 +103,7 @@ public:
     return {};
   }
 
-  void tell_cautions() const override {
+  void report_cautions() const override {
     std::set<std::string> told; // a static probe may have several places
     for (const Probe& probe : probes_)
       for (const std::string& problem : plan_.problems_of(probe.number)) {

@@ -26,7 +26,7 @@ std::string path_in_maps(const ProbedBinary& binary) {
   return path_of_descriptor(binary.file->fd()).value_or(binary.real_path);
 }
 
-constexpr std::size_t most_pids = 65536; // that are remembered
+constexpr std::size_t max_pids = 65536; // that are remembered
 
 // A pid is not used again within this time: all others come first.
 constexpr std::uint64_t trusted_ns = 1'000'000'000;
@@ -54,7 +54,7 @@ bool contains(std::span<const pid_t> pids, pid_t pid) {
   return std::ranges::find(pids, pid) != pids.end();
 }
 
-std::string explain_other_inode(const MappingSurvey& survey, const SilenceFacts& facts) {
+std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& facts) {
   // One that sees another file there because its mounts are others says less of the rest.
   const auto here = std::ranges::find_if(
       survey.other_inode, [&](pid_t pid) { return !contains(survey.elsewhere, pid); });
@@ -104,7 +104,7 @@ std::string mention_copy(const MappingSurvey& survey, bool filtered) {
   return fmt::format("; {} maps another copy of it{}: {}", name_process(copy.pid), too, copy.path);
 }
 
-std::string mention_inlined(const SilenceFacts& facts) {
+std::string mention_inlined(const UnhitFacts& facts) {
   if (facts.inlined.value_or(0) == 0) return {};
   return fmt::format("; it is inlined at {}, which no probe sees",
                      counted(*facts.inlined, "place", "places"));
@@ -147,10 +147,10 @@ constexpr std::chrono::seconds before_first{2};
 constexpr std::chrono::seconds between_tellings{10};
 
 // The mappings of all processes are read for it: at most this share of the time.
-constexpr int most_share = 100; // a hundredth
+constexpr int max_share = 100; // a hundredth
 
 // Of more probes only the first are looked at.
-constexpr std::size_t most_told = 20;
+constexpr std::size_t max_reported = 20;
 
 } // namespace
 
@@ -247,7 +247,7 @@ std::optional<std::uint32_t> OwnPids::of(std::uint32_t pid, std::uint64_t time_n
   // Events of several CPUs may be a little out of order.
   if (found != known_.end() && time_ns < found->second.asked_ns + trusted_ns)
     return found->second.own;
-  if (known_.size() >= most_pids) known_.clear();
+  if (known_.size() >= max_pids) known_.clear();
   const auto own = pid_in_namespace(static_cast<pid_t>(pid));
   Known& known = known_[pid];
   known.asked_ns = time_ns;
@@ -278,8 +278,8 @@ void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys
     add_survey(probes[i].survey, surveys[i]);
 }
 
-std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
-                            const SilenceFacts& facts) {
+std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
+                     const UnhitFacts& facts) {
   std::string text;
   if (!survey.executable.empty())
     text = fmt::format("mapped by {}, but not called while it was probed",
@@ -368,18 +368,18 @@ void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSur
   }
 }
 
-SilenceTeller::SilenceTeller(std::span<Probe> probes, const ProbeProgram& program,
+UnhitReporter::UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
                              const FilteredProcesses& processes, Output& output, Time start)
     : probes_(probes), program_(program), processes_(processes), output_(output),
       next_(start + before_first) {}
 
-std::map<std::size_t, std::string> SilenceTeller::reasons() const {
+std::map<std::size_t, std::string> UnhitReporter::reasons() const {
   program_.count_hits(probes_);
   add_up_hits(probes_);
   std::map<std::size_t, std::string> result;
   std::vector<const Probe*> unexplained;
   for (const Probe& probe : probes_) {
-    if (result.size() >= most_told) break;
+    if (result.size() >= max_reported) break;
     if (probe.total_hits != 0 || !probe.is_first()) continue;
     result[probe.number] = probe.left_out;
     if (probe.left_out.empty()) unexplained.push_back(&probe);
@@ -394,12 +394,12 @@ std::map<std::size_t, std::string> SilenceTeller::reasons() const {
   for (const Probe* const probe : unexplained) files.push_back(probed_file(probe->point));
   const auto surveys = survey_mappings(files, pids);
   for (std::size_t i = 0; i < unexplained.size(); ++i)
-    result[unexplained[i]->number] = explain_silence(
+    result[unexplained[i]->number] = diagnose(
         surveys[i], pids, {.change = unexplained[i]->point.binary->file->change(), .children = {}});
   return result;
 }
 
-void SilenceTeller::tell(Time now) {
+void UnhitReporter::tell(Time now) {
   if (!output_.is_verbose() || now < next_) return;
   std::map<std::size_t, std::string> found = reasons();
   for (const auto& [number, reason] : found)
@@ -408,7 +408,7 @@ void SilenceTeller::tell(Time now) {
           fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
   told_ = std::move(found);
   const auto end = std::chrono::steady_clock::now();
-  next_ = end + std::max<Time::duration>(between_tellings, (end - now) * most_share);
+  next_ = end + std::max<Time::duration>(between_tellings, (end - now) * max_share);
 }
 
 } // namespace uprobectl

@@ -89,14 +89,14 @@ void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys
 
 // One line, without subject: "no process maps this file executable". The survey is over `pids`, or
 // over all processes.
-std::string explain_silence(const MappingSurvey& survey, std::span<const pid_t> pids,
-                            const SilenceFacts& facts = {});
+std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
+                     const UnhitFacts& facts = {});
 
 // Adds the descendants of these processes that map a probe executable to its
-// SilenceFacts::children.
+// UnhitFacts::children.
 void find_children(std::span<Probe> probes, std::span<const pid_t> pids);
 
-// Sets SilenceFacts::inlined. Debug files are looked for in `debug_places` (--debug-dir), too.
+// Sets UnhitFacts::inlined. Debug files are looked for in `debug_places` (--debug-dir), too.
 // Reads all debug info of the files that the probes are in.
 void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places);
 
@@ -107,12 +107,12 @@ void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSur
                        Output& output);
 
 // While a run lasts: which probes have not been hit so far, and why (--verbose).
-class SilenceTeller {
+class UnhitReporter {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
   // All are borrowed.
-  SilenceTeller(std::span<Probe> probes, const ProbeProgram& program,
+  UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
                 const FilteredProcesses& processes, Output& output, Time start);
 
   // Says what is new, now and then; nothing where nobody wants to know.

@@ -49,8 +49,8 @@ void add_to(StackTree& tree, std::span<const stacks::Frame> frames, Wholeness wh
   tree.add(drawn, weight);
 }
 
-constexpr std::size_t most_saved = 16;
-constexpr std::size_t most_waiting = 16384; // events of mappings, some 200 bytes each
+constexpr std::size_t max_saved = 16;
+constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // At least, of all processes' maps; an app has thousands.
 constexpr std::uint64_t between_readings = 250'000'000; // ns
 
@@ -202,7 +202,7 @@ void HitStacks::gather() {
 void HitStacks::look() {
   gather();
   // Where hits are long in coming.
-  while (waiting_.size() > most_waiting) take_first();
+  while (waiting_.size() > max_waiting) take_first();
   make_up_for_lost();
 }
 
@@ -305,11 +305,11 @@ bool HitStacks::is_cut_off(const CapturedStack& captured) const {
   if (stack_.end != stacks::End::stack_too_short) return false;
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
-  constexpr std::size_t most_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
-  const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, most_copied);
+  constexpr std::size_t max_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
+  const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, max_copied);
   if (captured.bytes.size() + tolerance < most) return false;
   // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
-  const std::uint64_t reach = most == most_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
+  const std::uint64_t reach = most == max_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
   return stack_.address - captured.address < reach; // modulo 2^64
 }
 
@@ -329,7 +329,7 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
 // One of those that end in the same place for the same reason. What lay on the stack is nobody
 // else's business.
 void HitStacks::save(const stacks::Sample& sample) {
-  if (saved_.size() >= most_saved) return;
+  if (saved_.size() >= max_saved) return;
   std::uint64_t where = 0;
   if (!stack_.frames.empty()) {
     const stacks::Frame& last = stack_.frames.back();
@@ -337,19 +337,19 @@ void HitStacks::save(const stacks::Sample& sample) {
   }
   if (!saved_.emplace(stack_.end, where).second) return;
   if (::mkdir(outputs_.kept->c_str(), 0700) != 0 && errno != EEXIST) {
-    tell_not_saved(system_error(errno, *outputs_.kept));
+    report_not_saved(system_error(errno, *outputs_.kept));
     return;
   }
   std::string folder;
   do folder = fmt::format("{}/stack-{}", *outputs_.kept, next_folder_++);
   while (::access(folder.c_str(), F_OK) == 0);
   if (auto saved = processes_.save(sample, folder); !saved)
-    tell_not_saved(saved.error());
+    report_not_saved(saved.error());
   else
     ++totals_.saved;
 }
 
-void HitStacks::tell_not_saved(const Error& why) const {
+void HitStacks::report_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
@@ -387,7 +387,7 @@ Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps
   return stacks;
 }
 
-void tell_sender(Event& event, const SenderContext& from) {
+void report_sender(Event& event, const SenderContext& from) {
   event.time_ns = from.time_ns;
   event.pid = from.pid;
   event.tid = from.tid;

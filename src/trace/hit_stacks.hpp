@@ -104,7 +104,7 @@ private:
   bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
   void save(const stacks::Sample& sample);
-  void tell_not_saved(const Error& why) const;
+  void report_not_saved(const Error& why) const;
 
   const CaptureSpec& capture_;
   const StackOutputs& outputs_;
@@ -133,7 +133,7 @@ private:
 Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
                                                    const CaptureSpec& capture, Output& output);
 
-void tell_sender(Event& event, const SenderContext& from);
+void report_sender(Event& event, const SenderContext& from);
 
 // Nothing of a 32-bit process and of a thread of the kernel's, which have no stack to unwind.
 std::optional<CapturedStack> stack_of(const SenderContext& from);

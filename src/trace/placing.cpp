@@ -137,7 +137,7 @@ void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Output& 
   resolved.probes.remove_if([&](const Probe& probe) { return told.contains(probe.first); });
 }
 
-void warn_of_slow_detach(std::size_t events, Output& output) {
+void warn_about_slow_detach(std::size_t events, Output& output) {
   if (events <= many_perf_events) return;
   output.warn(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
                           "interrupted",
@@ -185,7 +185,7 @@ Result<Placed> place(std::span<const pid_t> pids, bool keep_going, Mechanism mec
     const std::vector<ProbeSite> sites = sites_of(resolved.probes);
     if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);
-    warn_of_slow_detach(perf_events_needed(mechanism, sites, pids.size()), output);
+    warn_about_slow_detach(perf_events_needed(mechanism, sites, pids.size()), output);
     const Placer placer(pids, mechanism, signals, output);
     auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};
@@ -214,7 +214,7 @@ Result<void> check_unwritten(std::span<const Probe> probes) {
   return {};
 }
 
-void warn_of_replaced(std::span<const Probe> probes, Output& output) {
+void warn_about_replaced(std::span<const Probe> probes, Output& output) {
   for (const MappedFile* file : files_of(probes))
     if (file->change() == FileChange::replaced)
       output.gathered_warning(

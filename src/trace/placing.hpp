@@ -32,7 +32,7 @@ struct Placed {
 };
 
 // The program is loaded for the mechanism, attached to the processes (none: to all) and not
-// started. Where the kernel refuses single places, which leave_out_unprobeable() did not know of,
+// started. Where the kernel refuses single places, which skip_unprobeable() did not know of,
 // they are found by halving. Those of patterns are left out with a warning. With keep_going the
 // others move from the probes to the failures, reported, and the rest is attached, else the first
 // refusal is the error.
@@ -50,6 +50,6 @@ Result<void> check_unwritten(std::span<const Probe> probes);
 Result<void> check_unwritten(const MappedFile& file);
 
 // One that was replaced is no failure: its probes are in the file that was opened.
-void warn_of_replaced(std::span<const Probe> probes, Output& output);
+void warn_about_replaced(std::span<const Probe> probes, Output& output);
 
 } // namespace uprobectl

@@ -65,7 +65,7 @@ public:
   virtual Result<void> load(Mechanism mechanism, Resolved& resolved) = 0;
 
   // After load(): what a person should know of what the probes will show.
-  virtual void tell_cautions() const {}
+  virtual void report_cautions() const {}
 
   // The last probe is in place.
   virtual Result<void> start(const HitProcesses& who) = 0;

@@ -32,7 +32,7 @@ struct PlannedSite {
 };
 
 // What is known of an unhit probe besides who maps it.
-struct SilenceFacts {
+struct UnhitFacts {
   FileChange change = FileChange::none; // of the probed file since it was opened
   // Descendants of the processes that are probed, not probed themselves, that map it executable.
   std::vector<pid_t> children = {};
@@ -55,7 +55,7 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // of all places; only the first one has it
   std::string left_out = {};                    // why hits were seen and not shown, or empty
   MappingSurvey survey = {};                    // who maps the place, or did during the run
-  SilenceFacts facts = {};
+  UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
 };

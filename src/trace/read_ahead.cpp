@@ -94,7 +94,7 @@ bool ReadAhead::add(std::size_t tag, Bytes record) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
     return abandoned_ || waiting_bytes_ == 0 ||
-           waiting_bytes_ + taken_bytes_ + size <= source_.most_bytes;
+           waiting_bytes_ + taken_bytes_ + size <= source_.max_bytes;
   });
   if (abandoned_) return false;
   if (waiting_.empty() || waiting_.back().capacity() - waiting_.back().size() < size) {

@@ -28,7 +28,7 @@ public:
     std::function<bool(const Visit& visit)> drain;
     std::vector<int>
         poll_fds; // readable when it should be drained; it is so each poll_timeout anyway
-    std::size_t most_bytes = std::size_t{64} << 20; // of the queue and what is being taken
+    std::size_t max_bytes = std::size_t{64} << 20; // of the queue and what is being taken
   };
   static Result<std::unique_ptr<ReadAhead>> start(Source source);
   ReadAhead(const ReadAhead&) = delete;

@@ -116,7 +116,7 @@ std::string explain_unpaired(std::string_view reason) {
   return std::string(reason);
 }
 
-void warn_of_losses(const RunEnd& end, Output& output) {
+void warn_about_losses(const RunEnd& end, Output& output) {
   for (const auto& [reason, count] : end.totals.losses) {
     if (reason == loss_reasons::beyond_max_events) { // asked for
       output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
@@ -259,14 +259,14 @@ void report_end(const RunEnd& end, Output& output) {
     } else if (hits == 0) {
       record.reason = !left_out.empty()     ? left_out
                       : !end.nobody.empty() ? end.nobody
-                                            : explain_silence(probe.survey, end.pids, probe.facts);
+                                            : diagnose(probe.survey, end.pids, probe.facts);
       if (first) {
         ++summary.probes_silent;
-        SilenceFacts shared = probe.facts;
+        UnhitFacts shared = probe.facts;
         shared.inlined.reset();
         const bool is_explained = left_out.empty() && end.nobody.empty();
         const std::string reason =
-            is_explained ? explain_silence(probe.survey, end.pids, shared) : *record.reason;
+            is_explained ? diagnose(probe.survey, end.pids, shared) : *record.reason;
         // At how many places each is inlined does not make it another kind, only that it is.
         output.gathered_warning(
             (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
@@ -275,10 +275,10 @@ void report_end(const RunEnd& end, Output& output) {
     }
     output.write(record);
   }
-  output.tell_repeated();
+  output.report_repeated();
   if (end.corrupt > 0)
     output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
-  warn_of_losses(end, output);
+  warn_about_losses(end, output);
   output.write(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
   output.status(fmt::format(

@@ -60,7 +60,7 @@ public:
     auto asked = !targets->several        ? ask_one(question, *targets)
                  : question.static_probes ? ask_several_static(question, *targets)
                                           : ask_several(question, *targets);
-    tell_left_out();
+    report_left_out();
     return asked;
   }
 
@@ -132,7 +132,7 @@ private:
     return points;
   }
 
-  void tell_left_out() {
+  void report_left_out() {
     if (const auto count = std::exchange(without_semaphore_, 0); count > 0)
       output_.warn(fmt::format(
           "{} left out: {} in no page of the file, so the kernel cannot count {} up (-v lists {})",
@@ -257,7 +257,7 @@ bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit;
 
 // Why a site must not be probed.
 std::optional<Error> trouble_of(const PlannedSite& site, const ProbePoint& point) {
-  if (!is_exit_only(site)) return probe_trouble(point);
+  if (!is_exit_only(site)) return probe_error(point);
   const ProbeEffect effect = effect_of_exit(point, site.exit->offset);
   if (effect.kind == ProbeEffect::Kind::right) return std::nullopt;
   return Error{ErrorKind::unsupported,
@@ -361,12 +361,12 @@ Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
   Result<void> asked;
   for (const ProbeRequest& question : questions)
     if (asked = resolving.resolve(question); !asked) break;
-  output.tell_repeated();
+  output.report_repeated();
   if (!asked) return fail(std::move(asked).error());
   return std::move(resolving).take();
 }
 
-Result<void> judge_failures(std::size_t functions, const ProbeSelection& selection,
+Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const Resolved& resolved, Output& output) {
   if (resolved.failures.empty()) return {};
   const bool goes_on = selection.keep_going && !resolved.probes.empty();
@@ -390,6 +390,6 @@ bool is_of_pattern(const ProbePoint& point) {
   return is_pattern(point.request) || (point.static_probe && !point.request.contains(':'));
 }
 
-void leave_out_unprobeable(Resolved& resolved, Output& output) { Leaving(resolved, output).run(); }
+void skip_unprobeable(Resolved& resolved, Output& output) { Leaving(resolved, output).run(); }
 
 } // namespace uprobectl

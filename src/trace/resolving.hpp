@@ -15,7 +15,7 @@ Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
 
 // What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
 // failures that are not what is returned are reported.
-Result<void> judge_failures(std::size_t functions, const ProbeSelection& selection,
+Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const Resolved& resolved, Output& output);
 
 // Whether the point is one of many that a pattern stands for, which nobody has named by itself.
@@ -24,6 +24,6 @@ bool is_of_pattern(const ProbePoint& point);
 // Removes the probes that have a site at such an instruction, and a static probe's with all of
 // its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
 // with one warning for each reason, unless none is left.
-void leave_out_unprobeable(Resolved& resolved, Output& output);
+void skip_unprobeable(Resolved& resolved, Output& output);
 
 } // namespace uprobectl

@@ -269,7 +269,7 @@ void UserStaticProbes::add_caution(const ProbePoint& point, std::size_t argument
                            point.static_probe->arguments[argument].raw, problem)});
 }
 
-void UserStaticProbes::tell_cautions(Output& output) const {
+void UserStaticProbes::report_cautions(Output& output) const {
   for (const Caution& caution : cautions_) output.gathered_warning(caution.problem, caution.text);
 }
 

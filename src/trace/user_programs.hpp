@@ -65,7 +65,7 @@ public:
   Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
                     bool hands_over_cookie);
 
-  void tell_cautions(Output& output) const; // which arguments cannot be read
+  void report_cautions(Output& output) const; // which arguments cannot be read
 
 private:
   Result<void> add(std::span<Probe> probes, std::uint64_t cookie);

@@ -37,7 +37,7 @@ private:
 };
 
 // A flood must not keep events waiting.
-constexpr int most_reads = 64;
+constexpr int max_reads = 64;
 constexpr std::size_t longest_line = 8192;
 
 Result<PrintkReader> PrintkReader::open() {
@@ -60,7 +60,7 @@ Result<PrintkReader> PrintkReader::open() {
 
 std::vector<std::string> PrintkReader::take_lines() {
   std::array<char, 4096> buffer{};
-  for (int i = 0; i < most_reads; ++i) {
+  for (int i = 0; i < max_reads; ++i) {
     const ssize_t size = ::read(fd_.get(), buffer.data(), buffer.size());
     if (size <= 0) break;
     unfinished_.append(buffer.data(), static_cast<std::size_t>(size));
@@ -79,8 +79,8 @@ std::vector<std::string> PrintkReader::take_lines() {
   return lines;
 }
 
-constexpr std::size_t most_discarding_drains = 1024; // of 65,536 records
-constexpr std::size_t most_entries_shown = 1U << 16; // of one map
+constexpr std::size_t max_discarding_drains = 1024; // of 65,536 records
+constexpr std::size_t max_entries_shown = 1U << 16; // of one map
 
 DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
 
@@ -114,7 +114,7 @@ public:
     return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
                                hands_over_cookie(mechanism, features_));
   }
-  void tell_cautions() const override { static_probes_.tell_cautions(output_); }
+  void report_cautions() const override { static_probes_.report_cautions(output_); }
 
   Result<void> start(const HitProcesses& who) override {
     if (has_stacks_)
@@ -160,7 +160,7 @@ public:
       return true;
     };
     // A pinned program may be attached by others, too, and never stop sending.
-    for (std::size_t rounds = 0; rounds < most_discarding_drains; ++rounds)
+    for (std::size_t rounds = 0; rounds < max_discarding_drains; ++rounds)
       if (!drain_buffers(count)) break;
     return events;
   }
@@ -293,7 +293,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   }
   Event event = decoder_->decode(map, record->record);
   if (record->from) {
-    tell_sender(event, *record->from);
+    report_sender(event, *record->from);
     if (const auto captured = stack_of(*record->from))
       event.stack = stacks_->find(event, *captured);
     else if (is_narrow(*record->from))
@@ -369,7 +369,7 @@ void UserSource::show_maps() const {
       output_.warn(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
       continue;
     }
-    const auto table = read_table(map, most_entries_shown);
+    const auto table = read_table(map, max_entries_shown);
     if (!table) {
       output_.warn(table.error().message);
       continue;
@@ -377,7 +377,7 @@ void UserSource::show_maps() const {
     show_table(map, *table);
     if (table->cut)
       output_.warn(fmt::format("map '{}': only the first {} entries are shown", map.name,
-                               most_entries_shown));
+                               max_entries_shown));
   }
 }
 

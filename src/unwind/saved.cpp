@@ -205,8 +205,8 @@ std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSo
   return std::nullopt;
 }
 
-std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t most_together) {
-  return std::make_unique<SavedFiles>(std::move(folder), most_together);
+std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t max_batch) {
+  return std::make_unique<SavedFiles>(std::move(folder), max_batch);
 }
 
 Result<SavedStack> read_saved_stack(const std::string& folder) {

@@ -209,7 +209,7 @@ public:
             const UnwindLimits& limits)
       : space_(space), limits_(limits), registers_(registers), code_mask_(code_mask(space, arch())),
         memory_(memory, registers.info().address_mask) {
-    stack_.frames.reserve(std::min<std::size_t>(limits.most_frames, 64));
+    stack_.frames.reserve(std::min<std::size_t>(limits.max_frames, 64));
   }
 
   Stack run() {
@@ -277,7 +277,7 @@ private:
     // Frame 0 is kept even if its pc is invalid, for example after a call through a null pointer.
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
-    if (stack_.frames.size() == limits_.most_frames) return finish(End::too_many);
+    if (stack_.frames.size() == limits_.max_frames) return finish(End::too_many);
     // Filled in place: this runs some million times a second.
     Frame& frame = stack_.frames.emplace_back();
     frame.pc = pc();

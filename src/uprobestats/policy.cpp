@@ -11,7 +11,7 @@ namespace uprobectl::uprobestats {
 
 namespace {
 
-constexpr std::size_t most_prefixes = 4096;
+constexpr std::size_t max_prefixes = 4096;
 
 // AOSP packages/modules/UprobeStats: src/Guardrail.cpp, and what its Rust successor
 // (daemon/core/guardrail.rs) has besides.
@@ -72,9 +72,9 @@ Result<Policy> Policy::parse(std::string_view text) {
     if (prefix.empty()) continue;
     if (auto wrong = fault(prefix))
       return fail(ErrorKind::corrupt, fmt::format("line {}: {}", number, *wrong));
-    if (policy.prefixes_.size() == most_prefixes)
+    if (policy.prefixes_.size() == max_prefixes)
       return fail(ErrorKind::out_of_range,
-                  fmt::format("there are more than {} prefixes", most_prefixes));
+                  fmt::format("there are more than {} prefixes", max_prefixes));
     policy.prefixes_.emplace_back(prefix);
   }
   return policy;

@@ -31,7 +31,7 @@ bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
       answer.error = program.error();
     }
     failed_ = true;
-    tell_failure(name, *answer.error, answer.refused, output_);
+    report_failure(name, *answer.error, answer.refused, output_);
   }
   if (task_.problem) fail(*task_.problem);
   if (probes_.empty()) over_ = true;
@@ -56,7 +56,7 @@ std::vector<StatsdArgument> RunningTask::logged_arguments() const {
   const auto& positions = task_.logging->primitive_argument_positions;
   std::vector<LoggedMethod> methods;
   for (const Probe& probe : probes_) {
-    warn_of_arguments(to_string(probe.name), probe.method, positions, output_);
+    warn_about_arguments(to_string(probe.name), probe.method, positions, output_);
     methods.push_back(probe.method);
   }
   auto arguments = arguments_at(methods, positions);
@@ -85,9 +85,9 @@ void RunningTask::fail(const Error& error) {
   attachments_.clear();
   output_.fail(Error(error).within(fmt::format("task {}", number_)));
   for (const Probe& probe : probes_)
-    tell_result(probe.name,
-                {.status = "failed", .point = &probe.points.front(), .reason = error.message},
-                output_);
+    report_result(probe.name,
+                  {.status = "failed", .point = &probe.points.front(), .reason = error.message},
+                  output_);
 }
 
 // What the process maps comes before the order in the file. Where it maps none of them yet each is
@@ -101,7 +101,7 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
   for (std::size_t i = 0; i < probe.points.size(); ++i) {
     all.push_back(i);
     if (!maps(i)) continue;
-    warn_of_order(probe, pid, i);
+    warn_about_order(probe, pid, i);
     return {i};
   }
   if (const auto other = other_build(probe, pid))
@@ -114,7 +114,7 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
 
 bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
   const ProbePoint& place = probe.points[point];
-  const auto tell_refused = [&](const Error& error) {
+  const auto report_refused = [&](const Error& error) {
     // Or the process has ended meanwhile, which is no error.
     if (error.kind == ErrorKind::interrupted) interrupted_ = true;
     if (error.kind == ErrorKind::interrupted || !has_process_name(pid, task_.target_process_name))
@@ -128,14 +128,14 @@ bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch&
     return false;
   };
   if (auto checked = check_unwritten(*place.binary->file); !checked)
-    return tell_refused(checked.error());
+    return report_refused(checked.error());
   const ProbeSite site{.file = place.binary->file->fd(),
                        .offset = *place.offset,
                        .program = probe.program->pinned.program(),
                        .label = to_string(place.binary->path) + ": " + display_name(place)};
   auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),
                                        std::span(&pid, 1), [&] { return signals.arrived(); });
-  if (!attachment) return tell_refused(attachment.error());
+  if (!attachment) return report_refused(attachment.error());
   attachments_.push_back({pid, std::move(*attachment)});
   if (!probe.chosen) probe.chosen = point;
   ++placed_;
@@ -181,13 +181,13 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
   if (!probe.chosen) {
     const ProbePoint& point = probe.points.front();
     const bool refused = probe.refusal.has_value();
-    tell_result(probe.name,
-                {.status = refused ? "failed" : "attached",
-                 .point = &point,
-                 .hits = refused ? std::nullopt : hits,
-                 .reason = refused ? probe.refusal->message
-                                   : std::string("its processes ended before it was in place")},
-                output_);
+    report_result(probe.name,
+                  {.status = refused ? "failed" : "attached",
+                   .point = &point,
+                   .hits = refused ? std::nullopt : hits,
+                   .reason = refused ? probe.refusal->message
+                                     : std::string("its processes ended before it was in place")},
+                  output_);
     return;
   }
   std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
@@ -202,13 +202,13 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
   } else {
     ++(hits ? hit_ : unknown_);
   }
-  tell_result(probe.name,
-              {.status = "attached",
-               .point = &probe.points[at],
-               .hits = hits,
-               .processes_mapping = surveys[at].executable.size(),
-               .reason = std::move(reason)},
-              output_);
+  report_result(probe.name,
+                {.status = "attached",
+                 .point = &probe.points[at],
+                 .hits = hits,
+                 .processes_mapping = surveys[at].executable.size(),
+                 .reason = std::move(reason)},
+                output_);
 }
 
 // A process that was probed as it began mapped nothing yet: only now it is known which of the files
@@ -220,11 +220,11 @@ std::size_t RunningTask::mapped_point(const Probe& probe,
       surveys, [](const MappingSurvey& survey) { return !survey.executable.empty(); });
   if (mapped == surveys.end()) return *probe.chosen;
   const auto at = static_cast<std::size_t>(mapped - surveys.begin());
-  warn_of_order(probe, mapped->executable.front(), at);
+  warn_about_order(probe, mapped->executable.front(), at);
   return at;
 }
 
-void RunningTask::warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const {
+void RunningTask::warn_about_order(const Probe& probe, pid_t pid, std::size_t point) const {
   if (point == 0) return;
   output_.repeated_warning(
       "order: " + to_string(probe.name),
@@ -242,7 +242,7 @@ std::optional<std::string> RunningTask::other_build(const Probe& probe, pid_t pi
 
 std::string RunningTask::explain_point(const Probe& probe, std::size_t at,
                                        const MappingSurvey& survey) const {
-  std::string reason = explain_silence(
+  std::string reason = diagnose(
       survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
   if (!survey.executable.empty()) return reason;
   for (const pid_t pid : pids_)

@@ -68,7 +68,7 @@ private:
   bool place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals);
   void tell(const Probe& probe, std::optional<std::uint64_t> hits);
   std::size_t mapped_point(const Probe& probe, std::span<const MappingSurvey> surveys) const;
-  void warn_of_order(const Probe& probe, pid_t pid, std::size_t point) const;
+  void warn_about_order(const Probe& probe, pid_t pid, std::size_t point) const;
   static std::optional<std::string> other_build(const Probe& probe, pid_t pid);
   std::string explain_point(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
   void announce() const;

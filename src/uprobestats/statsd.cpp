@@ -155,8 +155,8 @@ void StatsdEvent::append(Number value) {
 
 void StatsdEvent::begin_field(std::byte type, std::size_t size) {
   ++elements_;
-  if (elements_ > most_elements) problems_ |= too_many_fields;
-  if (bytes_.size() + 1 + size > most_bytes) problems_ |= overflow;
+  if (elements_ > max_elements) problems_ |= too_many_fields;
+  if (bytes_.size() + 1 + size > max_bytes) problems_ |= overflow;
   if (problems_ == 0) bytes_.push_back(type);
 }
 

@@ -59,8 +59,8 @@ private:
 
 class StatsdEvent {
 public:
-  static constexpr std::size_t most_bytes = 4068 - 4; // LOGGER_ENTRY_MAX_PAYLOAD without the tag
-  static constexpr std::size_t most_elements = 127;   // with the time and the atom's id
+  static constexpr std::size_t max_bytes = 4068 - 4; // LOGGER_ENTRY_MAX_PAYLOAD without the tag
+  static constexpr std::size_t max_elements = 127;   // with the time and the atom's id
 
   // Bits of the field that stands for all others where something went wrong.
   enum Problem : std::uint32_t { overflow = 0x4, too_many_fields = 0x200 };

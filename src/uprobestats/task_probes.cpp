@@ -101,8 +101,8 @@ std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
   return arguments;
 }
 
-void warn_of_arguments(std::string_view subject, const LoggedMethod& method,
-                       std::span<const std::int32_t> positions, Output& output) {
+void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
+                          std::span<const std::int32_t> positions, Output& output) {
   if (positions.empty()) return;
   if (!method.java)
     output.warn(fmt::format("{}: what its method takes is not known: {}: "
@@ -118,8 +118,8 @@ void warn_of_arguments(std::string_view subject, const LoggedMethod& method,
 
 namespace {
 
-constexpr std::size_t most_lines = 3; // about the files of one probe
-constexpr std::size_t most_overloads = 10;
+constexpr std::size_t max_lines = 3; // about the files of one probe
+constexpr std::size_t max_overloads = 10;
 
 // What each file had to say; of a single one its own error.
 Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors) {
@@ -129,7 +129,7 @@ Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors
   std::size_t told = 0;
   for (Error& error : errors) {
     if (all.kind == ErrorKind::not_found) all.kind = error.kind;
-    if (told++ < most_lines) all = std::move(all).hint(std::move(error.message));
+    if (told++ < max_lines) all = std::move(all).hint(std::move(error.message));
   }
   return all;
 }
@@ -144,11 +144,11 @@ bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
 Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
                  const uprobestats::TaskProbe& probe) {
   ambiguous.hints.clear();
-  for (const ProbePoint& point : points.first(std::min(points.size(), most_overloads)))
+  for (const ProbePoint& point : points.first(std::min(points.size(), max_overloads)))
     ambiguous = std::move(ambiguous).hint("there is: " + display_name(point));
-  if (points.size() > most_overloads)
+  if (points.size() > max_overloads)
     ambiguous =
-        std::move(ambiguous).hint(fmt::format("and {} more", points.size() - most_overloads));
+        std::move(ambiguous).hint(fmt::format("and {} more", points.size() - max_overloads));
   if (points.front().table != elf::Table::oat) return ambiguous;
   return std::move(ambiguous).hint(probe.by_signature
                                        ? "method_signature says which, with its parameters"
@@ -224,7 +224,7 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
   if (!point.offset)
     return fail(ErrorKind::compressed,
                 fmt::format("{}: compressed in its archive, there is no file to probe", path));
-  if (auto trouble = probe_trouble(point)) return fail(std::move(*trouble));
+  if (auto trouble = probe_error(point)) return fail(std::move(*trouble));
   return std::move(point);
 }
 
@@ -241,7 +241,7 @@ std::optional<Error> TaskProbeFinder::judge(std::string_view signature,
 }
 
 // Whoever shares the code is probed with it.
-std::optional<Error> TaskProbeFinder::judge_code(const Result<art::OatFile>& oat,
+std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat,
                                                  const ProbePoint& point,
                                                  const TaskProbeName& name) const {
   if (!request_.policy) return std::nullopt;
@@ -293,7 +293,7 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
       const bool there =
           path && (path->find("!/") != std::string::npos || ::access(path->c_str(), F_OK) == 0);
       const std::string said = fmt::format("{}: {}", to_string(name), point.error().message);
-      if (there && doubtful.size() < most_lines)
+      if (there && doubtful.size() < max_lines)
         doubtful.push_back(said);
       else
         output_.detail(said);
@@ -308,7 +308,7 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
     }
     const auto& target = *open(*path);
     if (const auto* const oat = target.java_methods(); oat != nullptr)
-      if (auto of_code = judge_code(*oat, *point, name)) return refuse(std::move(*of_code));
+      if (auto of_code = check_code(*oat, *point, name)) return refuse(std::move(*of_code));
     const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
@@ -329,7 +329,7 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
   return answer;
 }
 
-void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output) {
+void report_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output) {
   output.write(ProbeRecord{.point = result.point,
                            .hits = result.hits,
                            .processes_mapping = result.processes_mapping,
@@ -340,12 +340,12 @@ void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Outpu
                                                  .status = result.status}});
 }
 
-void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
+void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
   const Error told = Error(error).within(to_string(name));
   const auto& paths = name.spec->file_paths;
   output.fail(told, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
               name.spec->method);
-  tell_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
+  report_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
 }
 
 void resolve_tasks(const TaskRequest& request, Output& output) {
@@ -363,17 +363,17 @@ void resolve_tasks(const TaskRequest& request, Output& output) {
       const TaskProbeName name{.task = t + 1, .probe = p + 1, .spec = &task.probes[p]};
       const auto answer = finder.find(name, TaskProbeFinder::Files::first_that_has_it);
       if (answer.error) {
-        tell_failure(name, *answer.error, answer.refused, output);
+        report_failure(name, *answer.error, answer.refused, output);
         continue;
       }
       if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
         output.warn(
             fmt::format("{}: the service wants it spelled '{}'", to_string(name), *spelling));
       if (task.logging)
-        warn_of_arguments(to_string(name), answer.method,
-                          task.logging->primitive_argument_positions, output);
+        warn_about_arguments(to_string(name), answer.method,
+                             task.logging->primitive_argument_positions, output);
       output.write(answer.points.front());
-      tell_result(name, {.status = "resolved", .point = &answer.points.front()}, output);
+      report_result(name, {.status = "resolved", .point = &answer.points.front()}, output);
     }
   }
 }

@@ -36,8 +36,8 @@ std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
                                          std::span<const std::int32_t> positions);
 
 // Warns of positions that no register has, and where it is not known which one has them.
-void warn_of_arguments(std::string_view subject, const LoggedMethod& method,
-                       std::span<const std::int32_t> positions, Output& output);
+void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
+                          std::span<const std::int32_t> positions, Output& output);
 
 // Which probe of which task, from 1, as messages call it.
 struct TaskProbeName {
@@ -73,7 +73,7 @@ private:
   const Result<Target>& open(const std::string& path);
   Result<ProbePoint> look_in(const std::string& path, const uprobestats::TaskProbe& probe);
   std::optional<Error> judge(std::string_view signature, const TaskProbeName& name) const;
-  std::optional<Error> judge_code(const Result<art::OatFile>& oat, const ProbePoint& point,
+  std::optional<Error> check_code(const Result<art::OatFile>& oat, const ProbePoint& point,
                                   const TaskProbeName& name) const;
 
   const TaskRequest& request_;
@@ -89,9 +89,9 @@ struct TaskProbeResult {
   std::optional<std::size_t> processes_mapping = {};
   std::optional<std::string> reason = {};
 };
-void tell_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output);
+void report_result(const TaskProbeName& name, const TaskProbeResult& result, Output& output);
 
 // To people, and as `error` and `probe` records.
-void tell_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output);
+void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output);
 
 } // namespace uprobectl

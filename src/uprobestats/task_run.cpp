@@ -34,7 +34,7 @@ public:
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
-    tell_start();
+    report_start();
     output_.buffer().write_only_when_asked();
     loop_.run(start);
     if (!anything_attached() && signals_.arrived())
@@ -135,8 +135,8 @@ private:
                                                 "or task has failed"});
   }
 
-  void tell_start() const {
-    output_.tell_repeated();
+  void report_start() const {
+    output_.report_repeated();
     std::size_t methods = 0;
     std::size_t running = 0;
     std::size_t processes = 0;
@@ -200,7 +200,7 @@ private:
 
   void tell_end(Clock::duration duration) {
     records_.tell_end();
-    output_.tell_repeated();
+    output_.report_repeated();
     for (const Loss& loss : loop_.totals().losses)
       output_.warn(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
                                loss.reason == TaskRecords::buffer_full ? "the buffer was full"

@@ -180,7 +180,7 @@ std::expected<SymbolAddresses::Place, std::string> SymbolAddresses::find(std::st
 namespace {
 
 // Far more than are met: sys/sdt.h makes up to 12.
-constexpr std::size_t most_operands = 32;
+constexpr std::size_t max_operands = 32;
 
 // Takes the next operand: blanks separate them, but not inside brackets ("-4@[sp, 12]").
 std::string_view take_operand(std::string_view& text) {
@@ -266,14 +266,14 @@ std::vector<StaticArgument> parse_static_arguments(std::string_view text,
   std::vector<StaticArgument> arguments;
   if (text == ":") return arguments; // what dtrace writes for none
   const auto marks = static_cast<std::size_t>(std::ranges::count(text, '@')); // one a size
-  arguments.reserve(std::min(marks, most_operands));
+  arguments.reserve(std::min(marks, max_operands));
   while (true) {
     const std::string_view rest = trimmed(text, operand_blanks);
     const std::string_view operand = take_operand(text);
     if (operand.empty()) return arguments;
-    if (arguments.size() + 1 == most_operands && !trimmed(text, operand_blanks).empty()) {
+    if (arguments.size() + 1 == max_operands && !trimmed(text, operand_blanks).empty()) {
       StaticArgument unread{.raw = std::string(rest)};
-      leave_unparsed(unread, fmt::format("more than {} operands", most_operands));
+      leave_unparsed(unread, fmt::format("more than {} operands", max_operands));
       arguments.push_back(std::move(unread));
       return arguments;
     }

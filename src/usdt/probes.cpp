@@ -85,7 +85,7 @@ public:
       result_.warnings.push_back(
           fmt::format("{} bytes of notes beyond the first {} MiB are not read, static probes may "
                       "be missing",
-                      read.unread, elf::Image::most_note_bytes >> 20));
+                      read.unread, elf::Image::max_note_bytes >> 20));
     result_.symbols_missing = symbols_.has_missed();
     return std::move(result_);
   }

@@ -16,7 +16,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr int most_links = 40; // MAXSYMLINKS of Linux include/linux/namei.h
+constexpr int max_links = 40; // MAXSYMLINKS of Linux include/linux/namei.h
 
 // Takes the first part off a path; slashes around it go, too.
 std::string_view take_part(std::string_view& path) {
@@ -97,7 +97,7 @@ private:
       levels_.push_back({.fd = std::move(fd), .name = part});
       return 0;
     }
-    if (++links_ > most_links) return ELOOP;
+    if (++links_ > max_links) return ELOOP;
     auto target = link_text(fd.get());
     if (!target) return target.error();
     if (target->empty()) return ENOENT;

@@ -9,7 +9,7 @@ namespace uprobectl {
 
 namespace {
 constexpr unsigned largest_limit = 8;
-constexpr std::size_t most_names = 3;
+constexpr std::size_t max_names = 3;
 constexpr unsigned rank_of_edit = 64;
 } // namespace
 
@@ -66,10 +66,10 @@ std::optional<unsigned> guess_rank(std::string_view wanted, std::string_view nam
 void NearestNames::offer(unsigned rank, std::string_view name) {
   const auto place =
       std::ranges::upper_bound(best_, rank, {}, [](const Candidate& known) { return known.rank; });
-  if (place == best_.end() && best_.size() == most_names) return;
+  if (place == best_.end() && best_.size() == max_names) return;
   if (std::ranges::find(best_, name, &Candidate::name) != best_.end()) return;
   best_.insert(place, {rank, std::string(name)});
-  if (best_.size() > most_names) best_.pop_back();
+  if (best_.size() > max_names) best_.pop_back();
 }
 
 std::vector<std::string> NearestNames::take() && {

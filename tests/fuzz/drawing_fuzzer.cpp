@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view title = take(input, '\n');
   StackTree tree;
   std::uint64_t total = 0;
-  std::size_t most_frames = 1;
+  std::size_t max_frames = 1;
   while (!input.empty()) {
     std::string_view line = take(input, '\n');
     if (line.empty()) continue;
@@ -102,12 +102,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     tree.add(stack, weight);
     total += weight;
-    most_frames += std::max<std::size_t>(stack.size(), 1);
+    max_frames += std::max<std::size_t>(stack.size(), 1);
   }
   require(tree.total() == total && tree.cut() == 0);
   check_folded(tree.folded(), total);
   const std::string svg = flame_graph(tree, {.title = std::string(title), .subtitle = ""});
   check_characters(svg);
-  require(check_elements(svg) <= most_frames);
+  require(check_elements(svg) <= max_frames);
   return 0;
 }

@@ -99,34 +99,34 @@ TEST_CASE("weights do not wrap around") {
 
 TEST_CASE("a stack of too many frames counts for the last that is kept") {
   StackTree tree;
-  const std::vector<DrawnFrame> deep(most_drawn_levels + 1, {.name = "f", .module = ""});
+  const std::vector<DrawnFrame> deep(max_drawn_levels + 1, {.name = "f", .module = ""});
   tree.add(deep, 3);
   CHECK(tree.cut() == 3);
   const std::string folded = tree.folded();
-  CHECK(count(folded, "f") == most_drawn_levels);
+  CHECK(count(folded, "f") == max_drawn_levels);
   CHECK(folded.ends_with(";f 3\n"));
   CHECK(flame_graph(tree, {}).find("Without their innermost frames: 3 hits.") != std::string::npos);
-  tree.add(std::span(deep).first(most_drawn_levels), 1);
+  tree.add(std::span(deep).first(max_drawn_levels), 1);
   CHECK(tree.cut() == 3);
 }
 
 TEST_CASE("more frames than are kept cost their stacks these frames, not their weight", "[large]") {
   StackTree tree;
-  for (std::size_t i = 1; i < most_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
+  for (std::size_t i = 1; i < max_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
   CHECK(tree.cut() == 0);
   add(tree, {"main", "one more"}, 2);
   add(tree, {"main", "1"}, 4); // known
   add(tree, {"start"}, 8);
   CHECK(tree.cut() == 10);
-  CHECK(tree.total() == most_drawn_frames - 1 + 14);
+  CHECK(tree.total() == max_drawn_frames - 1 + 14);
   const std::string folded = tree.folded();
   CHECK(folded.starts_with("[left out] 8\nmain 2\nmain;1 5\n"));
-  CHECK(count(folded, "\n") == most_drawn_frames + 1);
+  CHECK(count(folded, "\n") == max_drawn_frames + 1);
 }
 
 TEST_CASE("more bytes of names than are kept cost their frames") {
   StackTree tree;
-  const std::string half(most_drawn_text / 2, 'h');
+  const std::string half(max_drawn_text / 2, 'h');
   add(tree, {half + "h", "a"}, 1);
   CHECK(tree.cut() == 0);
   add(tree, {"b", half}, 2);
@@ -138,7 +138,7 @@ TEST_CASE("folded lines that would be too long are one, of the least weight", "[
   StackTree tree;
   std::vector<DrawnFrame> stack;
   const std::string name(1000, 'n');
-  for (std::size_t i = 0; i < most_drawn_levels; ++i) {
+  for (std::size_t i = 0; i < max_drawn_levels; ++i) {
     stack.push_back({.name = name, .module = ""});
     tree.add(stack, i + 1);
   }

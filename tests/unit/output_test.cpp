@@ -196,7 +196,7 @@ TEST_CASE("a warning that comes again is told once, and at the end how often it 
         output.repeated_warning("not saved", std::string(stack) + " is not saved");
       output.repeated_warning("narrow", "stacks of 32-bit processes are not unwound");
       output.status("running");
-      output.tell_repeated();
+      output.report_repeated();
       output.repeated_warning("not saved", "four is not saved");
     });
   };

@@ -9,7 +9,7 @@ using namespace uprobectl;
 namespace {
 
 // Hands out so many records, a few at a time; each says its number.
-ReadAhead::Source numbers(std::uint64_t count, std::size_t most_bytes) {
+ReadAhead::Source numbers(std::uint64_t count, std::size_t max_bytes) {
   return {.drain =
               [count, next = std::uint64_t{0}](const ReadAhead::Visit& visit) mutable {
                 for (int i = 0; i < 7 && next < count; ++i) {
@@ -21,7 +21,7 @@ ReadAhead::Source numbers(std::uint64_t count, std::size_t most_bytes) {
                 return next < count;
               },
           .poll_fds = {},
-          .most_bytes = most_bytes};
+          .max_bytes = max_bytes};
 }
 
 std::vector<std::uint64_t> take_all(ReadAhead& reading) {
@@ -42,8 +42,8 @@ std::vector<std::uint64_t> take_all(ReadAhead& reading) {
 TEST_CASE("records that are read ahead come in order, none lost, none twice") {
   std::vector<std::uint64_t> expected(10'000);
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = i;
-  for (const std::size_t most_bytes : {std::size_t{1} << 26, std::size_t{100}, std::size_t{1}}) {
-    auto reading = ReadAhead::start(numbers(expected.size(), most_bytes));
+  for (const std::size_t max_bytes : {std::size_t{1} << 26, std::size_t{100}, std::size_t{1}}) {
+    auto reading = ReadAhead::start(numbers(expected.size(), max_bytes));
     REQUIRE(reading);
     CHECK(take_all(**reading) == expected);
   }

@@ -42,42 +42,40 @@ constexpr pid_t nobody = 0x7ffffffe; // beyond every pid there can be
 }
 
 TEST_CASE("silence is explained by the strongest fact the mappings tell") {
-  CHECK(explain_silence({}, {}) == "no process maps this file executable");
+  CHECK(diagnose({}, {}) == "no process maps this file executable");
   const pid_t one[] = {nobody};
-  CHECK(explain_silence({}, one) ==
+  CHECK(diagnose({}, one) ==
         "process 2147483646 has ended and was not seen to map this file executable");
   const pid_t two[] = {nobody, nobody - 1};
-  CHECK(explain_silence({}, two) ==
+  CHECK(diagnose({}, two) ==
         "the processes have ended, and none was seen to map this file executable");
   const pid_t some[] = {nobody, ::getpid()};
-  CHECK(explain_silence({}, some) == "none of the processes maps this file executable");
+  CHECK(diagnose({}, some) == "none of the processes maps this file executable");
   const pid_t self[] = {::getpid()};
-  CHECK_THAT(explain_silence({}, self), Catch::EndsWith(") does not map this file executable"));
+  CHECK_THAT(diagnose({}, self), Catch::EndsWith(") does not map this file executable"));
   MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .elsewhere = {}, .unreadable = 0};
-  CHECK(explain_silence(survey, {}) ==
+  CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "
         "process to probe it");
   survey.executable = {nobody};
-  CHECK(explain_silence(survey, {}) ==
-        "mapped by process 2147483646, but not called while it was probed");
+  CHECK(diagnose(survey, {}) == "mapped by process 2147483646, but not called while it was probed");
   survey.executable = {nobody - 1, nobody};
-  CHECK(explain_silence(survey, {}) == "mapped by 2 processes, but not called while it was probed");
+  CHECK(diagnose(survey, {}) == "mapped by 2 processes, but not called while it was probed");
 }
 
 TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
-  CHECK(explain_silence({.executable = {}, .other_inode = {}, .elsewhere = {}, .unreadable = 3},
-                        {}) ==
+  CHECK(diagnose({.executable = {}, .other_inode = {}, .elsewhere = {}, .unreadable = 3}, {}) ==
         "no process maps this file executable (3 processes could not be looked at)");
 }
 
 TEST_CASE("what maps a file's successor is told") {
   const MappingSurvey survey{
       .executable = {}, .other_inode = {4194304}, .elsewhere = {}, .unreadable = 0};
-  CHECK(explain_silence(survey, {}, {.change = FileChange::replaced}) ==
+  CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 4194304 maps the file that has this path by now: the one probed was replaced "
         "meanwhile, run it again");
   CHECK(
-      explain_silence(survey, {}, {.change = FileChange::none}) ==
+      diagnose(survey, {}, {.change = FileChange::none}) ==
       "process 4194304 maps another file that had this path: it was replaced, restart the process "
       "to probe it");
 }

@@ -70,11 +70,11 @@ TEST_CASE("a process that sees another file there is told apart from one whose f
   MappingSurvey survey;
   survey.other_inode = {second, first};
   survey.elsewhere = {second};
-  CHECK(explain_silence(survey, {}) ==
+  CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "
         "process to probe it");
   survey.elsewhere = {second, first};
-  CHECK(explain_silence(survey, {}, {.change = FileChange::replaced}) ==
+  CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 2147483645 maps another file at this path, that of its own mount namespace: "
         "-p 2147483645 probes that one");
 }
@@ -83,37 +83,36 @@ TEST_CASE("another copy of the file is named where it may be the one that was me
   MappingSurvey survey;
   survey.other_copies = {{.pid = first, .path = "/opt/lib/libfoo.so"},
                          {.pid = second, .path = "/srv/lib/libfoo.so"}};
-  CHECK(explain_silence(survey, {}) ==
+  CHECK(diagnose(survey, {}) ==
         "no process maps this file executable; process 2147483646 maps another copy of it: "
         "/opt/lib/libfoo.so");
   survey.executable = {first};
   const pid_t asked[] = {first};
-  CHECK(explain_silence(survey, asked) ==
+  CHECK(diagnose(survey, asked) ==
         "mapped by process 2147483646, but not called while it was probed; process 2147483646 maps "
         "another copy of it, too: /opt/lib/libfoo.so");
   // Somebody somewhere has a copy of most libraries.
-  CHECK(explain_silence(survey, {}) ==
-        "mapped by process 2147483646, but not called while it was probed");
+  CHECK(diagnose(survey, {}) == "mapped by process 2147483646, but not called while it was probed");
 }
 
 TEST_CASE("descendants that map the file are a reason to follow them") {
   MappingSurvey survey;
   survey.executable = {first};
   const pid_t asked[] = {first};
-  CHECK(explain_silence(survey, asked, {.children = {::getpid()}})
+  CHECK(diagnose(survey, asked, {.children = {::getpid()}})
             .ends_with(", a descendant, maps it: --follow probes it, too"));
   // By now it has ended.
-  CHECK(explain_silence(survey, asked, {.children = {second}}) ==
+  CHECK(diagnose(survey, asked, {.children = {second}}) ==
         "mapped by process 2147483646, but not called while it was probed; process 2147483645, a "
         "descendant, mapped it: --follow probes it, too");
-  CHECK(explain_silence({}, asked, {.children = {first - 2, second}}) ==
+  CHECK(diagnose({}, asked, {.children = {first - 2, second}}) ==
         "process 2147483646 has ended and was not seen to map this file executable; 2 descendants "
         "mapped it: --follow probes them, too");
 }
 
 TEST_CASE("a file of which another function was hit was mapped, whoever did it") {
   const pid_t asked[] = {first};
-  CHECK(explain_silence({}, asked, {.inlined = 2, .file_was_hit = true}) ==
+  CHECK(diagnose({}, asked, {.inlined = 2, .file_was_hit = true}) ==
         "other functions of this file were hit, this one was not called while it was probed; it "
         "is inlined at 2 places, which no probe sees");
 }
@@ -121,13 +120,13 @@ TEST_CASE("a file of which another function was hit was mapped, whoever did it")
 TEST_CASE("a function that is inlined may run without being called") {
   MappingSurvey survey;
   survey.executable = {first};
-  CHECK(explain_silence(survey, {}, {.inlined = 3}) ==
+  CHECK(diagnose(survey, {}, {.inlined = 3}) ==
         "mapped by process 2147483646, but not called while it was probed; it is inlined at 3 "
         "places, which no probe sees");
   const std::string plain = "mapped by process 2147483646, but not called while it was probed";
-  CHECK(explain_silence(survey, {}, {.inlined = 0}) == plain);
-  CHECK(explain_silence(survey, {}, {.inlined = std::nullopt}) == plain);
-  CHECK(explain_silence({}, {}, {.inlined = 3}) == "no process maps this file executable");
+  CHECK(diagnose(survey, {}, {.inlined = 0}) == plain);
+  CHECK(diagnose(survey, {}, {.inlined = std::nullopt}) == plain);
+  CHECK(diagnose({}, {}, {.inlined = 3}) == "no process maps this file executable");
 }
 
 TEST_CASE("children that map a probed file are found, but for those that are probed themselves") {

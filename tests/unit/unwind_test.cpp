@@ -114,7 +114,7 @@ TEST_CASE("why a stack ends early is told") {
   CHECK(nowhere.end == End::no_mapping);
 
   const Stack short_of =
-      process.unwind({{"pc", work}, {"sp", top}, {"lr", start + 8}}, {.most_frames = 1});
+      process.unwind({{"pc", work}, {"sp", top}, {"lr", start + 8}}, {.max_frames = 1});
   CHECK(short_of.end == End::too_many);
   CHECK(explain_end(short_of) == "there are more than 1 frames");
 }

@@ -28,7 +28,7 @@ public:
   // One that is not there.
   Value& put(std::uint64_t address, Value value) {
     if (slots_.empty()) slots_.resize(first_size);
-    while (slots_.size() < most_slots && slots_[first_of(address) + ways - 1].used) grow();
+    while (slots_.size() < max_slots && slots_[first_of(address) + ways - 1].used) grow();
     Slot* const slot = &slots_[first_of(address)];
     for (std::size_t i = ways - 1; i > 0; --i) slot[i] = std::move(slot[i - 1]);
     slot[0] = {address, true, std::move(value)};
@@ -38,7 +38,7 @@ public:
 private:
   static constexpr std::size_t ways = 4;
   static constexpr std::size_t first_size = 16;
-  static constexpr std::size_t most_slots = 4096;
+  static constexpr std::size_t max_slots = 4096;
   struct Slot {
     std::uint64_t address = 0;
     bool used = false;

@@ -24,9 +24,9 @@ std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSo
 
 // Files of a folder by the base name of what is mapped, with ".gz" or without. "[vdso]" may be
 // called "vdso.so". At most 512 MiB of a gzipped file are taken, and of all together so many bytes.
-constexpr std::uint64_t most_of_gzipped_files = std::uint64_t{1} << 30;
+constexpr std::uint64_t max_gzipped_bytes = std::uint64_t{1} << 30;
 std::unique_ptr<FileSource> files_in(std::string folder,
-                                     std::uint64_t most_together = most_of_gzipped_files);
+                                     std::uint64_t max_batch = max_gzipped_bytes);
 
 struct SavedStack {
   Registers registers;

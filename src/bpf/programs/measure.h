@@ -41,7 +41,7 @@ static __always_inline __u64 return_address(struct registers* regs) {
 }
 
 /* Wakes the reader: a process may live for a moment only. */
-static __always_inline void tell_new_stack(struct registers* regs, __u32 process) {
+static __always_inline void report_new_stack(struct registers* regs, __u32 process) {
   struct probe_record record = {.pid = process, .kind = RECORD_NEW_STACK};
 #ifdef WITHOUT_RING
   bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, &record, sizeof(record));
@@ -62,7 +62,7 @@ static __always_inline void count_stack(struct registers* regs, __u64 number, __
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   if (has_return_address(moment, left_by)) key.caller = return_address(regs);
-  if (add_one(&stack_counts, &key)) tell_new_stack(regs, key.process);
+  if (add_one(&stack_counts, &key)) report_new_stack(regs, key.process);
 }
 
 static __always_inline __u32 bucket_of(__u64 value) {

@@ -29,19 +29,19 @@ struct CommandStdout {
 };
 
 // Owns the child process: what has not been let go is killed, what has ended is reaped.
-class HeldCommand {
+class SuspendedChild {
 public:
   // Forks. The child has the default signal dispositions of a command, whatever ours are, and ends
   // by itself should we be killed before it is let go. Its stdout is `output`, or ours where that
   // is empty. Call before signals are blocked.
-  static Result<HeldCommand> start(const std::vector<std::string>& words,
-                                   std::optional<int> output);
+  static Result<SuspendedChild> start(const std::vector<std::string>& words,
+                                      std::optional<int> output);
 
-  HeldCommand(HeldCommand&& other) noexcept;
-  HeldCommand(const HeldCommand&) = delete;
-  HeldCommand& operator=(HeldCommand&&) = delete;
-  HeldCommand& operator=(const HeldCommand&) = delete;
-  ~HeldCommand();
+  SuspendedChild(SuspendedChild&& other) noexcept;
+  SuspendedChild(const SuspendedChild&) = delete;
+  SuspendedChild& operator=(SuspendedChild&&) = delete;
+  SuspendedChild& operator=(const SuspendedChild&) = delete;
+  ~SuspendedChild();
 
   pid_t pid() const { return pid_; }
 
@@ -59,7 +59,7 @@ public:
   void resume() const;
 
 private:
-  HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
+  SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
   // Waits without end, or so long.
   std::optional<ChildEnd> reap(std::optional<std::chrono::milliseconds> patience = {});
 

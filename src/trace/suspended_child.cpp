@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/held_command.hpp"
+#include "trace/suspended_child.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -43,8 +43,8 @@ Result<CommandStdout> CommandStdout::open(const CommandOutput& wanted, int recor
   return output;
 }
 
-Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words,
-                                       std::optional<int> output) {
+Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& words,
+                                             std::optional<int> output) {
   auto go = make_pipe();
   auto failure = make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());
@@ -59,23 +59,23 @@ Result<HeldCommand> HeldCommand::start(const std::vector<std::string>& words,
     go->write_end.reset(); // or its end would never come
     wait_and_exec(go->read_end.get(), failure->write_end.get(), output, arguments.data());
   }
-  return HeldCommand(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
+  return SuspendedChild(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
 }
 
-HeldCommand::HeldCommand(std::string name, pid_t pid, UniqueFd go, UniqueFd failure)
+SuspendedChild::SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure)
     : name_(std::move(name)), pid_(pid), go_(std::move(go)), failure_(std::move(failure)) {}
 
-HeldCommand::HeldCommand(HeldCommand&& other) noexcept
+SuspendedChild::SuspendedChild(SuspendedChild&& other) noexcept
     : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), go_(std::move(other.go_)),
       failure_(std::move(other.failure_)) {}
 
-HeldCommand::~HeldCommand() {
+SuspendedChild::~SuspendedChild() {
   if (pid_ < 0 || !go_) return; // it runs: end() was asked, or it outlives us
   go_.reset();
   reap();
 }
 
-Result<void> HeldCommand::release() {
+Result<void> SuspendedChild::release() {
   const char byte = 1;
   if (::write(go_.get(), &byte, 1) != 1)
     return fail(system_error(errno, "cannot let " + name_ + " run"));
@@ -88,13 +88,13 @@ Result<void> HeldCommand::release() {
   return fail(system_error(errnum, "cannot run " + name_));
 }
 
-std::optional<ChildEnd> HeldCommand::reap(std::optional<std::chrono::milliseconds> patience) {
+std::optional<ChildEnd> SuspendedChild::reap(std::optional<std::chrono::milliseconds> patience) {
   const auto status = patience ? wait_for(pid_, *patience) : wait_for(pid_);
   if (status) pid_ = -1;
   return status;
 }
 
-std::optional<HeldCommand::End> HeldCommand::end() {
+std::optional<SuspendedChild::End> SuspendedChild::end() {
   using namespace std::chrono_literals;
   if (pid_ < 0) return std::nullopt;
   if (const auto end = reap(0ms)) return End{*end};
@@ -104,7 +104,7 @@ std::optional<HeldCommand::End> HeldCommand::end() {
   return std::nullopt;
 }
 
-void HeldCommand::resume() const {
+void SuspendedChild::resume() const {
   if (pid_ > 0) ::kill(pid_, SIGCONT);
 }
 
