@@ -4,6 +4,7 @@
 // the VDEX files that hold DEX files of an OAT file.
 #pragma once
 
+#include "uprobectl/art.hpp"
 #include "uprobectl/util.hpp"
 #include "util/leb128.hpp"
 
@@ -137,5 +138,17 @@ bool looks_like_vdex(Bytes bytes);
 
 // unsupported, with the version named, for other versions than 006 to 027.
 Result<Vdex> parse_vdex(Bytes bytes);
+
+// "Lcom/foo/Bar;" becomes "com.foo.Bar", "[[I" "int[][]"; what is no descriptor stays as it is.
+void append_type(std::string_view descriptor, std::string& text);
+
+// Modified UTF-8 becomes UTF-8: surrogate pairs and U+0000.
+void append_utf8(std::string_view modified, std::string& text);
+
+// Of a method of the file; what cannot be read is "?", and so is what would make it longer than the
+// longest signature: bytes of all its names, which a file that means no harm never comes near.
+constexpr std::size_t longest_signature = 65535;
+Signature signature_of(const DexFile& dex, std::uint32_t method);
+void append_name_of(const DexFile& dex, std::uint32_t method, std::string& text);
 
 } // namespace uprobectl::art

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an OAT file: which of the known layouts it has is found by trying.
-#include "art/java_names.hpp"
+// Reads an OAT file. Tries the known layouts until one fits.
 #include "art/oat_state.hpp"
 #include "util/text.hpp"
 

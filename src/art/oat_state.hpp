@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an OatFile holds.
+// State of an OatFile: the parsed OAT file, and either its DEX files or the output of oatdump.
 #pragma once
 
 #include "art/dex_search.hpp"
 #include "art/oat_format.hpp"
-#include "art/oatdump.hpp"
+#include "uprobectl/art.hpp"
 
 namespace uprobectl::art {
+
+// "void com.foo.Bar.baz(int, long)". Returns nullopt if it is not a signature.
+std::optional<Signature> parse_signature(std::string_view text);
+
+// The output of the device's oatdump for an OAT file:
+// `oatdump --oat-file=FILE --dump-method-and-offset-as-json` prints a line for each method (AOSP
+// art/oatdump/oatdump.cc). A method is identified by its index in the listing.
+class DumpedNames {
+public:
+  explicit DumpedNames(std::vector<DumpedMethod> methods);
+
+  std::span<const DumpedMethod> methods() const { return methods_; }
+  Signature signature(std::uint32_t method) const;
+  std::optional<Class> find_class(std::string_view name) const;
+
+  struct DumpedClass {
+    std::string name;
+    std::vector<std::uint32_t> methods;
+  };
+  std::span<const DumpedClass> classes() const { return classes_; } // by name
+
+private:
+  std::vector<DumpedMethod> methods_;
+  std::vector<DumpedClass> classes_;
+};
 
 struct OatFile::State {
   const elf::Image* image = nullptr;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "art/oatdump.hpp"
-
 #include "art/oat_state.hpp"
+
 #include "util/numbers.hpp"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linux arch/x86/kernel/uprobes.c looks at the byte of the opcode alone, whatever map it belongs
-// to: so it takes many AVX instructions for jumps, calls and returns.
-#include "insn/probe_effect.hpp"
-
+// probe_effect(): the effect of a uprobe on an instruction, by the rules of the kernel.
+// x86: Linux arch/x86/kernel/uprobes.c reads the opcode byte and ignores the opcode map. It
+// therefore mistakes many AVX instructions for jumps, calls and returns.
+// arm64: Linux arch/arm64/kernel/probes/decode-insn.c; encodings are those of the Arm A-profile A64
+// instruction set (DDI 0602).
 #include "insn/decoder.hpp"
 
 #include <algorithm>
@@ -12,10 +13,14 @@ namespace uprobectl {
 
 namespace {
 
-using effect::emulated;
-using effect::refused;
-using effect::stepped;
-using effect::wrong;
+constexpr ProbeEffect refused(std::string_view reason) {
+  return {.kind = ProbeEffect::Kind::refused, .reason = reason};
+}
+constexpr ProbeEffect wrong(std::string_view reason) {
+  return {.kind = ProbeEffect::Kind::wrong, .reason = reason};
+}
+constexpr ProbeEffect stepped() { return {}; }
+constexpr ProbeEffect emulated() { return {.emulated = true}; }
 
 // The opcodes of one byte that the kernel refuses (good_insns_64 and good_insns_32): a bit for each
 // low half of the byte, by its high half.
@@ -263,8 +268,7 @@ ProbeEffect effect_on_two_bytes(const X86Instruction& insn, Arch arch) {
   return stepped();
 }
 
-} // namespace
-
+// The offset is within the code.
 ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
   const Bytes bytes = code.subspan(offset);
   const auto read = X86Reader(arch, bytes).read();
@@ -292,6 +296,116 @@ ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeEx
                  "other keeps below the stack pointer");
   return effect_on_two_bytes(insn, arch);
 }
+
+constexpr std::uint64_t word_size = 4; // bytes
+
+struct A64Pattern {
+  std::uint32_t mask;
+  std::uint32_t value;
+  constexpr bool has(std::uint32_t word) const { return (word & mask) == value; }
+};
+
+constexpr A64Pattern branch{0x7c000000, 0x14000000}; // and bl
+constexpr A64Pattern b_cond{0xff000010, 0x54000000};
+constexpr A64Pattern bc_cond{0xff000010, 0x54000010};
+constexpr A64Pattern cbz{0x7e000000, 0x34000000};       // and cbnz
+constexpr A64Pattern tbz{0x7e000000, 0x36000000};       // and tbnz
+constexpr A64Pattern cb_cc{0x7e000000, 0x74000000};     // compare and branch (FEAT_CMPBR)
+constexpr A64Pattern ret_of_pc{0xff000000, 0x55000000}; // retaasppc, retabsppc
+constexpr A64Pattern branch_register{0xfe000000, 0xd6000000};
+constexpr A64Pattern plain_branch_register{0xff9ffc1f, 0xd61f0000}; // br, blr, ret
+constexpr A64Pattern plain_ret{0xfffffc1f, 0xd65f0000};
+constexpr A64Pattern exception{0xff000000, 0xd4000000}; // svc, hvc, smc, brk, hlt
+constexpr A64Pattern msr_register{0xfff00000, 0xd5100000};
+constexpr A64Pattern msr_immediate{0xfff8f01f, 0xd500401f}; // and cfinv, axflag, xaflag
+constexpr A64Pattern hint{0xfffff01f, 0xd503201f};
+constexpr A64Pattern adr{0x1f000000, 0x10000000}; // and adrp
+constexpr A64Pattern load_literal{0x3b000000, 0x18000000};
+constexpr std::uint32_t simd_bit = 1U << 26U;
+constexpr A64Pattern exclusive{0x3f800000, 0x08000000}; // and casp
+constexpr A64Pattern casp{0xbfa00000, 0x08200000};
+constexpr std::uint32_t load_bit = 1U << 22U;
+constexpr A64Pattern memory_copy{0x3b200c00, 0x19000400}; // cpy*, set* (FEAT_MOPS)
+constexpr A64Pattern clear_exclusive{0xfffff0ff, 0xd503305f};
+
+// Of the hints that the kernel lets a copy run (aarch64_insn_is_steppable_hint).
+ProbeEffect effect_on_hint(std::uint32_t word) {
+  const std::uint32_t number = word >> 5U & 0x7fU;
+  constexpr std::uint32_t nop = 0;
+  constexpr std::uint32_t xpaclri = 7;
+  const bool is_old_pac = number == 8 || number == 10;
+  const bool is_pac = number >= 24 && number <= 27; // paciaz to pacibsp
+  const bool is_bti = number == 32 || number == 34 || number == 36 || number == 38;
+  if (number == nop || number == xpaclri || is_old_pac || is_pac || is_bti) return stepped();
+  return refused("the kernel does not probe this hint (autiasp, yield, wfe, csdb and the like)");
+}
+
+ProbeEffect effect_on_word(std::uint32_t word) {
+  if (branch.has(word) || b_cond.has(word) || cbz.has(word) || tbz.has(word) || adr.has(word))
+    return emulated();
+  if (bc_cond.has(word) || cb_cc.has(word) || ret_of_pc.has(word))
+    return wrong("the kernel runs a copy of this branch, which goes to another place");
+  if (branch_register.has(word))
+    return plain_branch_register.has(word)
+               ? emulated()
+               : refused("the kernel refuses a branch with pointer authentication");
+  if (exception.has(word))
+    return refused("the kernel refuses an instruction that raises an exception (svc, brk)");
+  if (msr_register.has(word) || msr_immediate.has(word))
+    return refused("the kernel refuses an instruction that writes a system register (msr)");
+  if (hint.has(word)) return effect_on_hint(word);
+  if (load_literal.has(word))
+    return (word & simd_bit) != 0
+               ? wrong("the kernel runs a copy of this load relative to the program counter, which "
+                       "reads other memory")
+               : refused("the kernel refuses a load relative to the program counter");
+  if (exclusive.has(word)) return refused("the kernel refuses exclusive loads and stores");
+  if (memory_copy.has(word))
+    return wrong("the kernel runs a copy of one of the three instructions of a memory copy, which "
+                 "belong together");
+  return stepped();
+}
+
+bool is_exclusive_load(std::uint32_t word) {
+  return exclusive.has(word) && !casp.has(word) && (word & load_bit) != 0;
+}
+
+bool is_exclusive_store(std::uint32_t word) {
+  return exclusive.has(word) && !casp.has(word) && (word & load_bit) == 0;
+}
+
+// Whether the place lies between an exclusive load and its store. A breakpoint between them takes
+// the reservation away, so the store fails and the loop around them never ends. The architecture
+// bounds how far they can lie apart (DDI 0487 B2.12.5).
+bool is_inside_exclusive(Bytes function, std::uint64_t offset) {
+  constexpr std::uint64_t furthest = 32 * word_size;
+  std::uint64_t at = offset;
+  for (;;) {
+    if (at < word_size || offset - at >= furthest) return false;
+    at -= word_size;
+    const std::uint32_t word = *read_at<std::uint32_t>(function, at);
+    if (is_exclusive_load(word)) break;
+    if (is_exclusive_store(word) || clear_exclusive.has(word) || plain_ret.has(word)) return false;
+  }
+  for (std::uint64_t next = offset; next - offset < furthest; next += word_size) {
+    const auto word = read_at<std::uint32_t>(function, next);
+    if (!word || is_exclusive_load(*word)) return false;
+    if (is_exclusive_store(*word)) return true;
+  }
+  return false;
+}
+
+// A64. The offset is within the code.
+ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset) {
+  const auto word = read_at<std::uint32_t>(code, offset);
+  if (!word || offset % word_size != 0) return {};
+  const ProbeEffect effect = effect_on_word(*word);
+  if (effect.kind == ProbeEffect::Kind::right && is_inside_exclusive(code, offset))
+    return wrong("between an exclusive load and its store a probe makes the store fail, for ever");
+  return effect;
+}
+
+} // namespace
 
 ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
   if (offset >= code.size()) return {};

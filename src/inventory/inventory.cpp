@@ -3,7 +3,6 @@
 
 #include "bpf/link.hpp"
 #include "bpf/tracefs.hpp"
-#include "inventory/probe_names.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 #include "util/numbers.hpp"

@@ -5,6 +5,7 @@
 
 #include "uprobectl/util.hpp"
 
+#include <span>
 #include <sys/types.h>
 
 namespace uprobectl {
@@ -53,5 +54,13 @@ struct Inventory {
 };
 // not_permitted without CAP_SYS_ADMIN.
 Result<Inventory> take_inventory();
+
+// SPDX-License-Identifier: Apache-2.0
+// From a file and an offset to the names people know.
+
+// Fills in entry and symbol if the file can be read and names the place. Files that many probes lie
+// in are read once. A file of another mount namespace gets the path that leads to it from here.
+// Returns warnings: of a path that leads to different files nothing is read.
+std::vector<std::string> name_probes(std::span<InstalledProbe> probes);
 
 } // namespace uprobectl

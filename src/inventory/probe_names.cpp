@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inventory/probe_names.hpp"
+#include "inventory/inventory.hpp"
 
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"

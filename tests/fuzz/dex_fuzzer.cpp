@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every class and method of bytes that claim to be a DEX file.
 #include "art/dex.hpp"
-#include "art/java_names.hpp"
 
 #include <cstdlib>
 

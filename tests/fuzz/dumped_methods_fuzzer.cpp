@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines as oatdump prints them: what is taken for a method reads back as it was written.
-#include "art/oatdump.hpp"
+#include "art/oat_state.hpp"
 
 #include <cstdlib>
 

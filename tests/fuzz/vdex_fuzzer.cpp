@@ -2,7 +2,6 @@
 // The checksums of bytes that claim to be a VDEX file, and names from a DEX file by themselves.
 #include "art/dex.hpp"
 #include "art/dex_search.hpp"
-#include "art/java_names.hpp"
 
 #include <cstdlib>
 

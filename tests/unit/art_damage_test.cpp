@@ -2,7 +2,6 @@
 // Damaged copies of OAT files and of the DEX files that belong to them: an answer or an error, and
 // never a method outside the code.
 #include "art/dex.hpp"
-#include "art/java_names.hpp"
 #include "oat_samples.hpp"
 
 #include <algorithm>

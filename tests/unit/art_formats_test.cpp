@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "art/dex.hpp"
 #include "art/dex_search.hpp"
-#include "art/java_names.hpp"
 #include "art/oat_format.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OAT and DEX files that are made to cost much, or to mislead.
 #include "art/dex.hpp"
-#include "art/java_names.hpp"
 #include "art/oat_format.hpp"
 #include "oat_samples.hpp"
 #include "uprobectl/archive.hpp"

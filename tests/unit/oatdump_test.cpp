@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "art/oat_format.hpp"
-#include "art/oatdump.hpp"
+#include "art/oat_state.hpp"
 #include "oat_samples.hpp"
 
 #include <algorithm>
