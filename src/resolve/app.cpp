@@ -3,7 +3,7 @@
 
 #include "resolve/android.hpp"
 #include "resolve/find_file.hpp"
-#include "resolve/library_files.hpp"
+#include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/explain.hpp"
 
-#include "resolve/method_name.hpp"
+#include "resolve/methods.hpp"
 #include "resolve/names.hpp"
-#include "resolve/static_probes.hpp"
 #include "util/numbers.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"

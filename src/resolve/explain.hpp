@@ -2,7 +2,7 @@
 // Explains why a name could not be resolved, and suggests what to type instead.
 #pragma once
 
-#include "resolve/method_name.hpp"
+#include "resolve/methods.hpp"
 #include "resolve/point.hpp"
 
 namespace uprobectl {

@@ -3,7 +3,6 @@
 
 #include "resolve/app.hpp"
 #include "resolve/in_process.hpp"
-#include "resolve/library_files.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/shell_words.hpp"

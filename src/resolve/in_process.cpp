@@ -2,7 +2,7 @@
 #include "resolve/in_process.hpp"
 
 #include "process/proc.hpp"
-#include "resolve/library_files.hpp"
+#include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"
 

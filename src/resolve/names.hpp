@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolves names of functions and of PLT entries.
+// Resolves names of functions, PLT entries and static probes.
 #pragma once
 
 #include "resolve/point.hpp"
@@ -37,5 +37,13 @@ private:
   std::optional<Error> why_; // why the first of those was left out
   std::size_t left_out_ = 0;
 };
+
+// The places of the probes that the question's name means, "PROVIDER:NAME" or a provider alone, in
+// the order of the notes. The points share ownership of the notes.
+Result<std::vector<ProbePoint>>
+resolve_static_probes(const Question& question, const std::shared_ptr<const StaticProbes>& notes);
+
+// The "PROVIDER:NAME" of a probe that a user may mean by a text that is not a function's name.
+std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text);
 
 } // namespace uprobectl

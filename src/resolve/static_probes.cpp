@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolve/static_probes.hpp"
+#include "resolve/names.hpp"
 
 #include "resolve/instructions.hpp"
 #include "util/shell_words.hpp"

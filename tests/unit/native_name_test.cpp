@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolve/method_name.hpp"
+#include "resolve/methods.hpp"
 
 #include <catch2/catch.hpp>
 
