@@ -16,7 +16,7 @@
 #include <map>
 #include <set>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 class UnwindData;
 }
 
@@ -106,7 +106,7 @@ public:
   std::shared_ptr<const Frame> frame(VirtualAddress address);
 
   // What the unwinder has read of the image, kept with it (stacks/unwind_data.hpp).
-  std::shared_ptr<stacks::UnwindData> unwind_data;
+  std::shared_ptr<unwind::UnwindData> unwind_data;
 
 private:
   Module(std::string path, std::optional<std::string> entry);

@@ -11,7 +11,7 @@
 #include "uprobectl/symbolize.hpp"
 #include "uprobectl/unwind/registers.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 using symbolize::AddressSpace;
 using symbolize::FileSource;
@@ -96,10 +96,10 @@ struct UnwindLimits {
 std::uint64_t code_mask(const AddressSpace& space, Arch arch);
 
 // What is read of the modules' files is remembered in the address space's cache.
-Stack unwind(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
-             const UnwindLimits& limits = {});
+Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
+                   AddressSpace& space, const UnwindLimits& limits = {});
 
 // Why there is no further frame, for people: "0x7f12 is in no executable mapping".
 std::string explain_end(const Stack& stack);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -8,17 +8,17 @@ namespace {
 
 Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_places,
                          Output& output) {
-  const auto saved = stacks::read_saved_stack(folder);
+  const auto saved = unwind::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
-  const auto files = stacks::files_in(folder);
-  stacks::ModuleCache cache({.places = std::move(debug_places)});
-  stacks::AddressSpace space(saved->mappings, cache, *files);
-  const stacks::Stack stack = stacks::unwind(saved->registers, saved->memory, space,
-                                             {.at_function_entry = saved->at_function_entry});
+  const auto files = unwind::files_in(folder);
+  unwind::ModuleCache cache({.places = std::move(debug_places)});
+  unwind::AddressSpace space(saved->mappings, cache, *files);
+  const unwind::Stack stack = unwind::unwind_stack(saved->registers, saved->memory, space,
+                                                   {.at_function_entry = saved->at_function_entry});
   for (std::size_t i = 0; i < stack.frames.size(); ++i)
     output.write(FrameRecord{.index = i, .frame = &stack.frames[i]});
   output.flush();
-  output.status(stacks::explain_end(stack));
+  output.status(unwind::explain_end(stack));
   return {};
 }
 

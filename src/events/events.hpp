@@ -11,7 +11,7 @@
 
 namespace uprobectl {
 
-namespace stacks {
+namespace unwind {
 struct Stack;
 }
 
@@ -65,7 +65,7 @@ struct Event {
   std::optional<std::uint32_t> ns_pid;             // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record;        // record
   // Where it was asked for: borrowed, valid while the event is shown.
-  const stacks::Stack* stack = nullptr;
+  const unwind::Stack* stack = nullptr;
 };
 
 // What the elements of Event::registers are called on this machine.

@@ -357,11 +357,11 @@ private:
       out += "null";
   }
 
-  static void add_stack(JsonRecord& record, const stacks::Stack* stack) {
+  static void add_stack(JsonRecord& record, const unwind::Stack* stack) {
     append_json_stack(record.open("stack"), stack);
     const bool told = stack != nullptr && !stack->frames.empty() && // one could not be kept
-                      stack->end != stacks::End::not_told;
-    record.field("stack_end", told ? Text(stacks::to_string(stack->end)) : std::nullopt);
+                      stack->end != unwind::End::not_told;
+    record.field("stack_end", told ? Text(unwind::to_string(stack->end)) : std::nullopt);
   }
 
   static void name_probe(JsonRecord& record, const ProbePoint& point) {

@@ -58,11 +58,11 @@ struct ProbeRecord {
 // A frame that was unwound.
 struct FrameRecord {
   std::uint64_t index = 0; // 0: where the thread was
-  const stacks::Frame* frame = nullptr;
+  const unwind::Frame* frame = nullptr;
 };
 // "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address. Behind
 // what was guessed " by frame pointer" or " by link register".
-std::string display_frame(const stacks::Frame& frame);
+std::string display_frame(const unwind::Frame& frame);
 
 // How often a probe was hit, or one process hit it.
 struct CountRecord {
@@ -73,7 +73,7 @@ struct CountRecord {
   std::string_view comm;            // of pid
   // Where stacks are counted for themselves: this one, else null. Without frames where it could not
   // be kept.
-  const stacks::Stack* stack = nullptr;
+  const unwind::Stack* stack = nullptr;
   // What stands for further frames that are not known, "[cut off]"; empty if it is whole as far as
   // is known.
   std::string_view rest = {};

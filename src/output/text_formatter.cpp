@@ -423,7 +423,7 @@ private:
   }
 
   // A line a frame, and why there is no further one where it should be.
-  void add_stack(const stacks::Stack* stack) {
+  void add_stack(const unwind::Stack* stack) {
     if (stack == nullptr) return;
     for (std::size_t i = 0; i < stack->frames.size(); ++i) {
       line_ += "    #";
@@ -432,9 +432,9 @@ private:
       append_printable(line_, display_frame(stack->frames[i]));
       line_ += '\n';
     }
-    if (stack->end == stacks::End::outermost || stack->end == stacks::End::not_told) return;
+    if (stack->end == unwind::End::outermost || stack->end == unwind::End::not_told) return;
     line_ += "    (";
-    append_printable(line_, stacks::explain_end(*stack));
+    append_printable(line_, unwind::explain_end(*stack));
     line_ += ")\n";
   }
 
@@ -486,7 +486,7 @@ private:
     if (!record.rest.empty()) text.append(between).append(record.rest);
     return text;
   }
-  static std::string stack_of(std::span<const stacks::Frame> frames, std::string_view between) {
+  static std::string stack_of(std::span<const unwind::Frame> frames, std::string_view between) {
     if (frames.empty()) return "<the stack could not be kept>";
     std::string text;
     for (const auto& frame : frames) {

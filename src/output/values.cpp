@@ -454,13 +454,13 @@ std::string display_bare(std::uint64_t pc, std::string_view mapping) {
 }
 
 // Of a guess.
-std::string_view mark_of(stacks::FoundBy found_by) {
-  return found_by == stacks::FoundBy::link_register ? " by link register" : " by frame pointer";
+std::string_view mark_of(unwind::FoundBy found_by) {
+  return found_by == unwind::FoundBy::link_register ? " by link register" : " by frame pointer";
 }
 
 } // namespace
 
-void append_json_stack(std::string& out, const stacks::Stack* stack) {
+void append_json_stack(std::string& out, const unwind::Stack* stack) {
   if (stack == nullptr) {
     out += "null";
     return;
@@ -475,9 +475,9 @@ void append_json_stack(std::string& out, const stacks::Stack* stack) {
   out += ']';
 }
 
-void append_json_frame(std::string& out, const stacks::Frame& frame) {
+void append_json_frame(std::string& out, const unwind::Frame& frame) {
   const auto symbolized = frame.symbolized();
-  const stacks::Module* const module = symbolized ? symbolized->module : nullptr;
+  const unwind::Module* const module = symbolized ? symbolized->module : nullptr;
   const symbolize::Function* const function =
       symbolized && symbolized->function ? &*symbolized->function : nullptr;
   const Text mapping =
@@ -501,13 +501,13 @@ void append_json_frame(std::string& out, const stacks::Frame& frame) {
   append_text(out, "found_by", to_string(frame.found_by));
 }
 
-std::string display_frame(const stacks::Frame& frame) {
+std::string display_frame(const unwind::Frame& frame) {
   std::string text;
   if (const auto symbolized = frame.symbolized())
     text = symbolized->text;
   else
     text = display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-  if (stacks::is_guess(frame.found_by)) text += mark_of(frame.found_by);
+  if (unwind::is_guess(frame.found_by)) text += mark_of(frame.found_by);
   return text;
 }
 

@@ -44,9 +44,9 @@ std::string shown_semaphore(const ProbePoint& point); // its offset, or "-"
 
 // A stack: [{"index":0,"pc":…},…]: frames with the keys of the contract's `frame`; null where there
 // is no stack.
-void append_json_stack(std::string& out, const stacks::Stack* stack);
+void append_json_stack(std::string& out, const unwind::Stack* stack);
 
 // The keys behind `index`, with the comma before them.
-void append_json_frame(std::string& out, const stacks::Frame& frame);
+void append_json_frame(std::string& out, const unwind::Frame& frame);
 
 } // namespace uprobectl

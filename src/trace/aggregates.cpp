@@ -17,7 +17,7 @@ std::uint64_t nanoseconds(Sums::Time time) {
 constexpr std::size_t max_stacks = 65536;
 constexpr std::size_t max_frames = 1U << 20; // of all stacks together: some 64 MiB
 
-std::pair<const stacks::Module*, std::uint64_t> module_and_distance(const stacks::Frame& frame) {
+std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind::Frame& frame) {
   if (frame.place && frame.place->module != nullptr)
     return {frame.place->module, frame.place->address.value};
   return {nullptr, frame.pc};
@@ -139,11 +139,11 @@ void Sums::tell(Time now, Output& output) {
 }
 
 // The first address is that of the point, where the thread was.
-stacks::Stack Sums::stack_of(const StackCount& counted) {
+unwind::Stack Sums::stack_of(const StackCount& counted) {
   const auto pid = static_cast<pid_t>(counted.pid);
   const ProbePoint& point = probes_[counted.probe].point;
   if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
-  const stacks::KnownPlace hit{.pc = counted.frames.front(),
+  const unwind::KnownPlace hit{.pc = counted.frames.front(),
                                .file = point.binary->file,
                                .path = point.binary->real_path,
                                .offset = *point.offset};
@@ -160,11 +160,11 @@ std::vector<Sums::Way> Sums::new_ways() {
     before = each.count;
     if (count == 0) continue;
     if (each.frames.empty()) without_stack_ += count;
-    stacks::Stack stack = stack_of(each);
+    unwind::Stack stack = stack_of(each);
     const auto wholeness = // the kernel does not say whether one of just so many is whole
         each.frames.size() >= MOST_FRAMES ? Wholeness::cut_off : Wholeness::whole;
     std::string text;
-    for (const stacks::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
+    for (const unwind::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);
     const bool alone = capture_.count_by_process;
     const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
@@ -221,28 +221,28 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
                                               module_and_distance, module_and_distance);
 }
 
-bool UnwoundCounts::has_room_for(const stacks::Stack& stack) {
+bool UnwoundCounts::has_room_for(const unwind::Stack& stack) {
   if (stacks_.size() < max_stacks && frames_ + stack.frames.size() <= max_frames) return true;
   output_.warn_once("more different stacks than can be kept: further ones are counted together, "
                     "without frames");
   return false;
 }
 
-const stacks::Stack* UnwoundCounts::keep(const stacks::Stack& stack) {
-  stacks::Stack& kept = stacks_.emplace_back(stack);
+const unwind::Stack* UnwoundCounts::keep(const unwind::Stack& stack) {
+  unwind::Stack& kept = stacks_.emplace_back(stack);
   kept.frames.shrink_to_fit();
   frames_ += kept.frames.size();
   return &kept;
 }
 
-void UnwoundCounts::add(const Event& event, const stacks::Stack& stack, Wholeness wholeness) {
+void UnwoundCounts::add(const Event& event, const unwind::Stack& stack, Wholeness wholeness) {
   Key key{.probe = probes_[event.probe].first,
           .on_return = event.kind == EventKind::on_return && !capture_.pair_calls,
           .pid = capture_.count_by_process ? event.pid : 0,
           .wholeness = wholeness,
           .stack = &stack};
   auto way = ways_.find(key);
-  const stacks::Stack without_frames;
+  const unwind::Stack without_frames;
   if (way == ways_.end() && !has_room_for(stack)) {
     key.wholeness = Wholeness::whole;
     key.stack = &without_frames;

@@ -38,13 +38,13 @@ private:
   // What of these counts is new, by way: those that several processes have in common are one.
   struct Way {
     std::uint32_t probe = 0;
-    stacks::Stack stack;
+    unwind::Stack stack;
     Wholeness wholeness = Wholeness::whole;
     std::optional<std::uint32_t> pid; // where processes are counted for themselves
     std::string comm;
     std::uint64_t count = 0;
   };
-  stacks::Stack stack_of(const StackCount& counted);
+  unwind::Stack stack_of(const StackCount& counted);
   std::vector<Way> new_ways();
   void report_histograms(std::uint64_t now_ns, Output& output);
 
@@ -64,7 +64,7 @@ private:
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::vector<std::uint64_t>>, std::uint64_t>
       by_stack_; // by probe, pid and addresses
   std::uint64_t without_stack_ = 0;
-  stacks::LiveProcesses processes_;
+  unwind::LiveProcesses processes_;
   ProcessNames name_of_;
 };
 
@@ -81,7 +81,7 @@ public:
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
   // frames.
-  void add(const Event& event, const stacks::Stack& stack, Wholeness wholeness);
+  void add(const Event& event, const unwind::Stack& stack, Wholeness wholeness);
   // What has come since the last time, the most first.
   void tell(Time now);
 
@@ -91,7 +91,7 @@ private:
     bool on_return = false;
     std::uint32_t pid = 0; // where processes are counted for themselves
     Wholeness wholeness = Wholeness::whole;
-    const stacks::Stack* stack = nullptr; // never null; once it is kept one of stacks_
+    const unwind::Stack* stack = nullptr; // never null; once it is kept one of stacks_
   };
   // Frames by the places that they lie at, which processes have in common.
   struct Order {
@@ -102,8 +102,8 @@ private:
     std::uint64_t count = 0;
     std::uint64_t told = 0; // of it
   };
-  const stacks::Stack* keep(const stacks::Stack& stack);
-  bool has_room_for(const stacks::Stack& stack);
+  const unwind::Stack* keep(const unwind::Stack& stack);
+  bool has_room_for(const unwind::Stack& stack);
 
   const AggregateSpec& asked_;
   const CaptureSpec& capture_;
@@ -111,7 +111,7 @@ private:
   Output& output_;
   ProcessNames name_of_;
   std::map<Key, Way, Order> ways_;
-  std::deque<stacks::Stack> stacks_;
+  std::deque<unwind::Stack> stacks_;
   std::size_t frames_ = 0; // of all of them
   std::uint64_t since_ns_;
 };

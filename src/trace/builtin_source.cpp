@@ -241,7 +241,7 @@ private:
     if (unwound_ && event->stack != nullptr)
       unwound_->add(*event, *event->stack, stacks_->wholeness());
     else if (unwound_)
-      unwound_->add(*event, stacks::Stack(), Wholeness::whole);
+      unwound_->add(*event, unwind::Stack(), Wholeness::whole);
     return !request_.capture.send_events || visit(*event);
   }
 

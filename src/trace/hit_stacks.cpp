@@ -22,13 +22,13 @@ struct NamedFrame {
 };
 
 // What has no name is at least told from other such places.
-NamedFrame named(const stacks::Frame& frame) {
+NamedFrame named(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
   if (frame.place->module == nullptr) {
     const std::string_view mapping = frame.place->mapping;
     return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
   }
-  const stacks::Module& module = *frame.place->module;
+  const unwind::Module& module = *frame.place->module;
   const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
   const auto symbolized = frame.symbolized();
   if (symbolized->function) return {symbolized->function->name_with_others(), file};
@@ -36,7 +36,7 @@ NamedFrame named(const stacks::Frame& frame) {
 }
 
 // Of frames with the innermost first.
-void add_to(StackTree& tree, std::span<const stacks::Frame> frames, Wholeness wholeness,
+void add_to(StackTree& tree, std::span<const unwind::Frame> frames, Wholeness wholeness,
             std::uint64_t weight) {
   std::vector<NamedFrame> names;
   names.reserve(frames.size());
@@ -59,7 +59,7 @@ bool begins_program(const MappingEvent& event) {
 }
 
 // The innermost frame is at the first byte of what is called by a name.
-bool is_at_entry(const stacks::Stack& stack) {
+bool is_at_entry(const unwind::Stack& stack) {
   if (stack.frames.empty()) return false;
   const auto frame = stack.frames.front().symbolized();
   return frame != nullptr && frame->function && frame->function->offset == 0;
@@ -141,7 +141,7 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
   return files;
 }
 
-void StackFiles::add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
+void StackFiles::add(const unwind::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
   if (wanted()) add_to(tree_, stack.frames, wholeness, weight);
 }
 
@@ -237,15 +237,15 @@ bool HitStacks::is_succeeded(pid_t pid) {
   return begins_.contains(pid);
 }
 
-stacks::Registers HitStacks::registers_of(const CapturedStack& captured) const {
-  stacks::Registers registers(host_arch);
+unwind::Registers HitStacks::registers_of(const CapturedStack& captured) const {
+  unwind::Registers registers(host_arch);
   const auto known = host_arch_info().registers;
   for (std::size_t i = 0; i < known.size() && i < captured.registers.size(); ++i)
     if (known[i].dwarf != no_register) registers.set(known[i].dwarf, captured.registers[i]);
   return registers;
 }
 
-const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
+const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
   if (event.time_ns >= looked_ns_) look();
   take_until(event.time_ns);
@@ -260,7 +260,7 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     known_returns_.clear();
     for (const replaced_return& each : captured.replaced_returns)
       known_returns_.push_back({.stack_pointer = each.stack_pointer, .address = each.address});
-    const stacks::Sample sample{.pid = pid,
+    const unwind::Sample sample{.pid = pid,
                                 .time_ns = event.time_ns,
                                 .registers = registers_of(captured),
                                 .stack_address = captured.address,
@@ -274,7 +274,7 @@ const stacks::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   return &stack_;
 }
 
-stacks::Stack HitStacks::walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured) {
+unwind::Stack HitStacks::walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured) {
   const std::span<const std::uint64_t> frames = captured.frames;
   const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
                             is_at_entry(processes_.frames(pid, time_ns, frames.first(1)));
@@ -287,8 +287,8 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& sample) {
-  if (stack_.end == stacks::End::outermost || stack_.end == stacks::End::not_told)
+Wholeness HitStacks::judge(const CapturedStack& captured, const unwind::Sample& sample) {
+  if (stack_.end == unwind::End::outermost || stack_.end == unwind::End::not_told)
     return Wholeness::whole;
   const bool cut_off = is_cut_off(captured);
   if (cut_off)
@@ -302,7 +302,7 @@ Wholeness HitStacks::judge(const CapturedStack& captured, const stacks::Sample& 
 // Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
 // handler of a signal on a stack of its own, of a coroutine.
 bool HitStacks::is_cut_off(const CapturedStack& captured) const {
-  if (stack_.end != stacks::End::stack_too_short) return false;
+  if (stack_.end != unwind::End::stack_too_short) return false;
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
   constexpr std::size_t max_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
@@ -316,10 +316,10 @@ bool HitStacks::is_cut_off(const CapturedStack& captured) const {
 // Copying ends at the first page that is not there, and the stack may go on behind it.
 std::string HitStacks::explain_failure(const CapturedStack& captured) const {
   const std::uint64_t copied_to = captured.address + captured.bytes.size();
-  const bool not_there = stack_.end == stacks::End::stack_too_short &&
+  const bool not_there = stack_.end == unwind::End::stack_too_short &&
                          stack_.address >= copied_to &&
                          stack_.address - captured.address < capture_.stack_bytes;
-  if (!not_there) return stacks::explain_end(stack_);
+  if (!not_there) return unwind::explain_end(stack_);
   return fmt::format(
       "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
       "or the stack ends there",
@@ -328,11 +328,11 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
 
 // One of those that end in the same place for the same reason. What lay on the stack is nobody
 // else's business.
-void HitStacks::save(const stacks::Sample& sample) {
+void HitStacks::save(const unwind::Sample& sample) {
   if (saved_.size() >= max_saved) return;
   std::uint64_t where = 0;
   if (!stack_.frames.empty()) {
-    const stacks::Frame& last = stack_.frames.back();
+    const unwind::Frame& last = stack_.frames.back();
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;

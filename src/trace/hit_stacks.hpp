@@ -30,7 +30,7 @@ public:
 
   bool wanted() const { return folded_ || flame_graph_; }
   // `weight`: hits, or nanoseconds.
-  void add(const stacks::Stack& stack, Wholeness wholeness, std::uint64_t weight);
+  void add(const unwind::Stack& stack, Wholeness wholeness, std::uint64_t weight);
 
   // "10s, 4711 stacks, 2 truncated"
   Result<void> write(std::string subtitle);
@@ -87,7 +87,7 @@ public:
 
   // Valid until the next question. Hits are asked for by time, so that each is seen with what was
   // mapped then.
-  const stacks::Stack* find(const Event& event, const CapturedStack& captured);
+  const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   Wholeness wholeness() const { return wholeness_; } // of that
 
   const StackTotals& totals();
@@ -98,12 +98,12 @@ private:
   void take_first();
   void take_until(std::uint64_t time_ns);
   bool is_succeeded(pid_t pid);
-  stacks::Registers registers_of(const CapturedStack& captured) const;
-  stacks::Stack walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
-  Wholeness judge(const CapturedStack& captured, const stacks::Sample& sample);
+  unwind::Registers registers_of(const CapturedStack& captured) const;
+  unwind::Stack walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
+  Wholeness judge(const CapturedStack& captured, const unwind::Sample& sample);
   bool is_cut_off(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
-  void save(const stacks::Sample& sample);
+  void save(const unwind::Sample& sample);
   void report_not_saved(const Error& why) const;
 
   const CaptureSpec& capture_;
@@ -116,12 +116,12 @@ private:
   std::uint64_t next_making_up_ns_ = 0;           // likewise not before
   std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
   std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
-  stacks::LiveProcesses processes_;
-  std::vector<stacks::KnownReturn> known_returns_; // of the last hit
-  stacks::Stack stack_;                            // likewise
+  unwind::LiveProcesses processes_;
+  std::vector<unwind::KnownReturn> known_returns_; // of the last hit
+  unwind::Stack stack_;                            // likewise
   Wholeness wholeness_ = Wholeness::whole;         // likewise
   StackTotals totals_;
-  std::set<std::pair<stacks::End, std::uint64_t>> saved_; // and where in its module it ended
+  std::set<std::pair<unwind::End, std::uint64_t>> saved_; // and where in its module it ended
   std::size_t next_folder_ = 1;
 };
 

@@ -19,14 +19,14 @@ CodeReaders::~CodeReaders() = default;
 // caller's stack begins right above the return address, or on arm64 the link register is the
 // caller's. A CFA by other registers is that of code that switches stacks.
 bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
-  using Kind = stacks::Rule::Kind;
-  const auto arch = stacks::unwound_arch(image.machine());
+  using Kind = unwind::Rule::Kind;
+  const auto arch = unwind::unwound_arch(image.machine());
   if (!arch) return false;
   const UnwindInfo& unwind = *arch_info(*arch).unwind;
   auto& frames = frames_[&image];
-  if (!frames) frames = std::make_unique<stacks::UnwindData>(image, *arch);
-  const stacks::Step& step = frames->step(at, at);
-  if (step.kind != stacks::Step::Kind::row || step.cfa.kind != Kind::val_offset) return false;
+  if (!frames) frames = std::make_unique<unwind::UnwindData>(image, *arch);
+  const unwind::Step& step = frames->step(at, at);
+  if (step.kind != unwind::Step::Kind::row || step.cfa.kind != Kind::val_offset) return false;
   const bool by_stack = step.cfa_register == unwind.stack_pointer;
   if (!by_stack && step.cfa_register != unwind.frame_pointer) return false;
   const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;

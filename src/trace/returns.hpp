@@ -15,7 +15,7 @@
 
 namespace uprobectl {
 
-namespace stacks {
+namespace unwind {
 class UnwindData;
 }
 
@@ -39,7 +39,7 @@ private:
 
   std::vector<std::string> debug_places_;
   // By the image: what its file tells unwinders.
-  std::map<const elf::Image*, std::unique_ptr<stacks::UnwindData>> frames_;
+  std::map<const elf::Image*, std::unique_ptr<unwind::UnwindData>> frames_;
   std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -310,4 +310,4 @@ std::optional<FoundEntry> FrameFinder::find(std::uint64_t address) {
   return std::nullopt;
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

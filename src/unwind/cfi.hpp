@@ -7,7 +7,7 @@
 
 #include "elf/dwarf_cursor.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 struct FrameSection {
   enum class Kind : std::uint8_t { eh_frame, debug_frame };
@@ -112,4 +112,4 @@ private:
   std::vector<IndexEntry> index_; // all FDEs, by begin; built when the header first fails to answer
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

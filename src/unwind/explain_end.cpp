@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::string explain_end(const Stack& stack) {
   return {};
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -3,7 +3,7 @@
 
 #include "elf/dwarf_cursor.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -233,4 +233,4 @@ std::expected<std::uint64_t, ExpressionFailure> evaluate(Bytes expression,
   return Evaluation(expression, registers, memory).run(first);
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

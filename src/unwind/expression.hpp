@@ -5,7 +5,7 @@
 
 #include "uprobectl/unwind.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // The saved pieces of a process's memory.
 class Memory {
@@ -47,4 +47,4 @@ std::expected<std::uint64_t, ExpressionFailure> evaluate(Bytes expression,
                                                          const Memory& memory,
                                                          std::optional<std::uint64_t> first);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -10,7 +10,7 @@
 #include <deque>
 #include <unistd.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -257,7 +257,7 @@ Stack LiveProcesses::State::unwind(const Sample& sample, LiveProcess& process) {
   const MemoryPiece stack{sample.stack_address, sample.stack};
   const UnwindLimits limits{.at_function_entry = sample.at_function_entry,
                             .known_returns = sample.known_returns};
-  return stacks::unwind(sample.registers, {&stack, 1}, process.space(), limits);
+  return unwind_stack(sample.registers, {&stack, 1}, process.space(), limits);
 }
 
 Stack LiveProcesses::unwind(const Sample& sample) {
@@ -347,4 +347,4 @@ Result<void> LiveProcesses::save(const Sample& sample, const std::string& folder
   return saved;
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

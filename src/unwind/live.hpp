@@ -16,7 +16,7 @@
 
 #include <sys/types.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // The state of a thread at a probe hit.
 struct Sample {
@@ -79,4 +79,4 @@ private:
   std::unique_ptr<State> state_;
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

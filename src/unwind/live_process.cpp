@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -221,4 +221,4 @@ AddressSpace& LiveProcess::space() {
   return *space_;
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -5,7 +5,7 @@
 #include "unwind/live.hpp"
 #include "uprobectl/unwind.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // Opens the files that a running process maps: by path if that leads to the mapped file, first in
 // our own mount namespace, so that debug files and DEX files beside it are found after the end of
@@ -85,4 +85,4 @@ private:
   std::uint64_t wait_ = 0; // ns
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

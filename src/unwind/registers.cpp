@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/unwind/registers.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 std::optional<Arch> unwound_arch(const elf::Machine& machine) {
   const bool can =
@@ -26,4 +26,4 @@ std::string register_name(Arch arch, std::uint8_t number) {
   return {};
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -230,4 +230,4 @@ std::optional<Extent> expression_at(const FrameSection& section, std::int32_t at
   return Extent{begin, cursor.at()};
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -6,7 +6,7 @@
 #include "unwind/cfi.hpp"
 #include "uprobectl/unwind/registers.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // A register rule.
 struct Rule {
@@ -39,4 +39,4 @@ Result<Row> row_at(const FrameSection& section, const Cie& cie, const Fde& fde,
 // The extent of the expression whose length is stored at `at`.
 std::optional<Extent> expression_at(const FrameSection& section, std::int32_t at);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <set>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -230,4 +230,4 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
   return saved;
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

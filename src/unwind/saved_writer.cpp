@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -124,4 +124,4 @@ SavedFolder::add_file(const MappedObject& object, std::string_view path,
   return std::string(path.substr(0, path.size() - file_name_of(path).size())) + name;
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

@@ -4,7 +4,7 @@
 
 #include "uprobectl/unwind.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // A "NAME: HEX" line for each known register, and the mark of was_at_function_entry(), which other
 // readers take for an unknown register.
@@ -37,4 +37,4 @@ private:
   std::uint64_t written_ = 0; // bytes of files
 };
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

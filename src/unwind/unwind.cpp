@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -482,9 +482,9 @@ std::uint64_t code_mask(const AddressSpace& space, Arch arch) {
   return (std::uint64_t{1} << std::end(sizes)[-1]) - 1;
 }
 
-Stack unwind(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
-             const UnwindLimits& limits) {
+Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
+                   AddressSpace& space, const UnwindLimits& limits) {
   return Unwinding(registers, memory, space, limits).run();
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

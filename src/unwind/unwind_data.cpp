@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 namespace {
 
@@ -209,4 +209,4 @@ UnwindData* unwind_data_of(Module& module, Arch arch) {
   return module.unwind_data.get();
 }
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

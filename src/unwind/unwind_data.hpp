@@ -8,7 +8,7 @@
 #include "uprobectl/elf.hpp"
 #include "uprobectl/unwind.hpp"
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // How to get to the caller from an address.
 struct Step {
@@ -79,4 +79,4 @@ private:
 // Null if the module has no image, one of another machine, or its file has shrunk.
 UnwindData* unwind_data_of(Module& module, Arch arch);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

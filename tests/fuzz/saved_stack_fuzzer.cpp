@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 
 namespace {
 
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (registers && registers->arch() == arch) known = *registers;
     if (!known.pc()) known.set(known.info().pc, 0x10000 + size % 0x1000);
     if (!known.stack_pointer()) known.set(known.info().stack_pointer, 0x7000);
-    const Stack stack = unwind(known, std::span(&piece, 1), space, {.max_frames = 64});
+    const Stack stack = unwind_stack(known, std::span(&piece, 1), space, {.max_frames = 64});
     if (stack.frames.size() > 64 || explain_end(stack).empty()) std::abort();
   }
   return 0;

@@ -13,7 +13,7 @@
 #include <iterator>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 
 namespace {
 
@@ -65,7 +65,7 @@ int main(int count, char** arguments) {
   std::size_t frames = 0;
   std::size_t letters = 0;
   const auto show = [&](const Taken& sample) {
-    const Stack stack = unwind(sample.registers, {&sample.stack, 1}, space);
+    const Stack stack = unwind_stack(sample.registers, {&sample.stack, 1}, space);
     frames += stack.frames.size();
     for (const Frame& frame : stack.frames) letters += display_frame(frame).size();
   };

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace std::chrono_literals;
 
 #define NEEDS_ROOT()                                                                               \
@@ -148,7 +148,7 @@ TEST_CASE("a pid that is used again is another process") {
   REQUIRE(again.pid == pid);
   // Which is asked once a second, or when somebody says so.
   CHECK(file_at(live, pid, somewhere + 0x10) == first);
-  stacks::Sample later{.pid = pid, .time_ns = now() + 2'000'000'000, .registers = Registers(arch)};
+  unwind::Sample later{.pid = pid, .time_ns = now() + 2'000'000'000, .registers = Registers(arch)};
   later.registers.set(later.registers.info().pc, somewhere + 0x10);
   const Stack stack = live.unwind(later);
   CHECK(stack.frames.at(0).place->module->path() == second);

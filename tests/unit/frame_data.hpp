@@ -61,11 +61,11 @@ struct FrameBytes {
   }
 };
 
-inline stacks::FrameSection eh_frame(const FrameBytes& data, std::uint64_t address) {
-  return {stacks::FrameSection::Kind::eh_frame, as_bytes(data.bytes), {address}};
+inline unwind::FrameSection eh_frame(const FrameBytes& data, std::uint64_t address) {
+  return {unwind::FrameSection::Kind::eh_frame, as_bytes(data.bytes), {address}};
 }
-inline stacks::FrameSection debug_frame(const FrameBytes& data) {
-  return {stacks::FrameSection::Kind::debug_frame, as_bytes(data.bytes), {}};
+inline unwind::FrameSection debug_frame(const FrameBytes& data) {
+  return {unwind::FrameSection::Kind::debug_frame, as_bytes(data.bytes), {}};
 }
 
 } // namespace uprobectl::test

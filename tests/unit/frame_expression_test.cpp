@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -19,7 +19,7 @@ constexpr std::uint64_t outermost = load_bias + 0x11080;
 // By what each frame's record says it was found.
 std::string words_of(const Stack& stack) {
   std::string words;
-  for (const stacks::Frame& frame : stack.frames) {
+  for (const unwind::Frame& frame : stack.frames) {
     std::string record;
     append_json_frame(record, frame);
     const auto at = record.find("\"found_by\":\"");
@@ -82,6 +82,6 @@ TEST_CASE("frames of the kernel's walk are not marked one by one, and its record
   append_json_stack(records, &stack);
   CHECK(records.find("\"mapping\":\"[heap]\",\"found_by\":\"registers\"},{") != std::string::npos);
   CHECK(records.ends_with("\"mapping\":\"[heap]\",\"found_by\":\"kernel_walk\"}]"));
-  const stacks::Frame walked{0x2000, FoundBy::kernel_walk, {}};
+  const unwind::Frame walked{0x2000, FoundBy::kernel_walk, {}};
   CHECK(display_frame(walked) == "0x2000");
 }

@@ -241,7 +241,7 @@ TEST_CASE("a caller that frame pointers miss is known at the first byte of a fun
     captured.frames.insert(captured.frames.begin(), pc);
     captured.caller_at_entry = 0x2000;
     std::vector<std::uint64_t> found;
-    for (const stacks::Frame& frame : run.stacks.find(own_event(), captured)->frames)
+    for (const unwind::Frame& frame : run.stacks.find(own_event(), captured)->frames)
       found.push_back(frame.pc);
     return found;
   };
@@ -280,9 +280,9 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   request.stacks.folded = folder + "/folded";
   StackFiles files = *StackFiles::open(request.stacks, request.capture);
   const auto in_memory = [](std::string_view mapping) {
-    return stacks::Place(nullptr, {}, {}, mapping);
+    return unwind::Place(nullptr, {}, {}, mapping);
   };
-  stacks::Stack stack;
+  unwind::Stack stack;
   stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .place = {}}};

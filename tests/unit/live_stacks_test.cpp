@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -28,7 +28,7 @@ namespace {
 struct OwnSample {
   ucontext_t context = {};
   std::vector<std::byte> stack;
-  stacks::Sample sample{.pid = ::getpid(), .time_ns = 0, .registers = Registers(Arch::x86_64)};
+  unwind::Sample sample{.pid = ::getpid(), .time_ns = 0, .registers = Registers(Arch::x86_64)};
 };
 
 void take_registers(OwnSample& own) {
@@ -72,7 +72,7 @@ template <typename Use>
 } // namespace
 
 TEST_CASE("the stack of a running process is unwound and named") {
-  with_own_sample([](const stacks::Sample& sample) {
+  with_own_sample([](const unwind::Sample& sample) {
     LiveProcesses live({});
     const Stack stack = live.unwind(sample);
     CHECK(stack.end == End::outermost);
@@ -87,7 +87,7 @@ TEST_CASE("the stack of a running process is unwound and named") {
 
 TEST_CASE("a saved stack has the frames of the one that was saved") {
   const std::string folder = temporary_folder();
-  with_own_sample([&](const stacks::Sample& sample) {
+  with_own_sample([&](const unwind::Sample& sample) {
     LiveProcesses live({});
     std::string wanted;
     {
@@ -102,7 +102,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
       const auto files = files_in(folder + name);
       ModuleCache cache;
       AddressSpace space(saved->mappings, cache, *files);
-      const Stack stack = unwind(saved->registers, saved->memory, space);
+      const Stack stack = unwind_stack(saved->registers, saved->memory, space);
       CHECK(stack.end == End::outermost);
       CHECK(names_of(stack) == wanted);
     }
@@ -118,9 +118,9 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
 
 TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry") {
   const std::string folder = temporary_folder();
-  with_own_sample([&](const stacks::Sample& sample) {
+  with_own_sample([&](const unwind::Sample& sample) {
     LiveProcesses live({});
-    stacks::Sample entered = sample;
+    unwind::Sample entered = sample;
     entered.at_function_entry = true;
     const mode_t before = ::umask(0);
     const auto done = live.save(entered, folder + "/entered");

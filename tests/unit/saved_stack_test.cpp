@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {

@@ -106,7 +106,7 @@ TEST_CASE("a file that shrinks while it is copied for a saved stack is named") {
   const auto file = std::make_shared<const MappedFile>(std::move(*opened));
   REQUIRE(::truncate(source.path.c_str(), page) == 0);
   const std::string folder = source.path + ".kept";
-  auto saved = stacks::SavedFolder::create(folder);
+  auto saved = unwind::SavedFolder::create(folder);
   REQUIRE(saved);
   std::map<FileIdentity, std::string> copies;
   const auto added = saved->add_file({file->bytes(), {}, file}, "/lib/app.so", copies);

@@ -143,8 +143,8 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
 
 TEST_CASE("a count of unwound stacks says why these end") {
   const ProbePoint point = some_point();
-  stacks::Stack stack;
-  stack.end = stacks::End::stack_too_short;
+  unwind::Stack stack;
+  stack.end = unwind::End::stack_too_short;
   const CountRecord kept_none{.point = &point, .count = 7, .pid = {}, .comm = {}, .stack = &stack};
   CHECK(
       written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); }) ==

@@ -148,7 +148,7 @@ TEST_CASE("a number and a frame are named alike: methods of OAT files") {
 }
 
 TEST_CASE("frames of the kernel's walk are named by their files, callers by their calls") {
-  stacks::LiveProcesses processes({});
+  unwind::LiveProcesses processes({});
   const std::uint64_t address = address_of_here();
   // Whatever returns to the function's own start was called by what lies before it.
   const std::uint64_t addresses[] = {address, address + 4, 0x10};
@@ -179,7 +179,7 @@ TEST_CASE("frames in memory that is no file are named by that") {
   REQUIRE(::ftruncate(fd.get(), size) == 0);
   void* const compiled = ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_SHARED, fd.get(), 0);
   REQUIRE(compiled != MAP_FAILED);
-  stacks::LiveProcesses processes({});
+  unwind::LiveProcesses processes({});
   const std::uint64_t addresses[] = {reinterpret_cast<std::uint64_t>(memory) + 16,
                                      reinterpret_cast<std::uint64_t>(compiled) + 16};
   const auto stack = processes.frames(::getpid(), 0, addresses);
@@ -192,11 +192,11 @@ TEST_CASE("frames in memory that is no file are named by that") {
 }
 
 TEST_CASE("what lies in the probed file is named without any mappings") {
-  stacks::LiveProcesses processes({});
+  unwind::LiveProcesses processes({});
   const ProbePoint point = here();
   const std::uint64_t anywhere = 0x7f0000000000 + point.address.value;
   const std::uint64_t addresses[] = {anywhere, anywhere + 4, 0x10};
-  const stacks::KnownPlace known{.pc = anywhere,
+  const unwind::KnownPlace known{.pc = anywhere,
                                  .file = point.binary->file,
                                  .path = point.binary->real_path,
                                  .offset = *point.offset};

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -52,8 +52,8 @@ std::string places(const Stack& stack) {
   return text;
 }
 
-stacks::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
-  stacks::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Arch::arm64)};
+unwind::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
+  unwind::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Arch::arm64)};
   sample.registers.set(32, pc);
   sample.registers.set(31, 0x1000);
   return sample;

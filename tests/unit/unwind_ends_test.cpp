@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -34,7 +34,7 @@ Stack unwind_x86_64(Process& process, std::uint64_t pc, const UnwindLimits& limi
   Registers registers(Arch::x86_64);
   registers.set(16, pc);
   registers.set(7, stack_top);
-  return unwind(registers, process.memory, *process.space, limits);
+  return unwind_stack(registers, process.memory, *process.space, limits);
 }
 
 } // namespace
@@ -311,7 +311,7 @@ std::pair<std::string, End> unwind_go(Arch arch, const std::string& program) {
   Registers registers(arch);
   registers.set(arch == Arch::x86_64 ? 16 : 32, code + 0x8);
   registers.set(arch == Arch::x86_64 ? 7 : 31, stack_top);
-  const Stack stack = unwind(registers, process.memory, *process.space);
+  const Stack stack = unwind_stack(registers, process.memory, *process.space);
   return {names_of(stack), stack.end};
 }
 

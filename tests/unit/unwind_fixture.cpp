@@ -67,18 +67,18 @@ void Process::stack(std::uint64_t address, std::vector<std::uint64_t> content) {
   memory.push_back({address, std::as_bytes(std::span(kept))});
 }
 
-stacks::Stack
+unwind::Stack
 Process::unwind(std::initializer_list<std::pair<std::string_view, std::uint64_t>> registers,
-                const stacks::UnwindLimits& limits) {
-  stacks::Registers known(Arch::arm64);
+                const unwind::UnwindLimits& limits) {
+  unwind::Registers known(Arch::arm64);
   for (const auto& [name, value] : registers)
-    known.set(*stacks::register_number(Arch::arm64, name), value);
-  return stacks::unwind(known, memory, *space, limits);
+    known.set(*unwind::register_number(Arch::arm64, name), value);
+  return unwind::unwind_stack(known, memory, *space, limits);
 }
 
-std::string names_of(const stacks::Stack& stack) {
+std::string names_of(const unwind::Stack& stack) {
   std::string text;
-  for (const stacks::Frame& frame : stack.frames) {
+  for (const unwind::Frame& frame : stack.frames) {
     text += text.empty() ? "" : " ";
     if (!frame.place || !frame.place->module) {
       text += "?";

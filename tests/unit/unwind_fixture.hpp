@@ -10,16 +10,16 @@
 namespace uprobectl::test {
 
 // Files by path, from memory.
-class FilesInMemory final : public stacks::FileSource {
+class FilesInMemory final : public unwind::FileSource {
 public:
   void add(std::string path, std::string bytes) {
     files_[std::move(path)] = std::make_shared<const std::string>(std::move(bytes));
   }
-  Result<stacks::MappedObject> open(const Mapping& mapping) override {
+  Result<unwind::MappedObject> open(const Mapping& mapping) override {
     ++opened;
     const auto file = files_.find(mapping.path);
     if (file == files_.end()) return fail(ErrorKind::not_found, "no such file");
-    return stacks::MappedObject{as_bytes(*file->second), file->second};
+    return unwind::MappedObject{as_bytes(*file->second), file->second};
   }
   int opened = 0;
 
@@ -49,17 +49,17 @@ struct Process {
 
   // Words that begin at the address.
   void stack(std::uint64_t address, std::vector<std::uint64_t> words);
-  stacks::Stack unwind(std::initializer_list<std::pair<std::string_view, std::uint64_t>> registers,
-                       const stacks::UnwindLimits& limits = {});
+  unwind::Stack unwind(std::initializer_list<std::pair<std::string_view, std::uint64_t>> registers,
+                       const unwind::UnwindLimits& limits = {});
 
   FilesInMemory files;
-  stacks::ModuleCache cache;
-  std::optional<stacks::AddressSpace> space;
+  unwind::ModuleCache cache;
+  std::optional<unwind::AddressSpace> space;
   std::vector<std::vector<std::uint64_t>> words;
-  std::vector<stacks::MemoryPiece> memory;
+  std::vector<unwind::MemoryPiece> memory;
 };
 
 // "work+0x4 start+0x7", where the frames are.
-std::string names_of(const stacks::Stack& stack);
+std::string names_of(const unwind::Stack& stack);
 
 } // namespace uprobectl::test

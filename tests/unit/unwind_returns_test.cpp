@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -128,7 +128,7 @@ TEST_CASE("at a return instruction of x86-64 the return address is on top of the
     registers.set(16, returning);
     registers.set(7, stack_top);
     registers.set(6, stack_top + 16);
-    return unwind(registers, process.memory, *process.space);
+    return unwind_stack(registers, process.memory, *process.space);
   };
   for (const std::string code : {"c3", "f3c3", "f2c3"}) {
     INFO(code);

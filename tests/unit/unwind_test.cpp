@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
-using namespace uprobectl::stacks;
+using namespace uprobectl::unwind;
 using namespace uprobectl::test;
 
 namespace {
@@ -158,7 +158,7 @@ TEST_CASE("registers of another machine than the file's unwind nothing") {
   Registers registers(Arch::x86_64);
   registers.set(16, work);
   registers.set(7, top);
-  const Stack stack = unwind(registers, {}, *process.space);
+  const Stack stack = unwind_stack(registers, {}, *process.space);
   CHECK(stack.frames.size() == 1);
   CHECK(stack.end == End::no_unwind_data);
 }

@@ -44,7 +44,7 @@ struct Counting {
   void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {
     Event event;
     event.point = &probes[0].point;
-    stacks::Stack stack;
+    unwind::Stack stack;
     for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
     counts.add(event, stack, wholeness);
   }

@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // nullopt if stacks of such code are not unwound.
 std::optional<Arch> unwound_arch(const elf::Machine& machine);
@@ -49,4 +49,4 @@ std::optional<std::uint8_t> register_number(Arch arch, std::string_view name);
 // That name; empty for a number that has none.
 std::string register_name(Arch arch, std::uint8_t number);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind

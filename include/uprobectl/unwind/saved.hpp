@@ -8,7 +8,7 @@
 
 #include <functional>
 
-namespace uprobectl::stacks {
+namespace uprobectl::unwind {
 
 // "NAME: HEX" lines. unsupported for registers of a machine whose stacks are not unwound; those
 // that are not needed are passed over. `machine`: asked where names do not tell; may be empty.
@@ -38,4 +38,4 @@ struct SavedStack {
 // Of a gzipped text or stack at most 16 MiB are taken, of all such stacks together 64 MiB.
 Result<SavedStack> read_saved_stack(const std::string& folder);
 
-} // namespace uprobectl::stacks
+} // namespace uprobectl::unwind
