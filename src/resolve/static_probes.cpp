@@ -85,11 +85,11 @@ std::string list_hint(const Question& question) {
 
 // The probe may be in one of the notes that could not be read.
 void add_passed_over(const StaticProbes& notes, Error& error) {
-  if (notes.malformed > 0)
-    error.hints.push_back(
-        fmt::format("{} of static probes {} passed over, usdt list says why",
-                    notes.malformed == 1 ? "1 note" : std::to_string(notes.malformed) + " notes",
-                    notes.malformed == 1 ? "was" : "were"));
+  if (notes.skipped_notes > 0)
+    error.hints.push_back(fmt::format(
+        "{} of static probes {} passed over, usdt list says why",
+        notes.skipped_notes == 1 ? "1 note" : std::to_string(notes.skipped_notes) + " notes",
+        notes.skipped_notes == 1 ? "was" : "were"));
 }
 
 // No probe of the file has the name "PROVIDER:NAME".

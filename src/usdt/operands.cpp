@@ -12,67 +12,67 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// What GNU as takes in names (manual, "Symbol Names"), letters beyond ASCII included.
-bool is_name_character(char c) {
+// A character of a symbol's name in GNU as (manual, "Symbol Names"), including non-ASCII letters.
+bool is_symbol_character(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
          c == '$' || (static_cast<unsigned char>(c) & 0x80) != 0;
 }
 
 std::string_view take_name(std::string_view& text) {
   std::size_t size = 0;
-  while (size < text.size() && is_name_character(text[size])) ++size;
+  while (size < text.size() && is_symbol_character(text[size])) ++size;
   const std::string_view name = text.substr(0, size);
   text.remove_prefix(size);
   return name;
 }
 
-std::optional<std::uint64_t> number_of(std::string_view digits) {
+std::optional<std::uint64_t> parse_digits(std::string_view digits) {
   const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
   if (hexadecimal) digits.remove_prefix(2);
   return parse_number<std::uint64_t>(digits, hexadecimal ? 16 : 10);
 }
 
-bool add_number(Sum& sum, std::string_view digits, bool negative) {
-  const auto value = number_of(digits);
+bool add_number(AsmExpression& expression, std::string_view digits, bool negative) {
+  const auto value = parse_digits(digits);
   constexpr std::uint64_t lowest = std::uint64_t{1} << 63;
   if (!value || (negative && *value > lowest)) return false;
-  sum.number += negative ? 0 - *value : *value;
+  expression.number += negative ? 0 - *value : *value;
   return true;
 }
 
 } // namespace
 
-std::optional<Sum> take_sum(std::string_view& text) {
-  Sum sum;
+std::optional<AsmExpression> take_expression(std::string_view& text) {
+  AsmExpression expression;
   for (bool first = true;; first = false) {
     const bool signed_term = text.starts_with('+') || text.starts_with('-');
-    if (!first && !signed_term) return sum;
+    if (!first && !signed_term) return expression;
     const bool negative = text.starts_with('-');
     if (signed_term) text.remove_prefix(1);
     const std::string_view name = take_name(text);
     if (name.empty()) return std::nullopt;
     if (is_digit(name.front())) {
-      if (!add_number(sum, name, negative)) return std::nullopt;
+      if (!add_number(expression, name, negative)) return std::nullopt;
       continue;
     }
-    if (negative || !sum.symbol.empty()) return std::nullopt;
-    sum.symbol = name;
+    if (negative || !expression.symbol.empty()) return std::nullopt;
+    expression.symbol = name;
     if (!text.starts_with('@')) continue;
     text.remove_prefix(1);
-    sum.relocation = take_name(text);
-    if (sum.relocation.empty()) return std::nullopt;
+    expression.relocation = take_name(text);
+    if (expression.relocation.empty()) return std::nullopt;
   }
 }
 
-std::optional<Sum> whole_sum(std::string_view text) {
-  const auto sum = take_sum(text);
-  return text.empty() ? sum : std::nullopt;
+std::optional<AsmExpression> parse_expression(std::string_view text) {
+  const auto expression = take_expression(text);
+  return text.empty() ? expression : std::nullopt;
 }
 
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  const auto sum = whole_sum(text);
-  if (!sum || !sum->symbol.empty()) return std::nullopt;
-  return sum->number;
+std::optional<std::uint64_t> parse_constant_expression(std::string_view text) {
+  const auto expression = parse_expression(text);
+  if (!expression || !expression->symbol.empty()) return std::nullopt;
+  return expression->number;
 }
 
 std::optional<AddressParts> split_at_commas(std::string_view text) {
@@ -91,44 +91,45 @@ void leave_unparsed(StaticArgument& argument, std::string problem) {
   argument.problem = std::move(problem);
 }
 
-void leave_unparsed(StaticArgument& argument) {
-  leave_unparsed(argument, "the operand is not understood");
-}
+void leave_unparsed(StaticArgument& argument) { leave_unparsed(argument, "unsupported operand"); }
 
-std::optional<SymbolAddresses::Place> place_of(const Sum& sum, SymbolAddresses& symbols,
-                                               StaticArgument& argument) {
-  auto place = symbols.find(sum.symbol);
-  if (!place) {
-    leave_unparsed(argument, std::move(place).error());
+std::optional<SymbolAddresses::Location> resolve_symbol(const AsmExpression& expression,
+                                                        SymbolAddresses& symbols,
+                                                        StaticArgument& argument) {
+  auto location = symbols.find(expression.symbol);
+  if (!location) {
+    leave_unparsed(argument, std::move(location).error());
     return std::nullopt;
   }
-  const std::uint64_t address = place->address.value + sum.number;
-  place->address.value = symbols.image().machine().is_64bit ? address : address & 0xffffffff;
-  return *place;
+  const std::uint64_t address = location->address.value + expression.number;
+  location->address.value = symbols.image().machine().is_64bit ? address : address & 0xffffffff;
+  return *location;
 }
 
-void set_constant(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols) {
-  if (!sum.relocation.empty()) {
-    leave_unparsed(argument, fmt::format("'@{}' is not understood here", sum.relocation));
+void set_constant(StaticArgument& argument, const AsmExpression& expression,
+                  SymbolAddresses& symbols) {
+  if (!expression.relocation.empty()) {
+    leave_unparsed(argument, fmt::format("unsupported relocation '@{}'", expression.relocation));
     return;
   }
-  argument.constant = sum.number;
-  if (!sum.symbol.empty()) {
-    const auto place = place_of(sum, symbols, argument);
-    argument.constant = place ? place->address.value : 0;
-    if (!place) return;
-    if (!place->absolute) argument.address = place->address;
+  argument.constant = expression.number;
+  if (!expression.symbol.empty()) {
+    const auto location = resolve_symbol(expression, symbols, argument);
+    argument.constant = location ? location->address.value : 0;
+    if (!location) return;
+    if (!location->absolute) argument.address = location->address;
   }
   argument.kind = StaticArgument::Kind::constant;
 }
 
-void set_memory_at(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols) {
-  std::uint64_t displacement = sum.number;
-  if (!sum.symbol.empty()) {
-    const auto place = place_of(sum, symbols, argument);
-    if (!place) return;
-    displacement = place->absolute ? place->address.value : 0;
-    if (!place->absolute) argument.address = place->address;
+void set_memory_at(StaticArgument& argument, const AsmExpression& expression,
+                   SymbolAddresses& symbols) {
+  std::uint64_t displacement = expression.number;
+  if (!expression.symbol.empty()) {
+    const auto location = resolve_symbol(expression, symbols, argument);
+    if (!location) return;
+    displacement = location->absolute ? location->address.value : 0;
+    if (!location->absolute) argument.address = location->address;
   }
   argument.displacement = static_cast<std::int64_t>(displacement);
   argument.kind = StaticArgument::Kind::in_memory;
@@ -138,19 +139,19 @@ void SymbolAddresses::add(const elf::Symbol& symbol) {
   if (symbol.name.empty() || symbol.type == elf::SymbolType::section ||
       symbol.type == elf::SymbolType::file)
     return;
-  const Known fresh{.place = {symbol.address, symbol.absolute},
-                    .imported = !symbol.defined,
-                    .function = symbol.type == elf::SymbolType::function,
-                    .in_each_thread = symbol.type == elf::SymbolType::tls};
-  const auto [at, is_new] = known_.try_emplace(symbol.name, fresh);
+  const NamedSymbol fresh{.location = {symbol.address, symbol.absolute},
+                          .imported = !symbol.defined,
+                          .function = symbol.type == elf::SymbolType::function,
+                          .is_thread_local = symbol.type == elf::SymbolType::tls};
+  const auto [at, is_new] = by_name_.try_emplace(symbol.name, fresh);
   if (is_new || fresh.imported) return;
   if (at->second.imported || (at->second.function && !fresh.function))
     at->second = fresh;
-  else if (at->second.function == fresh.function && at->second.place.address != symbol.address)
-    at->second.several = true;
+  else if (at->second.function == fresh.function && at->second.location.address != symbol.address)
+    at->second.ambiguous = true;
 }
 
-// All at once: of a file with thousands of probes each may name another symbol.
+// Reads whole tables, because each of thousands of probes may name another symbol.
 void SymbolAddresses::read_tables() {
   if (std::exchange(read_, true)) return;
   const auto read = [&](const elf::SymbolTable& table) {
@@ -162,27 +163,28 @@ void SymbolAddresses::read_tables() {
   for (const elf::SymbolTable& table : image_.debug_symbols()) read(table);
 }
 
-std::expected<SymbolAddresses::Place, std::string> SymbolAddresses::find(std::string_view name) {
+std::expected<SymbolAddresses::Location, std::string> SymbolAddresses::find(std::string_view name) {
   read_tables();
-  const auto known = known_.find(name);
-  missed_ = missed_ || known == known_.end() || known->second.imported;
-  if (known == known_.end())
+  const auto found = by_name_.find(name);
+  missing_ = missing_ || found == by_name_.end() || found->second.imported;
+  if (found == by_name_.end())
     return std::unexpected(fmt::format("the file has no symbol '{}'", name));
-  if (known->second.imported)
-    return std::unexpected(fmt::format("'{}' lies in another file", name));
-  if (known->second.in_each_thread)
+  if (found->second.imported)
+    return std::unexpected(fmt::format("'{}' is defined in another file", name));
+  if (found->second.is_thread_local)
     return std::unexpected(fmt::format("'{}' is thread-local", name));
-  if (known->second.several)
+  if (found->second.ambiguous)
     return std::unexpected(fmt::format("the file has several symbols '{}'", name));
-  return known->second.place;
+  return found->second.location;
 }
 
 namespace {
 
-// Far more than are met: sys/sdt.h makes up to 12.
+// sys/sdt.h makes at most 12.
 constexpr std::size_t max_operands = 32;
 
-// Takes the next operand: blanks separate them, but not inside brackets ("-4@[sp, 12]").
+// Removes the next operand from the text. Operands are separated by blanks, except inside brackets
+// ("-4@[sp, 12]").
 std::string_view take_operand(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(operand_blanks), text.size()));
   std::size_t open = 0;
@@ -198,8 +200,8 @@ std::string_view take_operand(std::string_view& text) {
   return operand;
 }
 
-// Takes "-4@", "8f@": the size in bytes, with a sign for signed and an "f" for floating point
-// numbers (systemtap's sys/sdt.h, _SDT_ARG). What has no size is left as it is.
+// Removes the size, "-4@" or "8f@": bytes, with '-' for signed and 'f' for floating-point numbers
+// (systemtap's sys/sdt.h, _SDT_ARG). Does nothing if the text has no size.
 void take_size(std::string_view& text, StaticArgument& argument) {
   std::string_view rest = text;
   const bool is_signed = rest.starts_with('-');
@@ -226,7 +228,7 @@ OperandParser parser_for(const elf::Machine& machine) {
   return nullptr;
 }
 
-StaticArgument argument_of(std::string_view operand, SymbolAddresses& symbols) {
+StaticArgument parse_operand(std::string_view operand, SymbolAddresses& symbols) {
   StaticArgument argument{.raw = std::string(operand)};
   take_size(operand, argument);
   const elf::Machine& machine = symbols.image().machine();
@@ -234,8 +236,7 @@ StaticArgument argument_of(std::string_view operand, SymbolAddresses& symbols) {
   if (const auto parse = parser_for(machine))
     parse(operand, symbols, argument);
   else
-    leave_unparsed(argument,
-                   fmt::format("how {} writes operands is not known here", to_string(machine)));
+    leave_unparsed(argument, fmt::format("operands of {} are not supported", to_string(machine)));
   return argument;
 }
 
@@ -264,20 +265,20 @@ bool can_parse_static_arguments(const elf::Machine& machine) {
 std::vector<StaticArgument> parse_static_arguments(std::string_view text,
                                                    SymbolAddresses& symbols) {
   std::vector<StaticArgument> arguments;
-  if (text == ":") return arguments; // what dtrace writes for none
-  const auto marks = static_cast<std::size_t>(std::ranges::count(text, '@')); // one a size
-  arguments.reserve(std::min(marks, max_operands));
+  if (text == ":") return arguments; // dtrace writes this for a probe without arguments
+  const auto sizes = static_cast<std::size_t>(std::ranges::count(text, '@'));
+  arguments.reserve(std::min(sizes, max_operands));
   while (true) {
     const std::string_view rest = trimmed(text, operand_blanks);
     const std::string_view operand = take_operand(text);
     if (operand.empty()) return arguments;
     if (arguments.size() + 1 == max_operands && !trimmed(text, operand_blanks).empty()) {
-      StaticArgument unread{.raw = std::string(rest)};
-      leave_unparsed(unread, fmt::format("more than {} operands", max_operands));
-      arguments.push_back(std::move(unread));
+      StaticArgument last{.raw = std::string(rest)};
+      leave_unparsed(last, fmt::format("more than {} operands", max_operands));
+      arguments.push_back(std::move(last));
       return arguments;
     }
-    arguments.push_back(argument_of(operand, symbols));
+    arguments.push_back(parse_operand(operand, symbols));
   }
 }
 

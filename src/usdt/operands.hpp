@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operands of all architectures have in common: sums of numbers and symbols.
+// What the operand parsers of all architectures share: expressions of numbers and symbols, and the
+// symbol addresses of the image.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -11,84 +12,90 @@
 
 namespace uprobectl {
 
-// A carriage return is none: it is a part of what is not understood.
+// Without '\r', which makes an operand unparsed.
 constexpr std::string_view operand_blanks = " \t";
 
-// The addresses of symbols that operands name. These are mostly variables, which the module symbols
-// does not list.
+// Looks up the symbols that operands name. Most are variables, which the module symbols does not
+// list. Reads the symbol tables at the first find(). Borrows the image.
 class SymbolAddresses {
 public:
   explicit SymbolAddresses(const elf::Image& image) : image_(image) {}
 
-  struct Place {
+  struct Location {
     VirtualAddress address;
-    bool absolute = false; // a plain number, the same wherever the file is loaded
+    bool absolute = false; // SHN_ABS: not relocated when the file is loaded
   };
-  // The error says why there is none, in words for StaticArgument::problem. A name of a variable
-  // that is local to one source file may be that of another one's: then there is none, too.
-  std::expected<Place, std::string> find(std::string_view name);
+  // The error is a text for StaticArgument::problem. A name that several symbols of the file have
+  // at different addresses is an error as well: local variables of two source files, for example.
+  std::expected<Location, std::string> find(std::string_view name);
 
   const elf::Image& image() const { return image_; }
-  bool has_missed() const { return missed_; } // a name that no table has was asked for
+  // Whether find() was called with a name that the image does not define.
+  bool has_missing() const { return missing_; }
 
 private:
-  struct Known {
-    Place place;
-    bool imported = false;       // it is only named here
-    bool function = false;       // a variable of the same name goes before it
-    bool several = false;        // at different addresses
-    bool in_each_thread = false; // the address is an offset in each thread's block
+  struct NamedSymbol {
+    Location location;
+    bool imported = false;        // undefined in this file
+    bool function = false;        // a variable of the same name has precedence
+    bool ambiguous = false;       // several symbols at different addresses
+    bool is_thread_local = false; // the address is an offset into the TLS block
   };
   void add(const elf::Symbol& symbol);
   void read_tables();
 
   const elf::Image& image_;
   bool read_ = false;
-  bool missed_ = false;
-  std::unordered_map<std::string_view, Known> known_;
+  bool missing_ = false;
+  std::unordered_map<std::string_view, NamedSymbol> by_name_;
 };
 
-// What an assembler's operand adds up: "-8", "0x10", "counter+4", "-4+counter", "x@GOTOFF".
-struct Sum {
-  std::uint64_t number = 0;    // of all terms that are numbers, two's complement
-  std::string_view symbol;     // at most one, added; or empty
-  std::string_view relocation; // "GOTOFF" of "x@GOTOFF", or empty
+// An expression of the assembler: "-8", "0x10", "counter+4", "-4+counter", "x@GOTOFF".
+struct AsmExpression {
+  std::uint64_t number = 0;    // the sum of all numbers, in two's complement
+  std::string_view symbol;     // the only symbol, which is added; may be empty
+  std::string_view relocation; // "GOTOFF" of "x@GOTOFF"; may be empty
 };
 
-// Takes a sum from the beginning of the text, up to what cannot belong to one; nothing if there is
-// none, a number has more than 64 bits, or a symbol is subtracted or not the only one.
-std::optional<Sum> take_sum(std::string_view& text);
+// Removes an expression from the beginning of the text. Returns nullopt if there is none, if a
+// number exceeds 64 bits, if a symbol is subtracted, or if there are several symbols.
+std::optional<AsmExpression> take_expression(std::string_view& text);
 
-// All of the text as a number or a sum.
-std::optional<std::uint64_t> whole_number(std::string_view text);
-std::optional<Sum> whole_sum(std::string_view text);
+// Parse the whole text; the first accepts numbers only.
+std::optional<std::uint64_t> parse_constant_expression(std::string_view text);
+std::optional<AsmExpression> parse_expression(std::string_view text);
 
-// What stands between the brackets of an address, without blanks; empty where there are fewer.
+// The parts between the brackets of an address, without blanks. Parts from `count` on are empty.
 struct AddressParts {
   std::array<std::string_view, 3> parts;
   std::size_t count = 0;
 };
-std::optional<AddressParts> split_at_commas(std::string_view text); // nothing where there are more
+// Returns nullopt if there are more than three parts.
+std::optional<AddressParts> split_at_commas(std::string_view text);
 
-// `problem` says what cannot be told of the operand.
+// Sets the kind `unparsed`; the second for operands of unknown syntax.
 void leave_unparsed(StaticArgument& argument, std::string problem);
-void leave_unparsed(StaticArgument& argument); // it is not understood at all
+void leave_unparsed(StaticArgument& argument);
 
-// Where the symbol of a sum lies, its number added. Leaves the argument unparsed if it is not
-// known.
-std::optional<SymbolAddresses::Place> place_of(const Sum& sum, SymbolAddresses& symbols,
-                                               StaticArgument& argument);
-void set_constant(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols);
-// Memory where the sum says, without a base register.
-void set_memory_at(StaticArgument& argument, const Sum& sum, SymbolAddresses& symbols);
+// Returns the address of the expression's symbol plus its number. If the symbol cannot be resolved,
+// leaves the argument unparsed and returns nullopt.
+std::optional<SymbolAddresses::Location>
+resolve_symbol(const AsmExpression& expression, SymbolAddresses& symbols, StaticArgument& argument);
+// Set the argument to the expression's value, or to the memory at that address. Leave it unparsed
+// if the expression's symbol cannot be resolved.
+void set_constant(StaticArgument& argument, const AsmExpression& expression,
+                  SymbolAddresses& symbols);
+void set_memory_at(StaticArgument& argument, const AsmExpression& expression,
+                   SymbolAddresses& symbols);
 
-// The operands of an architecture; `text` is what follows the '@'.
+// Parse an operand of one architecture. `text` follows the '@'. An operand that is not supported
+// becomes `unparsed` with its reason.
 void parse_x86_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 void parse_arm64_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 void parse_arm_operand(std::string_view text, SymbolAddresses& symbols, StaticArgument& argument);
 
-// The same as in the public header for many notes of one image, whose symbols are read once.
-
+// As parse_static_arguments() of the public header, for the notes of one image: its symbol tables
+// are read once for all of them.
 std::vector<StaticArgument> parse_static_arguments(std::string_view text, SymbolAddresses& symbols);
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From notes to probes. What one note says wrong makes this note useless, no other.
+// Turns the notes of an image into probes. A malformed note is skipped; the others are still read.
 #include "usdt/operands.hpp"
 
 #include <array>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint32_t stapsdt_type = 3; // NT_STAPSDT
 
-// The note's descriptor taken apart, addresses as they are written.
-struct Descriptor {
+// The fields of a note's descriptor. Addresses are those of link time.
+struct NoteDescriptor {
   std::uint64_t location = 0;
   std::uint64_t base = 0;
   std::uint64_t semaphore = 0; // 0: none
@@ -27,7 +27,7 @@ std::optional<std::uint64_t> word_at(Bytes bytes, std::uint64_t index,
   return read_at<std::uint32_t>(bytes, index * 4, machine.order);
 }
 
-std::optional<Descriptor> read_descriptor(Bytes bytes, const elf::Machine& machine) {
+std::optional<NoteDescriptor> read_descriptor(Bytes bytes, const elf::Machine& machine) {
   const auto location = word_at(bytes, 0, machine);
   const auto base = word_at(bytes, 1, machine);
   const auto semaphore = word_at(bytes, 2, machine);
@@ -40,53 +40,55 @@ std::optional<Descriptor> read_descriptor(Bytes bytes, const elf::Machine& machi
     text = *found;
     at += text.size() + 1;
   }
-  if (texts[1].empty()) return std::nullopt; // a probe without a name cannot be asked for
-  return Descriptor{*location, *base, *semaphore, texts[0], texts[1], texts[2]};
+  if (texts[1].empty()) return std::nullopt; // a probe without a name cannot be requested
+  return NoteDescriptor{*location, *base, *semaphore, texts[0], texts[1], texts[2]};
 }
 
-// Notes that are passed over for one reason.
-struct PassedOver {
+// Counts the notes that are skipped for one reason.
+struct SkippedNotes {
   std::string_view reason;
   std::size_t count = 0;
-  std::string first = {}; // an example
+  std::string first = {}; // the first of them, shown as an example
 };
 
-class Reader {
+// Collects the probes of an image, note by note.
+class StaticNoteReader {
 public:
-  explicit Reader(const elf::Image& image)
+  explicit StaticNoteReader(const elf::Image& image)
       : image_(image), base_(image.section_address(".stapsdt.base")), symbols_(image) {}
 
   void add(const elf::NoteRecord& note) {
     if (note.owner != "stapsdt") return;
     if (note.type != stapsdt_type) {
-      pass_over(other_type_, fmt::format("type {}", note.type));
+      skip(other_type_, fmt::format("type {}", note.type));
       return;
     }
     const auto descriptor = read_descriptor(note.descriptor, image_.machine());
     if (!descriptor) {
-      pass_over(malformed_, fmt::format("{} bytes", note.descriptor.size()));
+      skip(malformed_, fmt::format("{} bytes", note.descriptor.size()));
       return;
     }
     add(*descriptor);
   }
 
   Result<StaticProbes> finish(const elf::NotesRead& read) && {
-    for (const PassedOver& passed : {other_type_, malformed_, placeless_}) {
-      if (passed.count == 0) continue;
-      result_.malformed += passed.count;
-      result_.warnings.push_back(fmt::format("{} of static probes passed over: {} (the first: {})",
-                                             notes(passed.count), passed.reason, passed.first));
+    for (const SkippedNotes& skipped : {other_type_, malformed_, without_code_}) {
+      if (skipped.count == 0) continue;
+      result_.skipped_notes += skipped.count;
+      result_.warnings.push_back(fmt::format("skipped {} of static probes: {} (the first: {})",
+                                             notes(skipped.count), skipped.reason, skipped.first));
     }
     if (read.broken > 0)
       result_.warnings.push_back(
-          fmt::format("{} of notes cannot be read to the end, static probes may be missing",
-                      read.broken == 1 ? "a section" : std::to_string(read.broken) + " sections"));
+          fmt::format("{} of notes {} malformed: static probes may be missing",
+                      read.broken == 1 ? "1 section" : fmt::format("{} sections", read.broken),
+                      read.broken == 1 ? "is" : "are"));
     if (read.unread > 0)
       result_.warnings.push_back(
-          fmt::format("{} bytes of notes beyond the first {} MiB are not read, static probes may "
-                      "be missing",
-                      read.unread, elf::Image::max_note_bytes >> 20));
-    result_.symbols_missing = symbols_.has_missed();
+          fmt::format("only the first {} MiB of notes are read, {} bytes are skipped: static "
+                      "probes may be missing",
+                      elf::Image::max_note_bytes >> 20, read.unread));
+    result_.symbols_missing = symbols_.has_missing();
     return std::move(result_);
   }
 
@@ -95,22 +97,23 @@ private:
     return count == 1 ? "1 note" : fmt::format("{} notes", count);
   }
 
-  static void pass_over(PassedOver& reason, std::string example) {
-    if (reason.count++ == 0) reason.first = std::move(example);
+  static void skip(SkippedNotes& skipped, std::string example) {
+    if (skipped.count++ == 0) skipped.first = std::move(example);
   }
 
-  // Prelink moves sections without touching notes, which are not loaded: .stapsdt.base went along
-  // with the code, and the note tells where it was before. A note of which the linker left out what
-  // it describes has zeros, which move nowhere.
-  std::uint64_t moved(std::uint64_t address, std::uint64_t noted_base) const {
+  // Adjusts an address of a note. Prelink moves loaded sections, .stapsdt.base among them, but does
+  // not change notes, which record the former address of .stapsdt.base. A note has zeros if the
+  // linker discarded its section; those are kept.
+  std::uint64_t relocated(std::uint64_t address, std::uint64_t noted_base) const {
     if (!base_ || noted_base == 0) return address;
     const std::uint64_t now = address + (base_->value - noted_base);
     return image_.machine().is_64bit ? now : now & 0xffffffff;
   }
 
-  // The kernel counts up what is mapped writable from an offset of the file. The rest of a
-  // segment's last page is mapped with it, and there .bss begins.
-  std::optional<ImageOffset> counter_offset(VirtualAddress address) const {
+  // Returns the file offset by which the kernel finds the semaphore in a writable mapping
+  // (ref_ctr_offset). The last page of a segment is mapped whole, so the beginning of .bss has an
+  // offset, too.
+  std::optional<ImageOffset> find_semaphore_offset(VirtualAddress address) const {
     constexpr std::uint64_t smallest_page = 4096;
     for (const elf::Segment& segment : image_.segments()) {
       const std::uint64_t within = address.value - segment.address.value;
@@ -122,22 +125,22 @@ private:
     return std::nullopt;
   }
 
-  void add(const Descriptor& note) {
+  void add(const NoteDescriptor& note) {
     StaticProbe probe;
-    probe.address = {moved(note.location, note.base)};
-    // Bit 0 of an address in code is the instruction set there (AAELF32).
+    probe.address = {relocated(note.location, note.base)};
+    // Bit 0 of a code address selects the instruction set (AAELF32).
     if (image_.machine().info().thumb_bit) probe.address.value &= ~std::uint64_t{1};
     const elf::Segment* const segment = image_.segment_of(probe.address);
     const auto offset = image_.to_image(probe.address);
     if (note.location == 0 || segment == nullptr || !segment->executable || !offset) {
-      pass_over(placeless_,
-                fmt::format("{}:{} at {:#x}", note.provider, note.name, probe.address.value));
+      skip(without_code_,
+           fmt::format("{}:{} at {:#x}", note.provider, note.name, probe.address.value));
       return;
     }
     probe.offset = *offset;
     if (note.semaphore != 0) {
-      probe.semaphore = {moved(note.semaphore, note.base)};
-      probe.semaphore_offset = counter_offset(*probe.semaphore);
+      probe.semaphore = {relocated(note.semaphore, note.base)};
+      probe.semaphore_offset = find_semaphore_offset(*probe.semaphore);
     }
     probe.provider = note.provider;
     probe.name = note.name;
@@ -150,10 +153,10 @@ private:
   std::optional<VirtualAddress> base_;
   SymbolAddresses symbols_;
   StaticProbes result_;
-  PassedOver other_type_{"of a type that is not known"};
-  PassedOver malformed_{"without the three words and three texts that such a note has"};
-  PassedOver placeless_{
-      "no code of the file is at the place given, the linker may have left it out"};
+  SkippedNotes other_type_{"unknown note type"};
+  SkippedNotes malformed_{"malformed note, expected three addresses and three strings"};
+  SkippedNotes without_code_{
+      "the file has no code at the probe's address, the linker may have discarded it"};
 };
 
 } // namespace
@@ -170,7 +173,7 @@ std::string without_dashes(std::string_view name) {
 }
 
 Result<StaticProbes> read_static_probes(const elf::Image& image) {
-  Reader reader(image);
+  StaticNoteReader reader(image);
   const auto read = image.visit_notes([&](const elf::NoteRecord& note) { reader.add(note); });
   if (!read) return fail(read.error());
   return std::move(reader).finish(*read);

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!image) return 0;
   const auto found = read_static_probes(*image);
   if (!found) return 0;
-  if (found->malformed != 0 && found->warnings.empty()) std::abort();
+  if (found->skipped_notes != 0 && found->warnings.empty()) std::abort();
   for (const StaticProbe& probe : found->probes) {
     if (probe.name.empty() || probe.offset.value >= size) std::abort();
     // It may lie behind the file's bytes, in the rest of their last page.

@@ -109,7 +109,7 @@ TEST_CASE("a note tells where a probe is, its semaphore and its arguments, in ev
   notes.add({.location = 0x11010, .semaphore = 0x23004, .texts = texts("shop", "open", "4@5 8@6")});
   notes.add({.location = 0x11020, .texts = texts("shop", "close")});
   const StaticProbes read_back = read(shape, notes.bytes);
-  CHECK(read_back.malformed == 0);
+  CHECK(read_back.skipped_notes == 0);
   CHECK(read_back.warnings.empty());
   REQUIRE(read_back.probes.size() == 2);
   const StaticProbe& open = read_back.probes[0];
@@ -179,7 +179,7 @@ TEST_CASE("the owner makes a note one of a static probe, not the section's name"
   const StaticProbes read_back = read(shape, notes.bytes);
   REQUIRE(read_back.probes.size() == 1);
   CHECK(read_back.probes[0].name == "mine");
-  CHECK(read_back.malformed == 0);
+  CHECK(read_back.skipped_notes == 0);
 }
 
 TEST_CASE("notes that say nothing usable are counted, and the others read") {
@@ -193,12 +193,12 @@ TEST_CASE("notes that say nothing usable are counted, and the others read") {
   const StaticProbes read_back = read(shape, notes.bytes);
   REQUIRE(read_back.probes.size() == 1);
   CHECK(read_back.probes[0].name == "good");
-  CHECK(read_back.malformed == 4);
+  CHECK(read_back.skipped_notes == 4);
   CHECK(
       read_back.warnings ==
       std::vector<std::string>{
-          "1 note of static probes passed over: of a type that is not known (the first: type 4)",
-          "3 notes of static probes passed over: without the three words and three texts that such a note has (the first: 5 bytes)"});
+          "skipped 1 note of static probes: unknown note type (the first: type 4)",
+          "skipped 3 notes of static probes: malformed note, expected three addresses and three strings (the first: 5 bytes)"});
 }
 
 TEST_CASE("places that are no code of the file are passed over with the reason") {
@@ -211,11 +211,11 @@ TEST_CASE("places that are no code of the file are passed over with the reason")
   const StaticProbes read_back = read(shape, notes.bytes);
   REQUIRE(read_back.probes.size() == 1);
   CHECK(read_back.probes[0].name == "last");
-  CHECK(read_back.malformed == 3);
+  CHECK(read_back.skipped_notes == 3);
   CHECK(
       read_back.warnings ==
       std::vector<std::string>{
-          "3 notes of static probes passed over: no code of the file is at the place given, the linker may have left it out (the first: p:left_out at 0x0)"});
+          "skipped 3 notes of static probes: the file has no code at the probe's address, the linker may have discarded it (the first: p:left_out at 0x0)"});
 }
 
 TEST_CASE("a note that the linker left out does not move with the base") {
@@ -243,8 +243,7 @@ TEST_CASE("a section that ends inside a note gives what is before, and a warning
   REQUIRE(read_back.probes.size() == 1);
   CHECK(read_back.probes[0].name == "whole");
   CHECK(read_back.warnings ==
-        std::vector<std::string>{
-            "a section of notes cannot be read to the end, static probes may be missing"});
+        std::vector<std::string>{"1 section of notes is malformed: static probes may be missing"});
 }
 
 TEST_CASE("a file without notes has no static probes") {
