@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/archive.hpp"
 #include "archive/directory.hpp"
-#include "archive/end_record.hpp"
 #include "util/inflate.hpp"
 #include "util/spelling.hpp"
 
@@ -18,16 +17,16 @@ namespace uprobectl {
 
 namespace {
 
-// The end of the range in which the entry's data can lie, whatever its local header says.
-std::uint64_t reach(const ArchiveEntry& entry) {
+// The highest possible end of the entry's data, for any local header.
+std::uint64_t max_data_end(const ArchiveEntry& entry) {
   const std::uint64_t headers =
-      archive::local_fixed_size + entry.name.size() + archive::local_extra_limit;
+      archive::local_fixed_size + entry.name.size() + archive::max_local_extra_size;
   const auto start = checked_add(entry.local_header, headers);
   return checked_add(start.value_or(UINT64_MAX), entry.compressed_size).value_or(UINT64_MAX);
 }
 
 bool may_contain(const ArchiveEntry& entry, std::uint64_t offset) {
-  return entry.local_header <= offset && offset < reach(entry);
+  return entry.local_header <= offset && offset < max_data_end(entry);
 }
 
 std::uint32_t crc32_of(Bytes bytes) {
@@ -37,19 +36,21 @@ std::uint32_t crc32_of(Bytes bytes) {
 
 constexpr std::string_view only_stored = "the kernel can only probe bytes stored as they are";
 
-// What to do about a compressed entry. Only libraries have Android's ways out.
-Error with_way_out(Error error, std::string_view name) {
+// Adds hints on how to store the entry uncompressed. Android's build options are for libraries
+// only.
+Error with_storing_hints(Error error, std::string_view name) {
   if (!name.starts_with("lib/") && !name.ends_with(".so"))
     return std::move(error).hint("store it uncompressed: zip -0");
   return std::move(error)
       .hint("build the app with android:extractNativeLibs=\"false\" (Gradle: "
             "packaging.jniLibs.useLegacyPackaging = false), then zipalign -p 4")
-      .hint("on a device with extractNativeLibs=\"true\" the library lies extracted in the app's "
-            "lib folder: probe it there, where resolve --extracted says");
+      .hint(
+          "with extractNativeLibs=\"true\" the device extracts the library to the app's lib folder: "
+          "probe it there, at the offset that resolve --extracted prints");
 }
 
-constexpr unsigned folder_limit = 8; // letters; folders further apart count one more
-constexpr unsigned misspelt = 1000;  // ranks after every name with the same base name
+constexpr unsigned max_folder_distance = 8; // letters
+constexpr unsigned misspelt_rank = 1000;    // after every name with the same base name
 
 std::string_view base_name(std::string_view name) { return name.substr(name.rfind('/') + 1); }
 
@@ -57,13 +58,15 @@ std::string_view folder(std::string_view name) {
   return name.substr(0, name.size() - base_name(name).size());
 }
 
-// A shared beginning counts most: arm64 means arm64-v8a, not x86_64, although both differ by four
-// letters.
+// A common prefix counts most: arm64 is closer to arm64-v8a than to x86_64, although both differ by
+// four letters.
 unsigned folder_distance(std::string_view wanted, std::string_view name) {
   const auto shared = std::mismatch(wanted.begin(), wanted.end(), name.begin(), name.end());
   const auto unshared = static_cast<std::size_t>(wanted.end() - shared.first);
-  const unsigned letters = edit_distance(wanted, name, folder_limit).value_or(folder_limit + 1);
-  return static_cast<unsigned>(std::min<std::size_t>(unshared, 64)) * (folder_limit + 2) + letters;
+  const unsigned letters =
+      edit_distance(wanted, name, max_folder_distance).value_or(max_folder_distance + 1);
+  return static_cast<unsigned>(std::min<std::size_t>(unshared, 64)) * (max_folder_distance + 2) +
+         letters;
 }
 
 // Ranks an entry as a suggestion, 0 being the best; nullopt if it is not worth suggesting. First
@@ -76,11 +79,11 @@ std::optional<unsigned> entry_rank(std::string_view wanted, std::string_view nam
   auto rank = guess_rank(wanted, name, suggestion_limit(wanted));
   if (!rank) rank = guess_rank(base, base_name(name), suggestion_limit(base));
   if (!rank) return std::nullopt;
-  return misspelt + *rank;
+  return misspelt_rank + *rank;
 }
 
 constexpr std::size_t max_entries = 1U << 20;
-constexpr int max_suspects = 16; // names of equal hash, which chance hardly ever makes
+constexpr int max_collisions = 16; // different names with one hash: hardly ever by chance
 
 // Eight bytes at a time: the directory of a large archive has megabytes of names.
 std::uint64_t hash_of(std::string_view name) {
@@ -96,7 +99,7 @@ std::uint64_t hash_of(std::string_view name) {
     mix(word);
     return hash;
   }
-  // The last word may overlap the one before. The size, which is mixed in, tells by how much.
+  // The last word may overlap the one before. The hash includes the size, so it stays unambiguous.
   const std::string_view last = name.substr(name.size() - sizeof(word));
   for (; name.size() > sizeof(word); name.remove_prefix(sizeof(word))) {
     std::memcpy(&word, name.data(), sizeof(word));
@@ -108,11 +111,10 @@ std::uint64_t hash_of(std::string_view name) {
 }
 
 // A hash set with open addressing, at most two thirds full. The position of a slot comes from one
-// half of the hash, its value is the other half: a page holds a thousand hashes, and collisions
-// hardly ever happen.
+// half of the hash, its value is the other half: a page holds a thousand hashes.
 class HashSet {
 public:
-  explicit HashSet(std::size_t most) : slots_(std::bit_ceil(most + most / 2 + 1)) {}
+  explicit HashSet(std::size_t max_size) : slots_(std::bit_ceil(max_size + max_size / 2 + 1)) {}
 
   // Returns false if the hash was there already.
   bool insert(std::uint64_t hash) {
@@ -175,7 +177,7 @@ Result<bool> Archive::contains(const ArchiveEntry& entry, FileOffset offset) con
 Result<std::optional<ArchiveEntry>> Archive::entry_at(FileOffset offset) const {
   if (offset.value >= directory_offset()) return std::nullopt;
 
-  // The last local header in front of the offset, in whatever order the directory lists them.
+  // The last local header before the offset; the directory has no fixed order.
   std::optional<ArchiveEntry> nearest;
   const auto walked = for_each([&](const ArchiveEntry& entry) {
     if (may_contain(entry, offset.value) &&
@@ -188,50 +190,52 @@ Result<std::optional<ArchiveEntry>> Archive::entry_at(FileOffset offset) const {
   const auto inside = contains(*nearest, offset);
   if (inside && *inside) return nearest;
 
-  // A header or a gap, or one entry's data lies around another entry: every one that reaches this
-  // far is looked at. An entry whose local header lies does not hide the others.
-  std::optional<ArchiveEntry> around;
+  // The offset is in a header or a gap, or an entry is nested in the data of another entry: check
+  // all that may contain it. An entry with an invalid local header does not hide the others.
+  std::optional<ArchiveEntry> enclosing;
   (void)for_each([&](const ArchiveEntry& entry) {
     if (may_contain(entry, offset.value) && contains(entry, offset).value_or(false) &&
-        (!around || entry.local_header > around->local_header))
-      around = entry;
+        (!enclosing || entry.local_header > enclosing->local_header))
+      enclosing = entry;
     return true;
   });
-  if (around) return around;
+  if (enclosing) return enclosing;
   if (!inside) return fail(inside.error());
   return std::nullopt;
 }
 
 Result<std::vector<std::byte>> Archive::extract(const ArchiveEntry& entry,
-                                                std::uint64_t most) const {
+                                                std::uint64_t max_size) const {
   constexpr std::uint16_t stored = 0;
   constexpr std::uint16_t deflated = 8;
-  constexpr std::uint64_t best_ratio = 1032; // what DEFLATE reaches: 258 bytes from two bits
+  constexpr std::uint64_t max_ratio = 1032; // of DEFLATE: 258 bytes from two bits
   const std::string name = fmt::format("'{}'", entry.name);
   if (entry.encrypted) return fail(ErrorKind::encrypted, name + " is encrypted");
   if (entry.method != stored && entry.method != deflated)
     return fail(ErrorKind::unsupported,
-                fmt::format("{} is compressed by a method not read here: {}", name,
+                fmt::format("{} is compressed with {}, which is not supported", name,
                             compression_name(entry.method)));
   const auto start = data_offset(entry);
   if (!start) return fail(start.error());
   const auto data = slice(bytes_, start->value, entry.compressed_size);
-  if (!data) return fail(ErrorKind::corrupt, fmt::format("{} runs past the file's end", name));
-  // Before memory is asked for: a size that this data cannot have is a lie.
-  if (entry.size / best_ratio > data->size() ||
+  if (!data)
+    return fail(ErrorKind::corrupt, fmt::format("{} extends past the end of the file", name));
+  // Checked before memory is allocated for the size.
+  if (entry.size / max_ratio > data->size() ||
       (entry.method == stored && entry.size != data->size()))
-    return fail(ErrorKind::corrupt, fmt::format("{} cannot have {:#x} bytes, it has {:#x} in the "
-                                                "archive",
+    return fail(ErrorKind::corrupt, fmt::format("{} cannot have {:#x} bytes, only {:#x} are in "
+                                                "the archive",
                                                 name, entry.size, data->size()));
 
-  std::vector<std::byte> content(std::min(entry.size, most));
+  std::vector<std::byte> content(std::min(entry.size, max_size));
   if (entry.method == stored) {
     std::ranges::copy(data->first(content.size()), content.begin());
   } else if (!inflate_into(content, *data)) {
     return fail(ErrorKind::corrupt, name + " cannot be inflated: the compressed data is damaged");
   }
   if (content.size() == entry.size && crc32_of(content) != entry.crc32)
-    return fail(ErrorKind::corrupt, name + " has another CRC than the central directory says");
+    return fail(ErrorKind::corrupt,
+                name + " does not have the CRC that the central directory says");
   return content;
 }
 
@@ -270,18 +274,19 @@ Result<Bytes> Archive::stored_bytes(const ArchiveEntry& entry) const {
         Error{ErrorKind::encrypted, fmt::format("{} is encrypted: {}", name, only_stored)}.hint(
             "store it without password and compression: zip -0"));
   if (entry.method != 0)
-    return fail(with_way_out(
+    return fail(with_storing_hints(
         {ErrorKind::compressed, fmt::format("{} is compressed ({}): {}", name,
                                             compression_name(entry.method), only_stored)},
         entry.name));
   if (entry.size != entry.compressed_size)
     return fail(ErrorKind::corrupt,
-                fmt::format("{} is stored, but has {:#x} bytes in the archive and {:#x} outside",
+                fmt::format("{} is stored, but has {:#x} bytes in the archive and {:#x} extracted",
                             name, entry.compressed_size, entry.size));
   const auto start = data_offset(entry);
   if (!start) return fail(start.error());
   const auto data = slice(bytes_, start->value, entry.compressed_size);
-  if (!data) return fail(ErrorKind::corrupt, fmt::format("{} runs past the file's end", name));
+  if (!data)
+    return fail(ErrorKind::corrupt, fmt::format("{} extends past the end of the file", name));
   return *data;
 }
 
@@ -301,7 +306,7 @@ Result<ArchiveEntry> Archive::find(std::string_view name) const {
   if (auto whole = walk.end(); !whole) return fail(std::move(whole).error());
   if (found) return *found;
 
-  // Similar names are searched only now, so that a successful look-up does not pay for it.
+  // Similar names are searched separately, so that a successful lookup is fast.
   NearestNames near;
   archive::DirectoryWalk again(directory_, entry_count_);
   while (const auto record = again.next())
@@ -313,20 +318,20 @@ Result<ArchiveEntry> Archive::find(std::string_view name) const {
 
 Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
   HashSet seen(std::min(directory_.size() / archive::record_fixed_size, max_entries));
-  std::size_t looked_at = 0;
-  int suspects = 0;
+  std::size_t searched = 0;
+  int collisions = 0;
   archive::DirectoryWalk walk(directory_, entry_count_);
   while (const auto record = walk.next()) {
-    if (++looked_at > max_entries)
+    if (++searched > max_entries)
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice",
                               max_entries));
     if (seen.insert(hash_of(record->name))) continue;
-    if (++suspects > max_suspects)
+    if (++collisions > max_collisions)
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice: "
                               "too many look alike",
-                              looked_at - 1));
+                              searched - 1));
     archive::DirectoryWalk again(directory_, entry_count_);
     while (const auto earlier = again.next()) {
       if (earlier->fixed.data() == record->fixed.data()) break;

@@ -2,7 +2,7 @@
 #include "elf/debug_file.hpp"
 
 #include "elf/elf_types.hpp"
-#include "elf/notes.hpp"
+#include "elf/layout.hpp"
 #include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"

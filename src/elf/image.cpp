@@ -2,7 +2,7 @@
 #include "elf/debug_file.hpp"
 #include "elf/dynamic_symbols.hpp"
 #include "elf/elf_types.hpp"
-#include "elf/notes.hpp"
+#include "elf/layout.hpp"
 #include "elf/prefetch.hpp"
 #include "elf/sections.hpp"
 #include "elf/xz.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elf/notes.hpp"
+#include "elf/layout.hpp"
 
 #include "elf/elf_types.hpp"
 #include "elf/sections.hpp"

@@ -3,7 +3,7 @@
 
 #include "resolve/point.hpp"
 
-#include "symbols/code.hpp"
+#include "symbols/classify.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds symbols by raw name, by demangled name, and the names closest to one that was not found.
 #include "elf/prefetch.hpp"
-#include "symbols/code.hpp"
+#include "symbols/classify.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/list.hpp"
 #include "util/spelling.hpp"

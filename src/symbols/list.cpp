@@ -2,7 +2,7 @@
 #include "symbols/list.hpp"
 
 #include "elf/prefetch.hpp"
-#include "symbols/code.hpp"
+#include "symbols/classify.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/parallel.hpp"
 #include "symbols/plt.hpp"

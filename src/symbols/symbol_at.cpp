@@ -2,7 +2,7 @@
 // Finds the symbol that covers an address: symbol_at() scans all tables, SymbolFinder uses a sorted
 // index. Both follow the same rules.
 #include "elf/prefetch.hpp"
-#include "symbols/code.hpp"
+#include "symbols/classify.hpp"
 #include "symbols/list.hpp"
 #include "symbols/plt.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbols/clones.hpp"
+#include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"

@@ -2,7 +2,7 @@
 #include "trace/diagnosis.hpp"
 
 #include "elf/inlined.hpp"
-#include "symbols/clones.hpp"
+#include "symbols/classify.hpp"
 #include "trace/counted.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"

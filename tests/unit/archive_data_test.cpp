@@ -71,7 +71,7 @@ TEST_CASE("a stored entry with two sizes is corrupt") {
   ZipEntry entry = sound;
   entry.size = 5;
   CHECK(stored(entry).error().message ==
-        "'lib/x.so' is stored, but has 0x4 bytes in the archive and 0x5 outside");
+        "'lib/x.so' is stored, but has 0x4 bytes in the archive and 0x5 extracted");
 }
 
 TEST_CASE("a local header that contradicts the directory is corrupt, with both facts") {

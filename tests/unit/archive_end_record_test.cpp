@@ -170,7 +170,7 @@ TEST_CASE("a file that is no archive says why") {
             .message == "not a ZIP archive: no end-of-central-directory record");
   const std::string bytes = one_entry().bytes();
   CHECK(Archive::parse(as_bytes(bytes).first(60)).error().message ==
-        "no end-of-central-directory record: the ZIP archive is cut short");
+        "no end-of-central-directory record: the ZIP archive is truncated");
 }
 
 TEST_CASE("a directory that cannot be where the end record says is corrupt") {

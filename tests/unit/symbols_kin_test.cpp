@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elf_fixture.hpp"
-#include "symbols/clones.hpp"
+#include "symbols/classify.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <catch2/catch.hpp>
