@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/placing.hpp"
+#include "trace/probes.hpp"
 #include "trace/report.hpp"
-#include "trace/resolving.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
 #include "trace/suspended_child.hpp"
 #include "util/clock.hpp"
 #include "util/shrinking.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <csignal>

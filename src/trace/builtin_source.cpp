@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
-#include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/read_ahead.hpp"
 #include "trace/returns.hpp"
 #include "uprobectl/process.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <cerrno>

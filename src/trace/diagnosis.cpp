@@ -3,9 +3,9 @@
 
 #include "elf/inlined.hpp"
 #include "symbols/classify.hpp"
-#include "trace/counted.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

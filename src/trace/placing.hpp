@@ -3,7 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
-#include "trace/resolving.hpp"
+#include "trace/probe_program.hpp"
 #include "trace/run_loop.hpp"
 
 #include <chrono>

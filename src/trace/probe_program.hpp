@@ -13,35 +13,12 @@ namespace uprobectl {
 
 class CodeReaders;
 
-// FUNCTIONs of one TARGET, and which of the program's programs is to run there.
-struct ProbeRequest {
-  std::string target;
-  std::vector<std::string> functions;
-  bool static_probes = false; // which the functions then name
-  std::size_t program = 0;
-  bool on_entry = true;
-  bool on_return = false;
-  bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
-};
-
 // Whose hits the program is to look at; those of others it passes over.
 struct ProgramFilter {
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
   int processes = -1; // as BuiltinProgram::Settings has them
   int cgroup = -1;
-};
-
-struct Failure {
-  std::string target;   // as typed
-  std::string function; // as typed
-  Error error;
-};
-
-struct Resolved {
-  Probes probes;
-  std::vector<exit_rule> exit_rules; // the first is that of return instructions
-  std::vector<Failure> failures;
 };
 
 // The programs that run at the probes of a run and send its events.

@@ -3,6 +3,9 @@
 #pragma once
 
 #include "bpf/bpf.hpp"
+#include "bpf/record.h"
+#include "output/output.hpp"
+#include "trace/trace.hpp"
 #include "uprobectl/process.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -13,6 +16,17 @@
 #include <vector>
 
 namespace uprobectl {
+
+// FUNCTIONs of one TARGET, and which of the program's programs is to run there.
+struct ProbeRequest {
+  std::string target;
+  std::vector<std::string> functions;
+  bool static_probes = false; // which the functions then name
+  std::size_t program = 0;
+  bool on_entry = true;
+  bool on_return = false;
+  bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
+};
 
 // A place where a function can be left.
 struct PlannedExit {
@@ -92,5 +106,37 @@ ProbeTotals probe_totals(std::span<const Probe> probes);
 
 // Sets Probe::total_hits. It is not known if the hits of one place are not.
 void add_up_hits(std::span<Probe> probes);
+
+struct Failure {
+  std::string target;   // as typed
+  std::string function; // as typed
+  Error error;
+};
+
+struct Resolved {
+  Probes probes;
+  std::vector<exit_rule> exit_rules; // the first is that of return instructions
+  std::vector<Failure> failures;
+};
+
+// Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
+// failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
+// where none of the processes can run what is in it.
+Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
+                                   const ProbeSelection& selection, const TargetOptions& options,
+                                   Output& output);
+
+// What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
+// failures that are not what is returned are reported.
+Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
+                            const Resolved& resolved, Output& output);
+
+// Whether the point is one of many that a pattern stands for, which nobody has named by itself.
+bool is_of_pattern(const ProbePoint& point);
+
+// Removes the probes that have a site at such an instruction, and a static probe's with all of
+// its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
+// with one warning for each reason, unless none is left.
+void skip_unprobeable(Resolved& resolved, Output& output);
 
 } // namespace uprobectl

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/report.hpp"
 
-#include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probes.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/returns.hpp"
 
-#include "trace/counted.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/symbols.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 
 #include "bpf/record.h"
 #include "events/plan.hpp"
-#include "trace/resolving.hpp"
+#include "trace/probes.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 #include <cstring>

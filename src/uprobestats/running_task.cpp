@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/running_task.hpp"
 
-#include "trace/counted.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/placing.hpp"
 #include "trace/report.hpp"
@@ -10,6 +9,7 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace uprobectl {
 

@@ -4,8 +4,8 @@
 #include "events/java_method.hpp"
 #include "events/readings.hpp"
 #include "resolve/android.hpp"
-#include "trace/counted.hpp"
 #include "util/rooted_path.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/task_records.hpp"
 
-#include "trace/counted.hpp"
 #include "trace/user_programs.hpp"
 #include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace uprobectl {
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/counted.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/running_task.hpp"
 #include "uprobestats/task_processes.hpp"
 #include "uprobestats/task_records.hpp"
 #include "util/shrinking.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <list>
 
 namespace uprobectl {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,11 @@ std::string joined(const Texts& texts, std::string_view separator = ", ") {
     all += text;
   }
   return all;
+}
+
+// "1 process", "2 processes"
+inline std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
 }
 
 } // namespace uprobectl
