@@ -26,7 +26,7 @@ std::uint64_t wide_constant(const bpf_insn* code) {
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(code[1].imm)) << 32;
 }
 
-// A copy of a loaded program with `cookie` in place of NUMBER_PLACEHOLDER (bpf/record.h), for
+// A copy of a loaded program with `cookie` in place of PROBE_NUMBER_PLACEHOLDER (bpf/record.h), for
 // kernels without cookies. It is a plain program and uses the same maps. Fails with an errno.
 std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
                                                    std::uint64_t cookie) {
@@ -35,7 +35,7 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
   std::size_t replaced = 0;
   for (std::size_t i = 0; i + 1 < code.size(); ++i) {
     if (code[i].code != (BPF_LD | BPF_IMM | BPF_DW)) continue;
-    if (code[i].src_reg == 0 && wide_constant(&code[i]) == NUMBER_PLACEHOLDER) {
+    if (code[i].src_reg == 0 && wide_constant(&code[i]) == PROBE_NUMBER_PLACEHOLDER) {
       code[i].imm = static_cast<std::int32_t>(cookie);
       code[i + 1].imm = static_cast<std::int32_t>(cookie >> 32);
       ++replaced;
@@ -256,7 +256,7 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  Result<void> report_exit_rules() {
+  Result<void> store_exit_rules() {
     const int exits = objects.front().map("exits");
     for (std::uint32_t index = 0; index < settings.exit_rules.size(); ++index)
       if (const int error =
@@ -281,8 +281,8 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  PerfReading perf_reading() const {
-    PerfReading reading{.bytes = settings.buffer_bytes};
+  PerfBufferOptions perf_buffer_options() const {
+    PerfBufferOptions reading{.bytes = settings.buffer_bytes};
     for (const builtin_settings& variant : settings.variants) {
       if ((variant.flags & COPY_STACK) == 0) continue;
       reading.stack_bytes = variant.stack_size;
@@ -347,7 +347,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
     state->entry_cookies.push_back(probe);
   if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
-  if (auto told = state->report_exit_rules(); !told) return fail(std::move(told).error());
+  if (auto told = state->store_exit_rules(); !told) return fail(std::move(told).error());
   if (settings.cgroup >= 0)
     if (auto watched = state->watch_cgroup(); !watched) return fail(std::move(watched).error());
   if (!settings.cookie)
@@ -355,7 +355,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   const int records = state->objects.front().map("records");
   auto reader = settings.buffer == RecordBuffer::ring
                     ? open_ring_reader(records)
-                    : open_perf_reader(records, state->perf_reading());
+                    : open_perf_reader(records, state->perf_buffer_options());
   if (!reader) return fail(std::move(reader).error());
   state->reader = std::move(*reader);
   return BuiltinProgram(std::move(state));
@@ -430,9 +430,9 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
     for (const auto& [counters] : state_->on_all_cpus<probe_counts>("counters", probe)) {
       result[probe].entries += counters[COUNTED_ENTRIES];
       result[probe].returns += counters[COUNTED_RETURNS];
-      result[probe].left_out += counters[COUNTED_OUT];
+      result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
-      result[probe].of_others += counters[COUNTED_OTHERS];
+      result[probe].filtered += counters[COUNTED_FILTERED];
     }
   return result;
 }
@@ -468,7 +468,7 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
                      .comm = std::string(value.comm, ::strnlen(value.comm, sizeof(value.comm))),
                      .frames = {},
                      .count = value.count};
-    std::array<std::uint64_t, MOST_FRAMES> frames{};
+    std::array<std::uint64_t, MAX_FRAMES> frames{};
     const auto number = static_cast<std::uint32_t>(key.stack);
     if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
       stack.frames = walked_frames(frames, key.caller);

@@ -13,10 +13,10 @@ namespace uprobectl {
 // Counts that the program keeps in the kernel; exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;   // if calls are paired: those whose entry was seen
-  std::uint64_t left_out = 0;  // hits excluded by a condition or the minimum latency
-  std::uint64_t unpaired = 0;  // returns whose entry was not seen
-  std::uint64_t of_others = 0; // filtered hits: of other processes
+  std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
+  std::uint64_t excluded = 0; // hits excluded by a condition or the minimum latency
+  std::uint64_t unpaired = 0; // returns whose entry was not seen
+  std::uint64_t filtered = 0; // filtered hits: of other processes
 };
 
 struct ProcessCount {
@@ -70,8 +70,8 @@ struct ProbeExit {
 
 // Of this kernel; nullopt if it has no BTF or does not allow programs to read its memory. Takes
 // some 10 ms.
-std::optional<return_instance_layout> find_return_instances();
-std::optional<nesting_layout> find_nesting();
+std::optional<return_instance_layout> find_return_instance_layout();
+std::optional<nesting_layout> find_nesting_layout();
 
 // The destructor frees everything in the kernel.
 class BuiltinProgram {

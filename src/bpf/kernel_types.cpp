@@ -55,14 +55,14 @@ bool programs_may_read_kernel() {
   return static_cast<bool>(program);
 }
 
-OwnedTypes running_kernel_types() {
+OwnedBtf running_kernel_types() {
   const LibbpfLog ignored;
-  return OwnedTypes(btf__parse(kernel_types_path, nullptr));
+  return OwnedBtf(btf__parse(kernel_types_path, nullptr));
 }
 
 } // namespace
 
-std::optional<return_instance_layout> read_return_instances(const btf* kernel_types) {
+std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types) {
   const auto utask = member_offset(kernel_types, "task_struct", "utask");
   const auto first = member_offset(kernel_types, "uprobe_task", "return_instances");
   const auto stack = member_offset(kernel_types, "return_instance", "stack");
@@ -76,23 +76,23 @@ std::optional<return_instance_layout> read_return_instances(const btf* kernel_ty
                                 .next = *next};
 }
 
-std::optional<nesting_layout> read_nesting(const btf* kernel_types) {
+std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types) {
   const auto utask = member_offset(kernel_types, "task_struct", "utask");
   const auto depth = member_offset(kernel_types, "uprobe_task", "depth");
   if (!utask || !depth) return std::nullopt;
   return nesting_layout{.utask = *utask, .depth = *depth};
 }
 
-std::optional<return_instance_layout> find_return_instances() {
+std::optional<return_instance_layout> find_return_instance_layout() {
   if (!programs_may_read_kernel()) return std::nullopt;
-  const OwnedTypes types = running_kernel_types();
-  return types ? read_return_instances(types.get()) : std::nullopt;
+  const OwnedBtf types = running_kernel_types();
+  return types ? read_return_instance_layout(types.get()) : std::nullopt;
 }
 
-std::optional<nesting_layout> find_nesting() {
+std::optional<nesting_layout> find_nesting_layout() {
   if (!programs_may_read_kernel()) return std::nullopt;
-  const OwnedTypes types = running_kernel_types();
-  return types ? read_nesting(types.get()) : std::nullopt;
+  const OwnedBtf types = running_kernel_types();
+  return types ? read_nesting_layout(types.get()) : std::nullopt;
 }
 
 } // namespace uprobectl

@@ -13,14 +13,14 @@ namespace uprobectl {
 // Linux commit 341dfcf8d78e ("btf: expose BTF info through sysfs") in v5.4.
 inline constexpr const char* kernel_types_path = "/sys/kernel/btf/vmlinux";
 
-struct FreeTypes {
+struct BtfDeleter {
   void operator()(btf* types) const { btf__free(types); }
 };
-using OwnedTypes = std::unique_ptr<btf, FreeTypes>; // null if libbpf could not read them
+using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
 // Where the kernel keeps the return addresses that its return probes have replaced, and how many
 // are pending. Nullopt if a structure or a member is missing.
-std::optional<return_instance_layout> read_return_instances(const btf* kernel_types);
-std::optional<nesting_layout> read_nesting(const btf* kernel_types);
+std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
+std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 
 } // namespace uprobectl

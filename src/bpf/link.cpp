@@ -158,7 +158,7 @@ int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int
   return link ? 0 : link.error();
 }
 
-Result<std::vector<std::uint32_t>> all_links() {
+Result<std::vector<std::uint32_t>> list_link_ids() {
   std::vector<std::uint32_t> links;
   std::uint32_t id = 0;
   while (::bpf_link_get_next_id(id, &id) == 0) links.push_back(id);
@@ -166,7 +166,7 @@ Result<std::vector<std::uint32_t>> all_links() {
   return fail(system_error(errno, "cannot ask for BPF links").hint("needs CAP_SYS_ADMIN, or root"));
 }
 
-std::optional<HeldProbes> probes_of_multi_link(std::uint32_t link) {
+std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link) {
   const UniqueFd fd{::bpf_link_get_fd_by_id(link)};
   MultiLinkInfo info{};
   if (!fd || !ask(fd, info, link_type_uprobe_multi) || info.count > max_offsets)
@@ -182,16 +182,16 @@ std::optional<HeldProbes> probes_of_multi_link(std::uint32_t link) {
   info.count = count;
   if (!ask(fd, info, link_type_uprobe_multi)) return std::nullopt;
   path.resize(path.find('\0'));
-  HeldProbes held{.path = std::move(path),
-                  .offsets = {},
-                  .on_return = (info.flags & uprobe_multi_flag_return) != 0,
-                  .program = info.program,
-                  .filter = static_cast<pid_t>(info.pid)};
+  AttachedUprobes held{.path = std::move(path),
+                       .offsets = {},
+                       .on_return = (info.flags & uprobe_multi_flag_return) != 0,
+                       .program = info.program,
+                       .filter = static_cast<pid_t>(info.pid)};
   for (const std::uint64_t offset : offsets) held.offsets.push_back({offset});
   return held;
 }
 
-std::optional<HeldProbes> probe_of_perf_link(std::uint32_t link) {
+std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link) {
   const UniqueFd fd{::bpf_link_get_fd_by_id(link)};
   std::string path(PATH_MAX, '\0');
   PerfLinkInfo info{};
@@ -201,14 +201,14 @@ std::optional<HeldProbes> probe_of_perf_link(std::uint32_t link) {
   if (info.perf_type != perf_type_uprobe && info.perf_type != perf_type_uretprobe)
     return std::nullopt;
   path.resize(path.find('\0'));
-  return HeldProbes{.path = std::move(path),
-                    .offsets = {{info.offset}},
-                    .on_return = info.perf_type == perf_type_uretprobe,
-                    .program = info.program,
-                    .filter = 0};
+  return AttachedUprobes{.path = std::move(path),
+                         .offsets = {{info.offset}},
+                         .on_return = info.perf_type == perf_type_uretprobe,
+                         .program = info.program,
+                         .filter = 0};
 }
 
-std::optional<HeldProbes> probe_of_perf_event(pid_t process, int fd) {
+std::optional<AttachedUprobes> read_perf_event_probe(pid_t process, int fd) {
   std::string path(PATH_MAX, '\0');
   auto size = static_cast<std::uint32_t>(path.size());
   std::uint32_t program = 0;
@@ -220,11 +220,11 @@ std::optional<HeldProbes> probe_of_perf_event(pid_t process, int fd) {
     return std::nullopt;
   if (type != BPF_FD_TYPE_UPROBE && type != BPF_FD_TYPE_URETPROBE) return std::nullopt;
   path.resize(path.find('\0'));
-  return HeldProbes{.path = std::move(path),
-                    .offsets = {{offset}},
-                    .on_return = type == BPF_FD_TYPE_URETPROBE,
-                    .program = program,
-                    .filter = 0};
+  return AttachedUprobes{.path = std::move(path),
+                         .offsets = {{offset}},
+                         .on_return = type == BPF_FD_TYPE_URETPROBE,
+                         .program = program,
+                         .filter = 0};
 }
 
 std::optional<std::string> program_name(std::uint32_t program) {

@@ -42,7 +42,7 @@ std::expected<UniqueFd, int> create_perf_event_link(int program, int perf_event,
 int impossible_multi_link_error(int program, std::uint32_t attach_type, std::int32_t pid);
 
 // The uprobes of one link or perf event.
-struct HeldProbes {
+struct AttachedUprobes {
   std::string path; // as given by the owner, for example "/proc/self/fd/N"
   std::vector<FileOffset> offsets;
   bool on_return = false;
@@ -51,18 +51,18 @@ struct HeldProbes {
 };
 
 // The ids of all links, ascending. not_permitted without CAP_SYS_ADMIN.
-Result<std::vector<std::uint32_t>> all_links();
+Result<std::vector<std::uint32_t>> list_link_ids();
 
 // Nullopt if the link does not exist or is not a uprobe_multi link. Without offsets if the kernel
 // does not report them.
-std::optional<HeldProbes> probes_of_multi_link(std::uint32_t link);
+std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link);
 
 // The same for the link between a program and a uprobe perf event; since Linux 6.6.
-std::optional<HeldProbes> probe_of_perf_link(std::uint32_t link);
+std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link);
 
 // The uprobe with a BPF program behind descriptor fd of a process. bpf(2), BPF_TASK_FD_QUERY: Linux
 // 4.18.
-std::optional<HeldProbes> probe_of_perf_event(pid_t process, int fd);
+std::optional<AttachedUprobes> read_perf_event_probe(pid_t process, int fd);
 
 std::optional<std::string> program_name(std::uint32_t program);
 

@@ -35,7 +35,7 @@ int collect(libbpf_print_level level, const char* format, va_list arguments) {
 // libbpf returns ESRCH for any error while reading the kernel's types.
 std::optional<Error> kernel_types_error(int errnum) {
   if (errnum != ESRCH) return std::nullopt;
-  if (const OwnedTypes types(btf__parse(kernel_types_path, nullptr)); types) return std::nullopt;
+  if (const OwnedBtf types(btf__parse(kernel_types_path, nullptr)); types) return std::nullopt;
   return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
 }
 
@@ -135,7 +135,7 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
   return libbpf_said.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_said);
 }
 
-Error unknown_processors() {
+Error unknown_cpu_count() {
   return Error{ErrorKind::unsupported, "the number of processors is not known: "
                                        "/sys/devices/system/cpu/possible cannot be read"}
       .hint("mount -t sysfs sysfs /sys");
@@ -144,7 +144,7 @@ Error unknown_processors() {
 Result<std::size_t> possible_cpus() {
   const int count = ::libbpf_num_possible_cpus();
   if (count > 0) return static_cast<std::size_t>(count);
-  return fail(unknown_processors());
+  return fail(unknown_cpu_count());
 }
 
 } // namespace uprobectl

@@ -27,7 +27,7 @@ Error with_filter_hint(Error error);
 
 // The number of values of a per-CPU map for each key. Fails without sysfs.
 Result<std::size_t> possible_cpus();
-Error unknown_processors(); // its error
+Error unknown_cpu_count(); // its error
 
 // Collects libbpf's warnings of this thread during its lifetime, instead of printing them.
 class LibbpfLog {

@@ -18,7 +18,7 @@ namespace uprobectl {
 
 namespace {
 
-MapUse use_of(std::uint32_t type) {
+MapUse map_use_for_type(std::uint32_t type) {
   switch (type) {
   case BPF_MAP_TYPE_RINGBUF:
     return MapUse::ring_buffer;
@@ -41,8 +41,8 @@ MapUse use_of(std::uint32_t type) {
 // The kernel aligns the value of each CPU to eight bytes.
 std::size_t cpu_stride(std::uint32_t value_size) { return (std::size_t{value_size} + 7) / 8 * 8; }
 
-TableEntry entry_of(const std::vector<std::byte>& key, const std::vector<std::byte>& memory,
-                    const UserMap& map, std::size_t cpus) {
+TableEntry make_table_entry(const std::vector<std::byte>& key, const std::vector<std::byte>& memory,
+                            const UserMap& map, std::size_t cpus) {
   TableEntry entry{.key = key, .values = {}};
   for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
     const auto begin =
@@ -68,7 +68,7 @@ constexpr std::uint32_t max_per_drain = 1U << 16;
 using Visit = std::function<bool(std::size_t map, Bytes sent)>;
 
 // Shared by the callbacks of all buffers.
-struct Draining {
+struct DrainState {
   const Visit* visit = nullptr;
   std::uint32_t left = 0;
 
@@ -81,7 +81,7 @@ struct Draining {
 
 // The callback context of one buffer; its address must not change.
 struct Source {
-  Draining& draining;
+  DrainState& draining;
   std::size_t map = 0;
   perf_event_attr event = {};          // of a perf event array
   std::atomic<std::uint64_t> lost = 0; // from its buffers; read while another thread drains
@@ -114,11 +114,11 @@ struct Reading {
 };
 
 // Returns null and sets errno on failure.
-perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StreamStack& stack) {
+perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StackRequest& stack) {
   source.event = bpf_output_event();
   source.event.wakeup_events = 1;
   source.event.read_format = PERF_FORMAT_LOST;
-  ask_for_stack(source.event, stack);
+  request_stack(source.event, stack);
   const bool large = source.event.sample_type != PERF_SAMPLE_RAW;
   for (std::size_t pages = large ? pages_for_stacks : perf_pages;; pages /= 2) {
     perf_buffer* opened =
@@ -134,7 +134,7 @@ perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StreamSt
 }
 
 // Sums the buffers of all CPUs.
-std::uint64_t lost_in(perf_buffer* buffers) {
+std::uint64_t read_lost_count(perf_buffer* buffers) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers); ++i) {
     Reading reading;
@@ -155,7 +155,7 @@ Result<UserMap> describe_map(UniqueFd fd) {
                  .name = std::string(info.name, ::strnlen(info.name, sizeof(info.name))),
                  .pin = {},
                  .id = info.id,
-                 .use = use_of(info.type),
+                 .use = map_use_for_type(info.type),
                  .key_size = info.key_size,
                  .value_size = info.value_size,
                  .btf_id = info.btf_id,
@@ -171,7 +171,7 @@ Result<UserMap> open_pinned_map(const std::string& path) {
   return map;
 }
 
-Result<std::vector<UserMap>> maps_of_program(int program) {
+Result<std::vector<UserMap>> find_program_maps(int program) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
@@ -215,7 +215,7 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
     key = next;
     from = key.data();
     if (::bpf_map_lookup_elem(map.fd.get(), key.data(), memory.data()) == 0)
-      table.entries.push_back(entry_of(key, memory, map, cpus));
+      table.entries.push_back(make_table_entry(key, memory, map, cpus));
     else if (errno != ENOENT) // ENOENT: deleted meanwhile
       return fail(system_error(errno, "map '" + map.name + "' cannot be read"));
   }
@@ -224,7 +224,7 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
 }
 
 struct RecordStreams::State {
-  Draining draining;
+  DrainState draining;
   std::vector<std::unique_ptr<Source>> sources;
   std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
   struct PerfBuffers {
@@ -241,7 +241,7 @@ RecordStreams& RecordStreams::operator=(RecordStreams&&) noexcept = default;
 RecordStreams::~RecordStreams() = default;
 
 Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
-                                          std::span<const StreamStack> stacks) {
+                                          std::span<const StackRequest> stacks) {
   auto state = std::make_unique<State>();
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const UserMap& map = maps[i];
@@ -250,7 +250,7 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
     Source* const source = state->sources.back().get();
     if (map.use == MapUse::perf_buffer) {
       perf_buffer* const opened =
-          open_perf_buffer(map, *source, stacks.empty() ? StreamStack() : stacks[i]);
+          open_perf_buffer(map, *source, stacks.empty() ? StackRequest() : stacks[i]);
       if (opened == nullptr)
         return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
       state->perf_buffers.push_back({source, std::unique_ptr<perf_buffer, FreePerfBuffer>(opened)});
@@ -282,7 +282,7 @@ bool RecordStreams::drain(const Visit& visit) {
   return state_->draining.left == 0;
 }
 
-std::optional<SentRecord> RecordStreams::record_of(std::size_t map, Bytes sent) const {
+std::optional<SentRecord> RecordStreams::decode(std::size_t map, Bytes sent) const {
   const auto source =
       std::ranges::find_if(state_->sources, [&](const auto& each) { return each->map == map; });
   if (source == state_->sources.end()) return std::nullopt;
@@ -295,7 +295,7 @@ std::optional<SentRecord> RecordStreams::record_of(std::size_t map, Bytes sent) 
 std::uint64_t RecordStreams::lost() const {
   std::uint64_t sum = 0;
   for (const auto& [source, all] : state_->perf_buffers)
-    sum += source->event.read_format != 0 ? lost_in(all.get()) : source->lost.load();
+    sum += source->event.read_format != 0 ? read_lost_count(all.get()) : source->lost.load();
   return sum;
 }
 

@@ -36,7 +36,7 @@ Result<UserMap> describe_map(UniqueFd fd);
 // not_found, or not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
 // The maps that a loaded program uses. not_permitted names the capability that map ids require.
-Result<std::vector<UserMap>> maps_of_program(int program);
+Result<std::vector<UserMap>> find_program_maps(int program);
 
 struct TableEntry {
   std::vector<std::byte> key;
@@ -49,12 +49,12 @@ struct Table {
 Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 
 // The user stack that the kernel adds to each record of a perf event array.
-struct StreamStack {
+struct StackRequest {
   std::uint32_t bytes = 0; // maximum copied, with the registers; 0: none
   // Instead, the addresses found by frame pointers, with the registers and the top word of the
   // stack.
   bool frame_pointers = false;
-  bool is_asked_for() const { return bytes > 0 || frame_pointers; }
+  bool is_enabled() const { return bytes > 0 || frame_pointers; }
 };
 // The thread that sent a record, at that moment.
 struct SenderContext {
@@ -79,7 +79,7 @@ public:
   // Opens those of the maps that are buffers. Their descriptors must stay open during its lifetime.
   // `stacks`: by map, used for perf event arrays; empty: none.
   static Result<RecordStreams> open(std::span<const UserMap> maps,
-                                    std::span<const StreamStack> stacks = {});
+                                    std::span<const StackRequest> stacks = {});
 
   RecordStreams(RecordStreams&&) noexcept;
   RecordStreams& operator=(RecordStreams&&) noexcept;
@@ -91,7 +91,7 @@ public:
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
   // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is
   // invalid.
-  std::optional<SentRecord> record_of(std::size_t map, Bytes sent) const;
+  std::optional<SentRecord> decode(std::size_t map, Bytes sent) const;
   // Records lost because a perf buffer was full. Only the program knows about full ring buffers.
   std::uint64_t lost() const;
 

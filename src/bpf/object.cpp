@@ -33,7 +33,7 @@ struct Global {
   const btf_type* type = nullptr;
 };
 
-const btf_type* without_qualifiers(const btf* types, std::uint32_t id) {
+const btf_type* skip_qualifiers(const btf* types, std::uint32_t id) {
   const btf_type* type = btf__type_by_id(types, id);
   while (type != nullptr && (btf_is_mod(type) || btf_is_typedef(type)))
     type = btf__type_by_id(types, type->type);
@@ -46,7 +46,7 @@ std::string_view section_of(std::string_view map) {
   return dot == std::string_view::npos ? std::string_view() : map.substr(dot);
 }
 
-std::vector<Global> globals_of(bpf_object* object) {
+std::vector<Global> find_globals(bpf_object* object) {
   std::vector<Global> globals;
   const btf* types = bpf_object__btf(object);
   if (types == nullptr) return globals;
@@ -67,14 +67,14 @@ std::vector<Global> globals_of(bpf_object* object) {
                          .map = map,
                          .offset = entry->offset,
                          .size = entry->size,
-                         .type = without_qualifiers(types, variable->type)});
+                         .type = skip_qualifiers(types, variable->type)});
     }
   }
   return globals;
 }
 
 template <typename T>
-std::optional<T> number_of(std::string_view text) {
+std::optional<T> parse_integer_value(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative && std::is_unsigned_v<T>) return std::nullopt;
   std::string digits(negative ? text.substr(1) : text);
@@ -93,14 +93,14 @@ std::vector<std::byte> bytes_of(std::uint64_t value, std::size_t size) {
 }
 
 Value unsigned_value(std::size_t size, std::string_view text) {
-  const auto value = number_of<std::uint64_t>(text);
+  const auto value = parse_integer_value<std::uint64_t>(text);
   const std::size_t bits = size * 8;
   if (!value || (bits < 64 && *value >> bits != 0)) return std::nullopt;
   return bytes_of(*value, size);
 }
 
 Value signed_value(std::size_t size, std::string_view text) {
-  const auto value = number_of<std::int64_t>(text);
+  const auto value = parse_integer_value<std::int64_t>(text);
   if (!value) return std::nullopt;
   const std::size_t bits = size * 8;
   const std::int64_t limit = bits < 64 ? std::int64_t{1} << (bits - 1) : 0;
@@ -136,7 +136,7 @@ bool store(const Global& global, const std::vector<std::byte>& value) {
 
 bool is_text(const btf* types, const btf_type* type) {
   if (!btf_is_array(type)) return false;
-  const btf_type* element = without_qualifiers(types, btf_array(type)->type);
+  const btf_type* element = skip_qualifiers(types, btf_array(type)->type);
   return element != nullptr && btf_is_int(element) && element->size == 1;
 }
 
@@ -173,7 +173,7 @@ Error open_error(const std::string& path, int errnum, const std::string& cause) 
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
 }
 
-ProgramKind kind_of_section(SectionKind kind) {
+ProgramKind program_kind_for(SectionKind kind) {
   switch (kind) {
   case SectionKind::uprobe_multi:
     return ProgramKind::multi;
@@ -190,7 +190,7 @@ ProgramKind kind_of_section(SectionKind kind) {
 // libbpf 1.1.2 does not know, and keeps libbpf from attaching them.
 void complete_type(bpf_program* program, ObjectProgram& described, const ObjectLoading& loading) {
   if (described.kind == SectionKind::other) return;
-  ProgramKind kind = kind_of_section(described.kind);
+  ProgramKind kind = program_kind_for(described.kind);
   if (loading.kind && kind != ProgramKind::session) kind = *loading.kind;
   described.loaded.kind = kind;
   bpf_program__set_type(program, BPF_PROG_TYPE_KPROBE);
@@ -235,7 +235,7 @@ struct BpfObject::State {
 Result<void> BpfObject::set_global(std::string_view name, std::string_view value) {
   const std::string subject = fmt::format("{}: '{}'", state_->path, name);
   bpf_object* const object = state_->object.get();
-  const std::vector<Global> globals = globals_of(object);
+  const std::vector<Global> globals = find_globals(object);
   const auto found = std::ranges::find(globals, name, &Global::name);
   if (found == globals.end()) {
     const std::string known = joined(globals | std::views::transform(&Global::name));
@@ -260,7 +260,7 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   return {};
 }
 
-std::optional<SectionPlace> place_of_section(const ObjectProgram& program) {
+std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
   if (program.kind == SectionKind::other || slash == std::string::npos) return std::nullopt;
   // FILE ends at the first colon, as in libbpf: C++ names contain colons.

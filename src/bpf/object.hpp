@@ -35,7 +35,7 @@ struct SectionPlace {
   std::string target;
   std::string function;
 };
-std::optional<SectionPlace> place_of_section(const ObjectProgram& program);
+std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
 
 struct ObjectMap {
   std::string name; // as in the source; that of ".rodata" etc. begins with the object's name

@@ -126,22 +126,22 @@ private:
     return {};
   }
 
-  Result<void> names_type(std::uint32_t id) const {
+  Result<void> check_type_id(std::uint32_t id) const {
     if (checked_.has_type(id)) return {};
     return bad(fmt::format("it names type {} of {}", id, entries_.size() - 1));
   }
-  Result<void> names_string(std::uint32_t offset) const {
+  Result<void> check_name(std::uint32_t offset) const {
     if (checked_.has_string(offset)) return {};
     return bad(fmt::format("its name is at {:#x} of {:#x} bytes", offset, checked_.strings.size()));
   }
-  Result<void> names_both(std::uint32_t name, std::uint32_t type) const {
-    if (auto sound = names_string(name); !sound) return sound;
-    return names_type(type);
+  Result<void> check_name_and_type(std::uint32_t name, std::uint32_t type) const {
+    if (auto sound = check_name(name); !sound) return sound;
+    return check_type_id(type);
   }
 
   Result<void> check(std::uint32_t id) const {
     const TypeEntry& entry = entries_[id];
-    if (auto sound = names_string(entry.type.name_off); !sound) return sound;
+    if (auto sound = check_name(entry.type.name_off); !sound) return sound;
     switch (entry.kind()) {
     case BTF_KIND_INT:
       return check_integer(entry);
@@ -161,14 +161,14 @@ private:
     case BTF_KIND_DATASEC:
       return check_variables(entry);
     case BTF_KIND_FUNC:
-      if (auto sound = names_type(entry.type.type); !sound) return sound;
+      if (auto sound = check_type_id(entry.type.type); !sound) return sound;
       if (checked_.kinds[entry.type.type] != BTF_KIND_FUNC_PROTO)
         return bad("a function without a prototype");
       return {};
     case BTF_KIND_FWD:
       return {};
     default:
-      return names_type(entry.type.type);
+      return check_type_id(entry.type.type);
     }
   }
 
@@ -182,8 +182,8 @@ private:
 
   Result<void> check_array(const TypeEntry& entry) const {
     const auto array = entry.part<struct btf_array>();
-    if (auto sound = names_type(array.type); !sound) return sound;
-    if (auto sound = names_type(array.index_type); !sound) return sound;
+    if (auto sound = check_type_id(array.type); !sound) return sound;
+    if (auto sound = check_type_id(array.index_type); !sound) return sound;
     if (array.type == 0) return bad("an array of void");
     return {};
   }
@@ -192,7 +192,7 @@ private:
     const bool has_bit_fields = entry.type.info >> 31 != 0;
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto member = entry.part<btf_member>(i);
-      if (auto sound = names_both(member.name_off, member.type); !sound) return sound;
+      if (auto sound = check_name_and_type(member.name_off, member.type); !sound) return sound;
       const std::uint32_t bit =
           has_bit_fields ? BTF_MEMBER_BIT_OFFSET(member.offset) : member.offset;
       if (bit / 8 > entry.type.size)
@@ -205,17 +205,18 @@ private:
     const std::size_t step = entry.kind() == kind_enum64 ? 12 : sizeof(struct btf_enum);
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto name = structure_at<std::uint32_t>(entry.rest, i * step);
-      if (auto sound = names_string(name.value_or(0)); !sound) return sound;
+      if (auto sound = check_name(name.value_or(0)); !sound) return sound;
     }
     if (entry.type.size > 8) return bad(fmt::format("an enumeration of {} bytes", entry.type.size));
     return {};
   }
 
   Result<void> check_parameters(const TypeEntry& entry) const {
-    if (auto sound = names_type(entry.type.type); !sound) return sound;
+    if (auto sound = check_type_id(entry.type.type); !sound) return sound;
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto parameter = entry.part<btf_param>(i);
-      if (auto sound = names_both(parameter.name_off, parameter.type); !sound) return sound;
+      if (auto sound = check_name_and_type(parameter.name_off, parameter.type); !sound)
+        return sound;
     }
     return {};
   }
@@ -225,7 +226,7 @@ private:
     const auto section = section_size_(checked_.string(entry.type.name_off));
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto variable = entry.part<btf_var_secinfo>(i);
-      if (auto sound = names_type(variable.type); !sound) return sound;
+      if (auto sound = check_type_id(variable.type); !sound) return sound;
       const std::uint32_t kind = checked_.kinds[variable.type];
       if (kind != BTF_KIND_VAR && kind != BTF_KIND_FUNC)
         return bad(fmt::format("its part {} is not a variable", i));
@@ -236,7 +237,7 @@ private:
   }
 
   // The number of types that this one contains or refers to by value.
-  std::size_t parts_of(const TypeEntry& entry) const {
+  std::size_t count_contained_types(const TypeEntry& entry) const {
     switch (entry.kind()) {
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
@@ -253,7 +254,7 @@ private:
       return 0;
     }
   }
-  static std::uint32_t part_of(const TypeEntry& entry, std::size_t index) {
+  static std::uint32_t contained_type(const TypeEntry& entry, std::size_t index) {
     if (entry.kind() == BTF_KIND_STRUCT || entry.kind() == BTF_KIND_UNION)
       return entry.part<btf_member>(index).type;
     return entry.kind() == BTF_KIND_ARRAY ? entry.part<struct btf_array>().type : entry.type.type;
@@ -274,7 +275,7 @@ private:
       while (!path.empty()) {
         const std::uint32_t id = path.back().id;
         states[id] = open;
-        if (path.back().next == parts_of(entries_[id])) {
+        if (path.back().next == count_contained_types(entries_[id])) {
           states[id] = done;
           path.pop_back();
           if (!path.empty())
@@ -283,7 +284,7 @@ private:
             return bad(fmt::format("type {} is nested more than {} deep", id, max_nesting));
           continue;
         }
-        const std::uint32_t part = part_of(entries_[id], path.back().next++);
+        const std::uint32_t part = contained_type(entries_[id], path.back().next++);
         if (states[part] == open) return bad(fmt::format("type {} contains itself", part));
         if (states[part] == unseen)
           path.push_back({part, 0});
@@ -431,7 +432,7 @@ public:
     if (auto taken = take_sections(*header); !taken) return taken;
     for (const Section& section : sections_)
       if (auto sound = check(section); !sound) return sound;
-    return check_types_of();
+    return check_btf_sections();
   }
 
 private:
@@ -534,7 +535,7 @@ private:
     return {};
   }
 
-  Result<void> check_types_of() const {
+  Result<void> check_btf_sections() const {
     const Section* const btf = named(".BTF");
     if (btf == nullptr) return {};
     const SectionSize size = [this](std::string_view name) -> std::optional<std::uint64_t> {

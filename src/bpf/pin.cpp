@@ -46,7 +46,7 @@ Result<void> check_file_system(const std::string& folder) {
       "bpf /sys/fs/bpf"));
 }
 
-std::string parent_of(std::string folder) {
+std::string parent_folder(std::string folder) {
   while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
   const auto slash = folder.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -61,7 +61,7 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
-std::vector<Pinned> planned(const BpfObject& object, const PinRequest& request) {
+std::vector<Pinned> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
   std::vector<Pinned> pins;
   const auto add = [&](std::string_view kind, const std::string& name, const std::string& pinned,
@@ -214,7 +214,7 @@ std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) 
   return std::nullopt;
 }
 
-std::string name_of_descriptor(int fd) {
+std::string descriptor_name(int fd) {
   std::array<char, 64> text{};
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
@@ -225,9 +225,9 @@ std::string name_of_descriptor(int fd) {
 
 Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
   // Checked first, because mkdir() would create the folder in any file system.
-  if (auto checked = check_file_system(parent_of(request.folder)); !checked)
+  if (auto checked = check_file_system(parent_folder(request.folder)); !checked)
     return fail(std::move(checked).error());
-  const std::vector<Pinned> pins = planned(object, request);
+  const std::vector<Pinned> pins = plan_pins(object, request);
   const auto list = make_list(pins);
   if (!list) return fail(list.error());
   PinGuard guard;
@@ -300,8 +300,8 @@ Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   if (!fd && errno == EINVAL)
     return fail(ErrorKind::unsupported, path + ": nothing pinned, not in a bpf file system");
   if (!fd) return fail(system_error(errno, path));
-  const bool is_map = name_of_descriptor(fd.get()) == "anon_inode:bpf-map";
-  const bool is_program = name_of_descriptor(fd.get()) == "anon_inode:bpf-prog";
+  const bool is_map = descriptor_name(fd.get()) == "anon_inode:bpf-map";
+  const bool is_program = descriptor_name(fd.get()) == "anon_inode:bpf-prog";
   if ((what == "map" && !is_map) || (what == "program" && !is_program))
     return fail(ErrorKind::unsupported, path + ": this pin is not a " + std::string(what));
   return fd;
@@ -328,13 +328,13 @@ Result<PinnedProgram> PinnedProgram::open(const std::string& path, const KernelF
   return program;
 }
 
-RunCounting RunCounting::start() {
-  RunCounting counting;
+ProgramRunCounter ProgramRunCounter::start() {
+  ProgramRunCounter counting;
   counting.enabled_ = UniqueFd{::bpf_enable_stats(BPF_STATS_RUN_TIME)};
   return counting;
 }
 
-std::optional<std::uint64_t> RunCounting::runs(int program) const {
+std::optional<std::uint64_t> ProgramRunCounter::runs(int program) const {
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
   if (!enabled_ || ::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;

@@ -57,9 +57,9 @@ private:
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what);
 
 // Makes the kernel count the runs of programs during its lifetime (BPF_ENABLE_STATS, Linux 5.8).
-class RunCounting {
+class ProgramRunCounter {
 public:
-  static RunCounting start(); // runs() returns nullopt if this is not permitted
+  static ProgramRunCounter start(); // runs() returns nullopt if this is not permitted
   std::optional<std::uint64_t> runs(int program) const; // since the program was loaded
 
 private:

@@ -19,7 +19,7 @@ namespace uprobectl {
 
 namespace {
 
-static_assert(ProcessSet::max_members == MOST_PROCESSES);
+static_assert(ProcessSet::max_members == MAX_PROCESSES);
 
 struct FreeObject {
   void operator()(bpf_object* object) const { bpf_object__close(object); }
@@ -33,9 +33,9 @@ Result<process_settings> encode(const ProcessSet::Settings& settings) {
   encoded.follow = settings.follow ? 1 : 0;
   for (const std::string& name : settings.names) {
     if (name.empty() || name.size() >= COMM_BYTES) continue; // longer than any comm
-    if (encoded.names == MOST_NAMES)
+    if (encoded.names == MAX_NAMES)
       return fail(ErrorKind::out_of_range,
-                  "more than " + std::to_string(MOST_NAMES) + " names of processes");
+                  "more than " + std::to_string(MAX_NAMES) + " names of processes");
     std::ranges::copy(name, std::begin(encoded.name[encoded.names++].text));
   }
   return encoded;
@@ -125,10 +125,11 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   return ProcessSet(std::move(state));
 }
 
-Result<void> ProcessSet::add(pid_t pid, Stay stay) {
+Result<void> ProcessSet::add(pid_t pid, Membership stay) {
   const auto tgid = static_cast<std::uint32_t>(pid);
   const std::uint32_t value =
-      state_->membership(tgid) | (stay == Stay::to_its_end ? MEMBER_FOR_EVER : MEMBER_WHILE_NAMED);
+      state_->membership(tgid) |
+      (stay == Membership::until_exit ? MEMBER_UNTIL_EXIT : MEMBER_WHILE_NAMED);
   if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY); error != 0)
     return fail(-error == E2BIG
                     ? Error{ErrorKind::out_of_range, "more than " + std::to_string(max_members) +

@@ -25,7 +25,7 @@ public:
 
   // How long an added process stays: to its end, or, if it was added for a name that the kernel
   // does not know (argv[0]), until user space withdraws it after a rename.
-  enum class Stay { to_its_end, while_named };
+  enum class Membership { until_exit, while_named };
 
   // The comm of a process's main thread has changed, by a rename or execve.
   struct Renamed {
@@ -45,7 +45,8 @@ public:
   ProcessSet& operator=(ProcessSet&&) noexcept;
   ~ProcessSet();
 
-  Result<void> add(pid_t pid, Stay stay = Stay::to_its_end); // not_found if it has ended
+  Result<void> add(pid_t pid,
+                   Membership stay = Membership::until_exit); // not_found if it has ended
   void withdraw(pid_t pid); // if added with while_named; it may still be a member by its comm
   std::vector<pid_t> members() const; // ascending
   bool contains(pid_t pid) const;

@@ -8,13 +8,13 @@ namespace uprobectl {
 #endif
 
 #define COMM_BYTES 16 /* with the NUL: TASK_COMM_LEN of include/linux/sched.h */
-#define MOST_NAMES 32
-#define MOST_PROCESSES 16384
+#define MAX_NAMES 32
+#define MAX_PROCESSES 16384
 
 /* Why a process is in the set: the values of the map are sums of these, never 0. */
 #define MEMBER_BY_COMM 1     /* its comm is one of the names; the kernel alone sets and clears it */
 #define MEMBER_WHILE_NAMED 2 /* user space knows it by another name; clears it, too */
-#define MEMBER_FOR_EVER 4    /* given by its pid, or a child that is followed */
+#define MEMBER_UNTIL_EXIT 4    /* given by its pid, or a child that is followed */
 
 union process_name {
   char text[COMM_BYTES]; /* padded with NULs */
@@ -24,7 +24,7 @@ union process_name {
 struct process_settings {
   unsigned int names;  /* how many */
   unsigned int follow; /* children of members are members whatever they are called */
-  union process_name name[MOST_NAMES];
+  union process_name name[MAX_NAMES];
 };
 
 struct rename_record {
@@ -34,7 +34,7 @@ struct rename_record {
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(process_settings) == 8 + MOST_NAMES * COMM_BYTES);
+static_assert(sizeof(process_settings) == 8 + MAX_NAMES * COMM_BYTES);
 static_assert(sizeof(rename_record) == 24);
 } // namespace uprobectl
 #endif

@@ -20,12 +20,12 @@ typedef long long record_s64;
 /* Waking the reader costs more than the record (2.6 times fewer records per second), so it is woken
  * only when this many bytes wait for it; until then it comes by itself every few tens of
  * milliseconds. */
-#define WAKE_AT_BACKLOG (256 * 1024)
+#define WAKEUP_WATERMARK (256 * 1024)
 
 /* What stands for a probe's number in a program that is copied for each probe: a constant that
  * nothing else in it is, and no number of a probe. */
-#define NUMBER_PLACEHOLDER 0x7570726f62656374
-#define NUMBER_PLACEHOLDER_TEXT "0x7570726f62656374"
+#define PROBE_NUMBER_PLACEHOLDER 0x7570726f62656374
+#define PROBE_NUMBER_PLACEHOLDER_TEXT "0x7570726f62656374"
 
 /* Where many probes share an event, and so a cookie, it has this bit, and the number of the event
  * in the lower half. They are told apart by where in its page each is, which a file and its
@@ -49,7 +49,7 @@ enum reading_form {
   READ_JAVA_STRING = 5       /* java.lang.String of ART, at the reference that was read */
 };
 
-#define MOST_STEPS 2
+#define MAX_STEPS 2
 #define NO_REGISTER 255 /* as a base: 0 */
 /* One value: a register (moved down by `shift` bits), an index register added `scale` times, then
  * so many steps through memory, each to what lies `offsets[i]` behind the address that the one
@@ -58,13 +58,13 @@ struct reading {
   record_u32 form;   /* enum reading_form */
   record_u32 moment; /* enum moment */
   record_u32 base;   /* a register, as registers.h numbers them */
-  record_u32 steps;  /* at most MOST_STEPS */
-  record_s64 offsets[MOST_STEPS];
+  record_u32 steps;  /* at most MAX_STEPS */
+  record_s64 offsets[MAX_STEPS];
   record_s64 addend;
   record_u32 size;        /* bytes of the value: 1, 2, 4 or 8 */
   record_u32 is_signed;   /* else it is extended with zeros */
   record_u32 capacity;    /* most bytes read of a string or a buffer; 0 for integers */
-  record_u32 bytes_at;    /* where in the record they go */
+  record_u32 bytes_offset;    /* where in the record they go */
   record_u32 length_from; /* 1 + the reading that has the number of bytes; 0: the capacity */
   record_u32 shift;
   record_u32 index;      /* a register */
@@ -92,7 +92,7 @@ enum comparison {
   IS_EQUAL = 0,
   IS_NOT_EQUAL = 1,
   IS_LESS = 2,
-  IS_MORE = 3,
+  IS_GREATER = 3,
   IS_AT_MOST = 4,
   IS_AT_LEAST = 5,
   HAS_BITS = 6
@@ -107,8 +107,8 @@ struct condition {
   record_u64 constant;
 };
 
-#define MOST_READINGS 16
-#define MOST_CONDITIONS 4
+#define MAX_READINGS 16
+#define MAX_CONDITIONS 4
 
 enum builtin_flag {
   SEND_RECORDS = 1,       /* else hits are only counted */
@@ -120,7 +120,7 @@ enum builtin_flag {
   FILTER_BY_USER = 64,
   FILTER_BY_CGROUP = 128,
   COUNT_STACKS = 512,      /* keep stack_counts */
-  AT_START = 1024,         /* the probe is where its function begins, so that the caller is known */
+  AT_FUNCTION_START = 1024,         /* the probe is where its function begins, so that the caller is known */
   ONLY_PROBE = 256,        /* there is no other, so it need not be told from others */
   COPY_STACK = 2048,       /* the record has bytes of the user stack, with the registers */
   EXIT_RULES = 8192,       /* some exits have a rule */
@@ -152,19 +152,19 @@ struct builtin_settings {
   record_u32 user;  /* real user id in the initial user namespace */
   record_u64 min_latency_ns;
   record_u32 record_size;   /* of all records of a run, a multiple of 8 */
-  record_u32 registers_at;  /* where in the record all registers go; 0: they are not asked for */
+  record_u32 registers_offset;  /* where in the record all registers go; 0: they are not asked for */
   record_u32 pointer_size;  /* in the probed code: 8 or 4 */
   record_u32 reading_count; /* 0: the six integer arguments */
   record_u32 condition_count;
-  record_u32 stack_at;   /* where in the record its stack_head is; 0: there is none */
+  record_u32 stack_offset;   /* where in the record its stack_head is; 0: there is none */
   record_u32 stack_size; /* most bytes that lie behind that, a multiple of 8 */
   record_u32 kept_size;  /* bytes of a record that is under construction in a map */
-  record_u32 returns_at; /* where in the record its replaced_returns are; 0: there are none */
-  struct return_instance_layout returns; /* known where returns_at is not 0 */
+  record_u32 returns_offset; /* where in the record its replaced_returns are; 0: there are none */
+  struct return_instance_layout returns; /* known where returns_offset is not 0 */
   struct nesting_layout nesting;         /* asked for with BY_TRAMPOLINE */
   struct reading measured;
-  struct condition conditions[MOST_CONDITIONS];
-  struct reading readings[MOST_READINGS];
+  struct condition conditions[MAX_CONDITIONS];
+  struct reading readings[MAX_READINGS];
 };
 
 enum record_kind {
@@ -198,7 +198,7 @@ enum exit_test {
 };
 
 /* Whether the instruction at an exit leaves the function, as the registers before it say. */
-#define MOST_CODE_RANGES 4
+#define MAX_CODE_RANGES 4
 struct exit_rule {
   record_u32 test;    /* enum exit_test */
   record_u32 left_by; /* enum left_by */
@@ -207,7 +207,7 @@ struct exit_rule {
   struct reading tested;
   /* The function's own code: where each piece begins, counted from the probed instruction, modulo
    * 2^64, and its size in bytes. The function begins where the first one does. */
-  record_u64 code_ranges[MOST_CODE_RANGES][2];
+  record_u64 code_ranges[MAX_CODE_RANGES][2];
 };
 
 /* What a record begins with. Behind it lie, unless readings are asked for, six values; else a
@@ -227,7 +227,7 @@ struct probe_record {
 };
 
 /* As many as a thread can have (Linux include/linux/uprobes.h, MAX_URETPROBE_DEPTH). */
-#define MOST_REPLACED_RETURNS 64
+#define MAX_REPLACED_RETURNS 64
 struct replaced_return {
   record_u64 stack_pointer; /* when the function was entered */
   record_u64 address;       /* where it was to return to */
@@ -236,7 +236,7 @@ struct replaced_return {
  * where the function's own is not yet replaced. Mostly there are none: `count` is near the
  * stack_head, so that no memory has to be fetched for it. */
 struct replaced_returns {
-  struct replaced_return list[MOST_REPLACED_RETURNS];
+  struct replaced_return list[MAX_REPLACED_RETURNS];
   record_u64 count;
 };
 
@@ -249,8 +249,8 @@ struct stack_head {
   record_u32 has_caller; /* the copy begins with `caller`, which a return has taken off the stack */
   record_u64 caller;     /* at the entry of a function: where it returns to */
 };
-#define LEAST_STACK_BYTES 256   /* what a copy is short of what was asked for at most */
-#define MOST_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
+#define MIN_STACK_BYTES 256   /* what a copy is short of what was asked for at most */
+#define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
 #define RECORD_VALUES 6 /* integer arguments that are recorded where no readings are asked for */
 
@@ -260,11 +260,11 @@ enum lost_reason {
   LOST_TABLE_FULL = 1, /* no room for another process or stack to count */
   LOST_NESTED = 2,     /* calls too deep for the kernel's return probes */
   LOST_CALLS_FULL = 3, /* calls that found `calls` full */
-  LOST_LEFT = 4,       /* calls that were left without a return, as the next one from there tells */
-  LOST_ENTRY = 5,      /* returns whose entry was not seen */
+  LOST_NO_RETURN = 4,       /* calls that were left without a return, as the next one from there tells */
+  LOST_NO_ENTRY = 5,      /* returns whose entry was not seen */
   /* No loss: calls whose entries were left out, by a condition or as LOST_CALLS_FULL. Their returns
-   * are LOST_ENTRY. */
-  PASSED_OVER_CALLS = 6,
+   * are LOST_NO_ENTRY. */
+  SKIPPED_CALLS = 6,
   LOST_REASONS = 7
 };
 
@@ -272,9 +272,9 @@ enum lost_reason {
 enum probe_counter {
   COUNTED_ENTRIES = 0,
   COUNTED_RETURNS = 1,
-  COUNTED_OUT = 2,      /* hits that a condition or the least latency left out */
+  COUNTED_EXCLUDED = 2,      /* hits that a condition or the least latency left out */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was forgotten */
-  COUNTED_OTHERS = 4,   /* hits in processes that a filter passed over */
+  COUNTED_FILTERED = 4,   /* hits in processes that a filter passed over */
   PROBE_COUNTERS = 5
 };
 struct probe_counts {
@@ -291,7 +291,7 @@ struct process_count {
 };
 
 /* The user stacks that processes came to probes with, by frame pointers. */
-#define MOST_FRAMES                                                                                \
+#define MAX_FRAMES                                                                                \
   127 /* of one stack: kernel.perf_event_max_stack, as it is where nobody sets it */
 struct stack_key {
   record_u32 process;
@@ -314,9 +314,9 @@ struct histogram_counts {
 #ifdef __cplusplus
 static_assert(sizeof(probe_record) == 64);
 static_assert(sizeof(stack_head) == 24);
-static_assert(sizeof(replaced_returns) == 8 + 16 * MOST_REPLACED_RETURNS);
+static_assert(sizeof(replaced_returns) == 8 + 16 * MAX_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
 static_assert(sizeof(condition) == 104);
-static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MOST_CODE_RANGES);
+static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -134,14 +134,14 @@ private:
 // empty: a thread may move to another CPU meanwhile, whose buffer was read before.
 class PerfReader final : public RecordReader {
 public:
-  explicit PerfReader(const PerfReading& reading) : reading_(reading) {}
+  explicit PerfReader(const PerfBufferOptions& reading) : reading_(reading) {}
 
   // Returns 0 or an errno.
   int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
     event_ = bpf_output_event();
     event_.watermark = 1;
     event_.wakeup_watermark = wake_at;
-    if (reading_.stack_bytes > 0) ask_for_stack_bytes(event_, reading_.stack_bytes);
+    if (reading_.stack_bytes > 0) request_stack_bytes(event_, reading_.stack_bytes);
     buffers_.reset(perf_buffer__new_raw(map, pages_per_cpu, &event_, take_record, this, nullptr));
     return buffers_ ? 0 : errno;
   }
@@ -222,7 +222,7 @@ private:
     std::size_t begin = 0; // in bytes_
     std::size_t size = 0;  // with the padding, or the stack
   };
-  PerfReading reading_;
+  PerfBufferOptions reading_;
   perf_event_attr event_ = {};
   std::vector<Waiting> waiting_;
   std::vector<std::byte> bytes_;
@@ -233,13 +233,13 @@ private:
 
 } // namespace
 
-void ask_for_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes) {
+void request_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes) {
   attributes.sample_type |= PERF_SAMPLE_STACK_USER;
   attributes.sample_stack_user = bytes;
 }
 
-void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack) {
-  if (!stack.is_asked_for()) return;
+void request_stack(perf_event_attr& attributes, const StackRequest& stack) {
+  if (!stack.is_enabled()) return;
   attributes.sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
   attributes.use_clockid = 1;
   attributes.clockid = CLOCK_MONOTONIC;
@@ -249,7 +249,7 @@ void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack) {
     attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attributes.exclude_callchain_kernel = 1;
   }
-  ask_for_stack_bytes(attributes, stack.frame_pointers ? 8 : stack.bytes);
+  request_stack_bytes(attributes, stack.frame_pointers ? 8 : stack.bytes);
 }
 
 std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& attributes) {
@@ -282,7 +282,7 @@ Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
   return reader;
 }
 
-Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReading& reading) {
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& reading) {
   // More than 512 KiB per CPU is locked memory, which requires a capability or a higher limit
   // (/proc/sys/kernel/perf_event_mlock_kb).
   constexpr std::size_t least = 64U << 10;
@@ -293,7 +293,7 @@ Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReadin
   for (std::size_t size = std::max(std::bit_floor(reading.bytes / *cpus), least); size >= least;
        size /= 2) {
     const auto wake_at =
-        static_cast<std::uint32_t>(std::min<std::size_t>(WAKE_AT_BACKLOG, size / 2));
+        static_cast<std::uint32_t>(std::min<std::size_t>(WAKEUP_WATERMARK, size / 2));
     auto reader = std::make_unique<PerfReader>(reading);
     error = reader->open(map, std::max<std::size_t>(size / page, 1), wake_at);
     if (error == 0) return reader;

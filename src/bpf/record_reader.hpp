@@ -13,9 +13,9 @@
 namespace uprobectl {
 
 // Requests a stack, with registers and times; no change if `stack` requests none.
-void ask_for_stack(perf_event_attr& attributes, const StreamStack& stack);
+void request_stack(perf_event_attr& attributes, const StackRequest& stack);
 // Requests the bytes of the stack only.
-void ask_for_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes);
+void request_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes);
 
 struct PerfSample {
   Bytes raw;                         // the record of the program, padded
@@ -56,11 +56,11 @@ Result<std::unique_ptr<RecordReader>> open_ring_reader(int map);
 // `bytes`: for all CPUs together, as far as the limit of locked memory permits. `stack_bytes`:
 // maximum copied of the user stack; they are appended to records of `kept_size`, which end with a
 // stack_head, as in records of a ring buffer.
-struct PerfReading {
+struct PerfBufferOptions {
   std::size_t bytes = 0;
   std::uint32_t stack_bytes = 0;
   std::uint32_t kept_size = 0;
 };
-Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfReading& reading);
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& reading);
 
 } // namespace uprobectl

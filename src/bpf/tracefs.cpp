@@ -32,7 +32,7 @@ std::optional<std::string> mounted_tracefs() {
 }
 
 // Field 3 follows the name, which is in parentheses and may contain anything (proc_pid_stat(5)).
-std::uint64_t start_time_of(pid_t pid) {
+std::uint64_t read_start_time(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   std::size_t at = text.rfind(") ");
@@ -76,10 +76,10 @@ std::optional<std::string> find_tracefs() {
 EventOwner EventOwner::self() {
   return {.pid_namespace = own_pid_namespace(),
           .pid = ::getpid(),
-          .start_time = start_time_of(::getpid())};
+          .start_time = read_start_time(::getpid())};
 }
 
-std::optional<EventOwner> EventOwner::of_group(std::string_view group) {
+std::optional<EventOwner> EventOwner::parse_group(std::string_view group) {
   if (!group.starts_with(group_prefix)) return std::nullopt;
   group.remove_prefix(group_prefix.size());
   EventOwner owner;
@@ -97,7 +97,7 @@ std::string EventOwner::group() const {
 
 bool EventOwner::has_ended() const {
   if (pid_namespace != own_pid_namespace()) return false;
-  const std::uint64_t started = start_time_of(pid);
+  const std::uint64_t started = read_start_time(pid);
   return started != 0 ? started != start_time : ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 

@@ -21,7 +21,7 @@ struct EventOwner {
 
   static EventOwner self();
   // Parses "uprobectl_NAMESPACE_PID_TIME"; nullopt for other groups.
-  static std::optional<EventOwner> of_group(std::string_view group);
+  static std::optional<EventOwner> parse_group(std::string_view group);
 
   // Less than 64 bytes, as the kernel requires: at most 10 + 10 + 1 + 10 + 1 + 20 (the numbers of
   // namespaces are 32 bits wide).

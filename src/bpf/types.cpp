@@ -194,7 +194,7 @@ Result<DataTypes> DataTypes::parse(Bytes blob) {
   return DataTypes(types);
 }
 
-Result<DataTypes> DataTypes::of_kernel(std::uint32_t btf_id) {
+Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
   btf* const types = btf__load_from_kernel_by_id(btf_id);
   if (types == nullptr)
     return fail(bpf_load_error(errno, "cannot read the BTF type information in the kernel"));

@@ -41,7 +41,7 @@ public:
   static Result<DataTypes> parse(Bytes blob);
   // The types of a loaded program or a map, by the id in its info. not_permitted names the
   // capability.
-  static Result<DataTypes> of_kernel(std::uint32_t btf_id);
+  static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
 
   struct Type {
     std::string name; // without "struct"

@@ -68,7 +68,7 @@ const btf_type* resolved(const btf* types, std::uint32_t id) {
   return plain < 0 ? nullptr : btf__type_by_id(types, static_cast<std::uint32_t>(plain));
 }
 
-Result<Members> members_of(const btf* types, std::uint32_t id) {
+Result<Members> read_members(const btf* types, std::uint32_t id) {
   const btf_type* const type = resolved(types, id);
   if (type == nullptr || !btf_is_struct(type)) return fail(unknown_layout("is not a structure"));
   Members members;
@@ -100,13 +100,13 @@ public:
   explicit LayoutReader(const btf* types) : types_(types) {}
 
   Result<UsdtLayout> read(std::uint32_t spec_type) {
-    const auto spec = members_of(types_, spec_type);
+    const auto spec = read_members(types_, spec_type);
     if (!spec) return fail(spec.error());
     const auto arguments = spec->find("args");
     const btf_type* const array =
         arguments == spec->end() ? nullptr : resolved(types_, arguments->second.type);
     if (array == nullptr || !btf_is_array(array)) return fail(unknown_layout("has no 'args'"));
-    const auto argument = members_of(types_, btf_array(array)->type);
+    const auto argument = read_members(types_, btf_array(array)->type);
     if (!argument) return fail(argument.error());
     const std::int64_t size = btf__resolve_size(types_, btf_array(array)->type);
     layout_.arguments_at = arguments->second.field.offset;
@@ -243,7 +243,7 @@ bool UsdtSpecs::is_table(const UserMap& map) {
 }
 
 Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
-  const OwnedTypes types(btf__load_from_kernel_by_id(map.btf_id));
+  const OwnedBtf types(btf__load_from_kernel_by_id(map.btf_id));
   if (map.btf_id == 0 || !types)
     return fail(Error{ErrorKind::unsupported,
                       "the program's table of static probes (__bpf_usdt_specs) has no types"}
@@ -267,7 +267,7 @@ UsdtSpecs::UsdtSpecs(UsdtSpecs&&) noexcept = default;
 UsdtSpecs& UsdtSpecs::operator=(UsdtSpecs&&) noexcept = default;
 UsdtSpecs::~UsdtSpecs() = default;
 
-bool UsdtSpecs::can_tell(const reading& argument, bool is_64bit) const {
+bool UsdtSpecs::can_express(const reading& argument, bool is_64bit) const {
   if (argument.steps > 1 || argument.shift % 8 != 0) return false;
   if (argument.steps == 1 && argument.base == NO_REGISTER) return false;
   const bool constant = argument.steps == 0 && argument.base == NO_REGISTER;

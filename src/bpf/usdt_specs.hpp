@@ -37,7 +37,7 @@ public:
 
   // Whether the layout can express the argument: bpf_usdt_arg() supports constants, registers, and
   // memory at a register, newer versions with an index, which is added in 64 bits.
-  bool can_tell(const reading& argument, bool is_64bit) const;
+  bool can_express(const reading& argument, bool is_64bit) const;
 
 private:
   struct State;

@@ -105,14 +105,14 @@ private:
 };
 
 // The numbers in the help and the man page (options.toml).
-static_assert(usual_stack_bytes == 16384 && LEAST_STACK_BYTES == 256 && MOST_STACK_BYTES == 65528);
+static_assert(usual_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
 
 CountReader stack_size_of(std::string_view option) {
   return {.mistake = "invalid value '{}' for " + std::string(option) + " (expected " +
-                     std::to_string(LEAST_STACK_BYTES) + " to " + std::to_string(MOST_STACK_BYTES) +
+                     std::to_string(MIN_STACK_BYTES) + " to " + std::to_string(MAX_STACK_BYTES) +
                      " bytes)",
-          .least = LEAST_STACK_BYTES,
-          .most = MOST_STACK_BYTES};
+          .least = MIN_STACK_BYTES,
+          .most = MAX_STACK_BYTES};
 }
 
 // Whether `path` is the regular file that the records go to. A terminal, pipe or device takes both.

@@ -300,7 +300,7 @@ private:
     if (!facts_.has_proc)
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.knows_processors)
-      add("attach", false, unknown_processors().message, fix_of(unknown_processors()));
+      add("attach", false, unknown_cpu_count().message, fix_of(unknown_cpu_count()));
     else if (!mechanism)
       add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
     else if (!buffer)

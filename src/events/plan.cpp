@@ -74,14 +74,14 @@ std::vector<PlannedArgument> of_signature(const JavaMethod& method, CodeKind kin
   std::vector<JavaArgument> known;
   if (arguments) known = java_arguments(method, kind);
   const auto returned = on_return ? java_return(method, kind) : std::nullopt;
-  const std::size_t room = MOST_READINGS - (returned && returned->problem.empty() ? 1 : 0);
+  const std::size_t room = MAX_READINGS - (returned && returned->problem.empty() ? 1 : 0);
   if (returned) known.push_back(*returned);
   std::vector<PlannedArgument> planned;
   std::size_t read = 0;
   for (JavaArgument& each : known) {
     const bool is_return = each.spec.source.kind == ArgumentSource::Kind::returned;
     if (each.problem.empty() && !is_return && ++read > room)
-      each.problem = "a record has room for " + std::to_string(MOST_READINGS) + " values";
+      each.problem = "a record has room for " + std::to_string(MAX_READINGS) + " values";
     planned.push_back({.spec = std::move(each.spec), .problem = std::move(each.problem)});
   }
   return with_readings(std::move(planned));
@@ -127,8 +127,8 @@ public:
                                                 " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
     }
-    if (capture_.conditions.size() > MOST_CONDITIONS)
-      return fail(ErrorKind::usage, "more than " + std::to_string(MOST_CONDITIONS) + " conditions");
+    if (capture_.conditions.size() > MAX_CONDITIONS)
+      return fail(ErrorKind::usage, "more than " + std::to_string(MAX_CONDITIONS) + " conditions");
     return {};
   }
 
@@ -205,7 +205,7 @@ public:
     settings.flags = flags();
     add_stack(facts, settings);
     const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
-    if (asks_for_stacks && is_entry) settings.flags |= AT_START;
+    if (asks_for_stacks && is_entry) settings.flags |= AT_FUNCTION_START;
     if (by_goroutine) settings.flags |= BY_GOROUTINE;
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     settings.user = capture_.user;
@@ -244,7 +244,7 @@ private:
   void add_stack(const CodeFacts& facts, builtin_settings& settings) const {
     if (capture_.stack == StackWalk::frame_pointers) {
       settings.flags |= WALK_STACK;
-      settings.stack_size = MOST_FRAMES * sizeof(std::uint64_t);
+      settings.stack_size = MAX_FRAMES * sizeof(std::uint64_t);
     } else if (capture_.stack == StackWalk::frame_data && facts.kind != CodeKind::native_32) {
       settings.flags |= COPY_STACK;
       settings.stack_size = capture_.stack_bytes;
@@ -260,14 +260,14 @@ private:
     std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
                                                          : count * sizeof(reading_result));
     if (capture_.registers || (settings.flags & COPY_STACK) != 0) {
-      settings.registers_at = static_cast<std::uint32_t>(end);
+      settings.registers_offset = static_cast<std::uint32_t>(end);
       end += register_names().size() * sizeof(std::uint64_t);
     }
     for (const PlannedArgument& planned : format.arguments) {
       if (!planned.problem.empty()) continue;
       auto made = maker.argument(planned.spec, format.arguments);
       if (!made) return fail(std::move(made).error());
-      made->bytes_at = static_cast<std::uint32_t>(end);
+      made->bytes_offset = static_cast<std::uint32_t>(end);
       end += (std::size_t{made->capacity} + 7) / 8 * 8;
       settings.readings[planned.reading] = *made;
     }
@@ -303,8 +303,8 @@ void give_one_size(std::vector<builtin_settings>& variants) {
     each.record_size = largest + returns + head + stack;
     // Copies go straight into the buffer.
     each.kept_size = (flags & COPY_STACK) != 0 ? largest + returns + head : each.record_size;
-    if (each.returns.utask != 0) each.returns_at = largest;
-    if ((each.flags & (COPY_STACK | WALK_STACK)) != 0) each.stack_at = largest + returns;
+    if (each.returns.utask != 0) each.returns_offset = largest;
+    if ((each.flags & (COPY_STACK | WALK_STACK)) != 0) each.stack_offset = largest + returns;
   }
 }
 
@@ -343,7 +343,7 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   } else if (how.form == READ_JAVA_STRING) {
     const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
     value.truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
-    const Bytes characters = record.subspan(how.bytes_at, length);
+    const Bytes characters = record.subspan(how.bytes_offset, length);
     value.bytes = is_utf_16 ? utf_8_of_utf_16(characters) : utf_8_of_latin_1(characters);
     return value;
   } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
@@ -357,7 +357,7 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
     }
     value.truncated = wanted.value > length;
   }
-  const Bytes bytes = record.subspan(how.bytes_at, length);
+  const Bytes bytes = record.subspan(how.bytes_offset, length);
   value.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return value;
 }
@@ -374,10 +374,10 @@ std::vector<std::uint64_t> numbers_in(Bytes bytes) {
 std::vector<replaced_return> returns_in(Bytes record, const builtin_settings& settings,
                                         const stack_head& head) {
   std::vector<replaced_return> returns;
-  if (settings.returns_at != 0)
-    if (const auto read = structure_at<replaced_returns>(record, settings.returns_at))
+  if (settings.returns_offset != 0)
+    if (const auto read = structure_at<replaced_returns>(record, settings.returns_offset))
       returns.assign(read->list,
-                     read->list + std::min<std::uint64_t>(read->count, MOST_REPLACED_RETURNS));
+                     read->list + std::min<std::uint64_t>(read->count, MAX_REPLACED_RETURNS));
   if (head.caller != 0) returns.push_back({.stack_pointer = head.address, .address = head.caller});
   return returns;
 }
@@ -517,7 +517,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   if (!format.six_registers && event.has_arguments && !event.typed) event.typed.emplace();
   if (shows_registers_) {
     event.registers.resize(register_names().size());
-    std::memcpy(event.registers.data(), record.data() + settings.registers_at,
+    std::memcpy(event.registers.data(), record.data() + settings.registers_offset,
                 event.registers.size() * sizeof(std::uint64_t));
   }
   return event;
@@ -527,10 +527,10 @@ std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
   const builtin_settings& settings = variants_[probes_[raw->cookie].variant];
-  if (settings.stack_at == 0) return std::nullopt;
-  const auto head = structure_at<stack_head>(record, settings.stack_at);
+  if (settings.stack_offset == 0) return std::nullopt;
+  const auto head = structure_at<stack_head>(record, settings.stack_offset);
   if (!head) return std::nullopt;
-  const std::size_t begin = settings.stack_at + sizeof(*head);
+  const std::size_t begin = settings.stack_offset + sizeof(*head);
   const std::size_t size = std::min<std::size_t>(head->size, record.size() - begin);
   CapturedStack captured;
   if ((settings.flags & WALK_STACK) != 0) {
@@ -541,9 +541,10 @@ std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
   captured.address = head->address;
   captured.bytes = record.subspan(begin - caller, caller + size);
   captured.registers = numbers_in(
-      record.subspan(settings.registers_at, register_names().size() * sizeof(std::uint64_t)));
+      record.subspan(settings.registers_offset, register_names().size() * sizeof(std::uint64_t)));
   captured.replaced_returns = returns_in(record, settings, *head);
-  captured.at_function_entry = raw->kind != RECORD_RETURN && (settings.flags & AT_START) != 0;
+  captured.at_function_entry =
+      raw->kind != RECORD_RETURN && (settings.flags & AT_FUNCTION_START) != 0;
   return captured;
 }
 

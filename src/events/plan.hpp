@@ -36,7 +36,7 @@ struct CaptureSpec {
   bool registers = false;                     // all of them with each event
   std::uint32_t longest_text = usual_bytes;   // of strings without a length of their own
   StackWalk stack = StackWalk::none;          // with each event, also where only its sum is shown
-  std::uint32_t stack_bytes = usual_stack_bytes; // LEAST_STACK_BYTES to MOST_STACK_BYTES
+  std::uint32_t stack_bytes = usual_stack_bytes; // MIN_STACK_BYTES to MAX_STACK_BYTES
   // With frame_data: what return probes have replaced is in the record where this is known.
   return_instance_layout return_instances = {};
   bool by_trampoline = false;  // returns are told by the kernel's return probes ...

@@ -87,7 +87,7 @@ record_u32 number_of(Comparison comparison) {
   case Comparison::less:
     return IS_LESS;
   case Comparison::more:
-    return IS_MORE;
+    return IS_GREATER;
   case Comparison::at_most:
     return IS_AT_MOST;
   case Comparison::at_least:

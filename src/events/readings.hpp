@@ -58,7 +58,7 @@ public:
     java_return_ = java_return(*method, facts.kind);
   }
 
-  // Without bytes_at. `list`: where the length of a buffer is found by name.
+  // Without bytes_offset. `list`: where the length of a buffer is found by name.
   Result<reading> argument(const ArgumentSpec& spec, std::span<const PlannedArgument> list) const;
   Result<condition> comparison(const ConditionSpec& spec,
                                std::span<const PlannedArgument> list) const;

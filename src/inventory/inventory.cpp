@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // The BPF links and perf events that the descriptors of processes keep alive.
 struct HeldPerfProbe {
   pid_t holder = 0;
-  HeldProbes probe; // its path resolved through the holder's descriptors
+  AttachedUprobes probe; // its path resolved through the holder's descriptors
 };
 
 struct Holders {
@@ -76,7 +76,7 @@ void look_at(pid_t pid, Holders& holders) {
     if (what->starts_with("anon_inode:bpf_link") || what->starts_with("anon_inode:bpf-link")) {
       if (const auto id = link_id(process + "/fdinfo/" + number)) holders.links[*id].push_back(pid);
     } else if (*what == "anon_inode:[perf_event]") {
-      auto probe = probe_of_perf_event(pid, std::atoi(number.c_str()));
+      auto probe = read_perf_event_probe(pid, std::atoi(number.c_str()));
       if (!probe) continue;
       probe->path = resolved_path(std::move(probe->path), pid);
       holders.perf_events.push_back({.holder = pid, .probe = std::move(*probe)});
@@ -119,7 +119,7 @@ public:
   Result<Inventory> take() && {
     // Without /proc, held probes would look like leftovers, and perf events would not be seen.
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
-    auto links = all_links();
+    auto links = list_link_ids();
     if (!links) return fail(std::move(links).error());
     const Holders holders = find_holders();
     for (const std::uint32_t link : *links) add_link(link, holders);
@@ -148,10 +148,10 @@ private:
   void add_link(std::uint32_t link, const Holders& holders) {
     const auto found = holders.links.find(link);
     const bool held = found != holders.links.end();
-    if (const auto multi = probes_of_multi_link(link)) {
+    if (const auto multi = read_multi_link_probes(link)) {
       add(*multi, "multi", held ? found->second : std::vector<pid_t>());
       if (multi->offsets.empty()) ++untold_;
-    } else if (const auto perf = held ? std::nullopt : probe_of_perf_link(link))
+    } else if (const auto perf = held ? std::nullopt : read_perf_link_probe(link))
       add(*perf, "perf", {});
   }
 
@@ -174,7 +174,8 @@ private:
     return {.pid = pid, .comm = command_name(pid).value_or("")};
   }
 
-  void add(const HeldProbes& held, std::string_view mechanism, const std::vector<pid_t>& pids) {
+  void add(const AttachedUprobes& held, std::string_view mechanism,
+           const std::vector<pid_t>& pids) {
     std::vector<ProbeHolder> holders;
     for (const pid_t pid : pids) holders.push_back(holder_of(pid));
     std::ranges::sort(holders);
@@ -196,7 +197,7 @@ private:
   }
 
   void add_event(TracefsEvent event, const std::string& root) {
-    const auto owner = EventOwner::of_group(event.name.substr(0, event.name.find('/')));
+    const auto owner = EventOwner::parse_group(event.name.substr(0, event.name.find('/')));
     const bool has_ended = owner && owner->has_ended();
     if (owner) {
       const std::string known = event.path;

@@ -68,7 +68,7 @@ void TracefsEvents::remove_leftovers() const {
         colon > slash || slash > space)
       continue;
     const auto owner =
-        EventOwner::of_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
+        EventOwner::parse_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
     if (owner && owner->has_ended()) left.push_back(line.substr(colon + 1, space - colon - 1));
   }
   for (const std::string& event : left) (void)command("-:" + event); // another run may be faster

@@ -162,7 +162,7 @@ std::vector<Sums::Way> Sums::new_ways() {
     if (each.frames.empty()) without_stack_ += count;
     unwind::Stack stack = stack_of(each);
     const auto wholeness = // the kernel does not say whether one of just so many is whole
-        each.frames.size() >= MOST_FRAMES ? Wholeness::cut_off : Wholeness::whole;
+        each.frames.size() >= MAX_FRAMES ? Wholeness::cut_off : Wholeness::whole;
     std::string text;
     for (const unwind::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
     text += rest_of(wholeness);

@@ -56,8 +56,8 @@ public:
     buffer_ = *buffer;
     features_ = features;
     if (request_.capture.stack == StackWalk::frame_data)
-      return_instances_ = find_return_instances();
-    if (by_trampoline()) nesting_ = find_nesting();
+      return_instances_ = find_return_instance_layout();
+    if (by_trampoline()) nesting_ = find_nesting_layout();
     return {};
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
@@ -162,10 +162,10 @@ public:
     if (!request_.capture.pair_calls && buffer_ == RecordBuffer::ring) return losses;
     // Of calls that were passed over at their entry nobody misses the return. Not all of them have
     // returned: some returns of others may stay untold.
-    const std::uint64_t entry_unseen = program_->lost(LOST_ENTRY);
-    const std::uint64_t passed_over = program_->lost(PASSED_OVER_CALLS);
+    const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
+    const std::uint64_t passed_over = program_->lost(SKIPPED_CALLS);
     losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
-    losses.push_back({loss_reasons::left, program_->lost(LOST_LEFT)});
+    losses.push_back({loss_reasons::left, program_->lost(LOST_NO_RETURN)});
     losses.push_back(
         {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
     return losses;

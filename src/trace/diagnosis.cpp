@@ -327,11 +327,11 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
 std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture) {
   const std::uint64_t shown = capture.pair_calls ? counts.returns : counts.entries + counts.returns;
   if (shown > 0) return {};
-  if (counts.left_out > 0) {
+  if (counts.excluded > 0) {
     const bool slow_only = capture.min_latency.count() > 0;
     if (!slow_only)
-      return fmt::format("called {}, but --if held for none of them", times(counts.left_out));
-    return fmt::format("called {}, but {} for none of them", times(counts.left_out),
+      return fmt::format("called {}, but --if held for none of them", times(counts.excluded));
+    return fmt::format("called {}, but {} for none of them", times(counts.excluded),
                        capture.conditions.empty() ? "--min-latency was reached"
                                                   : "--if and --min-latency held");
   }
@@ -340,9 +340,9 @@ std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& captu
   if (counts.unpaired > 0)
     return fmt::format("returned {}, from calls that began before it was probed",
                        times(counts.unpaired));
-  if (counts.of_others > 0)
+  if (counts.filtered > 0)
     return fmt::format("called {}, but by none of the processes that are probed",
-                       times(counts.of_others));
+                       times(counts.filtered));
   return {};
 }
 

@@ -253,7 +253,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   if (captured.registers.empty()) {
     stack_ = walked(pid, event.time_ns, captured);
     // One of just so many may be whole, too: the kernel does not say.
-    const bool is_full = captured.frames.size() >= MOST_FRAMES;
+    const bool is_full = captured.frames.size() >= MAX_FRAMES;
     wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
     if (is_full) ++totals_.truncated;
   } else {
@@ -305,11 +305,11 @@ bool HitStacks::is_cut_off(const CapturedStack& captured) const {
   if (stack_.end != unwind::End::stack_too_short) return false;
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
-  constexpr std::size_t max_copied = MOST_STACK_BYTES - sizeof(replaced_returns);
+  constexpr std::size_t max_copied = MAX_STACK_BYTES - sizeof(replaced_returns);
   const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, max_copied);
   if (captured.bytes.size() + tolerance < most) return false;
   // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
-  const std::uint64_t reach = most == max_copied ? 2 * MOST_STACK_BYTES : MOST_STACK_BYTES;
+  const std::uint64_t reach = most == max_copied ? 2 * MAX_STACK_BYTES : MAX_STACK_BYTES;
   return stack_.address - captured.address < reach; // modulo 2^64
 }
 
@@ -353,13 +353,13 @@ void HitStacks::report_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
-Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
-                                                   const CaptureSpec& capture, Output& output) {
+Result<std::vector<StackRequest>> stacks_of_streams(std::span<const UserMap> maps,
+                                                    const CaptureSpec& capture, Output& output) {
   const bool asked = capture.stack != StackWalk::none;
-  const StreamStack usual = capture.stack == StackWalk::frame_pointers
-                                ? StreamStack{.bytes = 0, .frame_pointers = true}
-                                : StreamStack{.bytes = capture.stack_bytes};
-  std::vector<StreamStack> stacks;
+  const StackRequest usual = capture.stack == StackWalk::frame_pointers
+                                 ? StackRequest{.bytes = 0, .frame_pointers = true}
+                                 : StackRequest{.bytes = capture.stack_bytes};
+  std::vector<StackRequest> stacks;
   std::vector<std::string> without;
   bool any = false;
   for (const UserMap& map : maps) {
@@ -367,7 +367,7 @@ Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps
     const bool wanted = can && (asked || promises_stack(map.name));
     if (map.use == MapUse::ring_buffer && (asked || promises_stack(map.name)))
       without.push_back(map.name);
-    stacks.push_back(wanted ? usual : StreamStack());
+    stacks.push_back(wanted ? usual : StackRequest());
     any = any || wanted;
   }
   if (asked && !any) {

@@ -130,8 +130,8 @@ private:
 // By map. Perf event arrays have them where --stack asks, and where their name ends in
 // "_with_stack". unsupported where it asks and there is no such map; of other buffers it is told
 // that they have none.
-Result<std::vector<StreamStack>> stacks_of_streams(std::span<const UserMap> maps,
-                                                   const CaptureSpec& capture, Output& output);
+Result<std::vector<StackRequest>> stacks_of_streams(std::span<const UserMap> maps,
+                                                    const CaptureSpec& capture, Output& output);
 
 void report_sender(Event& event, const SenderContext& from);
 

@@ -85,7 +85,7 @@ constexpr std::size_t longest_comm = 15;
 
 // A process that has ended meanwhile needs no place in the set, and beyond its capacity there is
 // none.
-void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Stay stay) {
+void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership stay) {
   static_cast<void>(set.add(pid, stay).has_value());
 }
 
@@ -339,7 +339,7 @@ ProgramFilter FilteredProcesses::filter() const {
 
 void FilteredProcesses::add_named() {
   named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
-    add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+    add_if_running(*set_, pid, ProcessSet::Membership::while_named);
     if (asked_->follow) add_family(*set_, pid);
   });
 }
@@ -349,7 +349,7 @@ bool FilteredProcesses::look(Time now) {
   const bool seen_all =
       named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
-          add_if_running(*set_, pid, ProcessSet::Stay::while_named);
+          add_if_running(*set_, pid, ProcessSet::Membership::while_named);
         else if (!asked_->follow)
           set_->withdraw(pid);
       });

@@ -163,12 +163,12 @@ std::string explain_cut(const CaptureSpec& capture) {
   const std::uint32_t size = capture.stack_bytes;
   if (capture.stack == StackWalk::frame_pointers)
     return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
-                       MOST_FRAMES);
+                       MAX_FRAMES);
   return fmt::format(
       "more than the {} bytes that are copied of each{}", size,
-      size < MOST_STACK_BYTES
+      size < MAX_STACK_BYTES
           ? fmt::format(", --stack-size {} copies more",
-                        std::min<std::uint64_t>(std::uint64_t{size} * 2, MOST_STACK_BYTES))
+                        std::min<std::uint64_t>(std::uint64_t{size} * 2, MAX_STACK_BYTES))
           : ", which is the most that can be");
 }
 

@@ -320,7 +320,7 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
                  .left_by = LEFT_BY_TAIL_CALL,
                  .code = call.condition.code};
   if (call.source) {
-    if (function.code.size() > MOST_CODE_RANGES) return std::nullopt;
+    if (function.code.size() > MAX_CODE_RANGES) return std::nullopt;
     rule.test = EXIT_IF_OUTSIDE;
     rule.tested = reading_of(*call.source, machine);
     for (const elf::AddressRange& piece : function.code) {

@@ -119,7 +119,7 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
     others_.push_back(program.name);
     return {};
   }
-  auto place = place_of_section(program);
+  auto place = parse_section_place(program);
   if (!place)
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
@@ -195,7 +195,7 @@ Result<std::vector<ObjectLink>> UserPrograms::attach_others() const {
 }
 
 Result<std::vector<UserMap>> UserPrograms::maps() const {
-  if (pinned_) return maps_of_program(pinned_->program().fd);
+  if (pinned_) return find_program_maps(pinned_->program().fd);
   std::vector<UserMap> maps;
   for (const ObjectMap& map : object_->maps()) {
     auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
@@ -208,7 +208,7 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
 
 std::optional<DataTypes> UserPrograms::types() const {
   if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
-  auto types = pinned_ ? DataTypes::of_kernel(pinned_->btf_id()) : object_->types();
+  auto types = pinned_ ? DataTypes::load_from_kernel(pinned_->btf_id()) : object_->types();
   if (!types) return std::nullopt;
   return std::move(*types);
 }
@@ -246,7 +246,7 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
           add_caution(point, n, unreadable(place.probe->arguments[n]));
-        } else if (!specs_->can_tell(*argument, is_64bit)) {
+        } else if (!specs_->can_express(*argument, is_64bit)) {
           add_caution(point, n, "the usdt.bpf.h of this program cannot say where it is");
           argument.reset();
         }

@@ -119,7 +119,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     if (has_stacks_)
       stacks_.emplace(run_.capture, run_.stacks, run_.probes.target_options, who, files_, output_);
-    counting_ = RunCounting::start();
+    counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();
     if (!others) return fail(std::move(others).error());
@@ -215,7 +215,7 @@ private:
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
-  RunCounting counting_;
+  ProgramRunCounter counting_;
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
   std::vector<ObjectLink> others_;
   std::uint64_t corrupt_ = 0;
@@ -265,7 +265,7 @@ Result<void> UserSource::open_streams() {
   auto streams = RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
-  has_stacks_ = std::ranges::any_of(*stacks, &StreamStack::is_asked_for);
+  has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
   const bool size_is_given = run_.capture.stack_bytes != usual_stack_bytes;
   if (!has_stacks_ && (files_.wanted() || run_.stacks.kept || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
@@ -286,7 +286,7 @@ Result<void> UserSource::read_ahead() {
 }
 
 bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
-  const auto record = streams_->record_of(map, sent);
+  const auto record = streams_->decode(map, sent);
   if (!record) {
     ++corrupt_;
     return true;
@@ -345,7 +345,7 @@ void UserSource::count_hits(std::span<Probe> probes) const {
 void UserSource::show_table(const UserMap& map, const Table& table) const {
   std::optional<DataTypes> types;
   if (map.btf_id != 0)
-    if (auto known = DataTypes::of_kernel(map.btf_id)) types = std::move(*known);
+    if (auto known = DataTypes::load_from_kernel(map.btf_id)) types = std::move(*known);
   const auto decoded = [&](std::uint32_t type, const std::vector<std::byte>& bytes) {
     auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
     return value ? std::move(*value) : raw_value(bytes);

@@ -36,7 +36,7 @@ Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
 }
 
 void TaskPrograms::take_lost_map(const TaskProgram& program) {
-  const auto maps = maps_of_program(program.pinned.program().fd);
+  const auto maps = find_program_maps(program.pinned.program().fd);
   auto lost = maps ? find_lost_map(*maps) : std::nullopt;
   if (!lost) return;
   const std::uint32_t id = lost->id;
@@ -70,7 +70,7 @@ Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& pa
   stream.map.push_back(std::move(map));
   std::optional<DataTypes> types;
   if (btf != 0)
-    if (auto known = DataTypes::of_kernel(btf)) types = std::move(*known);
+    if (auto known = DataTypes::load_from_kernel(btf)) types = std::move(*known);
   auto decoder = UserRecordDecoder::make(std::move(types), stream.map, std::nullopt);
   if (!decoder) return fail(std::move(decoder).error().within(path));
   stream.decoder = std::move(*decoder);
@@ -150,7 +150,7 @@ bool TaskRecords::take(Stream& stream, Bytes sent, const Visit& visit) {
     ++stream.stale;
     return true;
   }
-  const auto record = stream.records->record_of(0, sent);
+  const auto record = stream.records->decode(0, sent);
   if (!record) {
     ++stream.damaged;
     return true;

@@ -45,7 +45,7 @@ private:
 
   std::string folder_;
   KernelFeatures features_;
-  RunCounting counting_ = RunCounting::start();
+  ProgramRunCounter counting_ = ProgramRunCounter::start();
   std::map<std::string, Result<TaskProgram>> programs_; // by name
   std::map<std::uint32_t, LostMap> lost_;               // by id: programs share it
 };

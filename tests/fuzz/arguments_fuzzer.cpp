@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // What is planned lies inside the record.
   for (const builtin_settings& settings : plan->variants())
     for (const reading& each : std::span(settings.readings, settings.reading_count))
-      if (each.bytes_at + each.capacity > settings.record_size || each.steps > MOST_STEPS ||
+      if (each.bytes_offset + each.capacity > settings.record_size || each.steps > MAX_STEPS ||
           each.base >= register_names().size() || each.length_from > settings.reading_count)
         std::abort();
   const std::vector<std::byte> record(plan->variants().front().record_size);

@@ -9,7 +9,7 @@ using namespace uprobectl;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   perf_event_attr event = bpf_output_event();
-  ask_for_stack(event, {.bytes = data[0] & 1 ? 8192U : 0U, .frame_pointers = (data[0] & 2) != 0});
+  request_stack(event, {.bytes = data[0] & 1 ? 8192U : 0U, .frame_pointers = (data[0] & 2) != 0});
   const Bytes body{reinterpret_cast<const std::byte*>(data + 1), size - 1};
   const auto sample = parse_perf_sample(body, event);
   if (!sample) return 0;

@@ -282,7 +282,7 @@ TEST_CASE("what was added by a name that only user space sees is handed on, and 
       if (write(pids[1], &self, sizeof(self)) < 0) _exit(1);
     });
   });
-  REQUIRE(set.add(parent.pid(), ProcessSet::Stay::while_named));
+  REQUIRE(set.add(parent.pid(), ProcessSet::Membership::while_named));
   parent.step();
   pid_t child = 0;
   REQUIRE(read(pids[0], &child, sizeof(child)) == sizeof(child));

@@ -117,13 +117,13 @@ TEST_CASE("stacks that are copied lie behind what records keep in maps, walked o
   const std::vector<ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
   const builtin_settings copied = plan_with(StackWalk::frame_data, points).variants().front();
-  CHECK((copied.flags & (COPY_STACK | AT_START)) == (COPY_STACK | AT_START));
-  CHECK(copied.stack_at == fixed);
+  CHECK((copied.flags & (COPY_STACK | AT_FUNCTION_START)) == (COPY_STACK | AT_FUNCTION_START));
+  CHECK(copied.stack_offset == fixed);
   CHECK(copied.kept_size == fixed + 24);
   CHECK(copied.record_size == fixed + 24 + 256);
   const builtin_settings walked = plan_with(StackWalk::frame_pointers, points).variants().front();
   CHECK((walked.flags & (COPY_STACK | WALK_STACK)) == WALK_STACK);
-  CHECK(walked.stack_at == 64 + 48);
+  CHECK(walked.stack_offset == 64 + 48);
   CHECK(walked.kept_size == 64 + 48 + 24 + 127 * 8);
   CHECK(walked.record_size == walked.kept_size);
 }
@@ -136,7 +136,7 @@ TEST_CASE("only where a function is known to begin is its caller what was pushed
     inspection.on_return = on_return;
     const auto plan = CapturePlan::make(inspection, capture_points(points));
     REQUIRE(plan);
-    return (plan->variants().front().flags & AT_START) != 0;
+    return (plan->variants().front().flags & AT_FUNCTION_START) != 0;
   };
   const ProbePoint function = one_function().front();
   ProbePoint inside = function;
@@ -154,10 +154,10 @@ TEST_CASE("only where a function is known to begin is its caller what was pushed
 TEST_CASE("a run without stacks has no room for them") {
   const std::vector<ProbePoint> points = one_function();
   const builtin_settings none = plan_with(StackWalk::none, points).variants().front();
-  CHECK(none.stack_at == 0);
+  CHECK(none.stack_offset == 0);
   CHECK(none.record_size == 64 + 48);
   CHECK(none.kept_size == none.record_size);
-  CHECK((none.flags & (COPY_STACK | WALK_STACK | AT_START)) == 0);
+  CHECK((none.flags & (COPY_STACK | WALK_STACK | AT_FUNCTION_START)) == 0);
 }
 
 #if defined(__x86_64__)
@@ -200,15 +200,15 @@ TEST_CASE(
   const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
   const builtin_settings& settings = plan.variants().front();
   CHECK(settings.returns.next == 40);
-  CHECK(settings.returns_at == fixed);
-  CHECK(settings.stack_at == fixed + 8 + 64 * 16);
-  CHECK(settings.kept_size == settings.stack_at + 24);
+  CHECK(settings.returns_offset == fixed);
+  CHECK(settings.stack_offset == fixed + 8 + 64 * 16);
+  CHECK(settings.kept_size == settings.stack_offset + 24);
   CHECK(settings.record_size == settings.kept_size + 256);
   // They are of no use to frames that the kernel has found.
   const builtin_settings walked =
       plan_with(StackWalk::frame_pointers, points, {}, some_layout).variants().front();
-  CHECK(walked.returns_at == 0);
-  CHECK(walked.stack_at == 64 + 48);
+  CHECK(walked.returns_offset == 0);
+  CHECK(walked.stack_offset == 64 + 48);
 }
 
 TEST_CASE("a record has as many replaced return addresses as it says, and as it has room for") {

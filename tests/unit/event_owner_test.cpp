@@ -10,7 +10,7 @@ using namespace uprobectl;
 TEST_CASE("the group of our events names the process, and says whose it is again") {
   const EventOwner owner{.pid_namespace = 4026531836, .pid = 4711, .start_time = 98765};
   CHECK(owner.group() == "uprobectl_4026531836_4711_98765");
-  CHECK(EventOwner::of_group(owner.group()) == owner);
+  CHECK(EventOwner::parse_group(owner.group()) == owner);
   const EventOwner longest{
       .pid_namespace = 0xffffffff, .pid = 0x7fffffff, .start_time = 0xffffffffffffffff};
   CHECK(longest.group().size() < 64);
@@ -20,7 +20,7 @@ TEST_CASE("groups of others are nobody's of ours") {
   for (const char* group :
        {"uprobes", "uprobectl", "uprobectl_", "uprobectl_1_2", "uprobectl_1_2_3_4",
         "uprobectl_1_0_3", "uprobectl_1_-2_3", "uprobectl_x_2_3", "myuprobectl_1_2_3"})
-    CHECK_FALSE(EventOwner::of_group(group));
+    CHECK_FALSE(EventOwner::parse_group(group));
 }
 
 TEST_CASE("a process has ended when its id is free or somebody else's") {

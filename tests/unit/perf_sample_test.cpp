@@ -31,9 +31,9 @@ private:
   std::string bytes_;
 };
 
-perf_event_attr event_with(const StreamStack& stack) {
+perf_event_attr event_with(const StackRequest& stack) {
   perf_event_attr event = bpf_output_event();
-  ask_for_stack(event, stack);
+  request_stack(event, stack);
   return event;
 }
 

@@ -33,19 +33,19 @@ TEST_CASE("a folder that is no control group is refused as such") {
 TEST_CASE("what was hit and not shown has a reason") {
   CaptureSpec inspection;
   CHECK(explain_left_out({}, inspection).empty());
-  CHECK(explain_left_out({.entries = 1, .left_out = 4}, inspection).empty());
-  CHECK(explain_left_out({.left_out = 4}, inspection) ==
+  CHECK(explain_left_out({.entries = 1, .excluded = 4}, inspection).empty());
+  CHECK(explain_left_out({.excluded = 4}, inspection) ==
         "called 4 times, but --if held for none of them");
-  CHECK(explain_left_out({.of_others = 1}, inspection) ==
+  CHECK(explain_left_out({.filtered = 1}, inspection) ==
         "called once, but by none of the processes that are probed");
   inspection.pair_calls = true;
   CHECK(explain_left_out({.entries = 2}, inspection) == "called 2 times, but has not returned yet");
   CHECK(explain_left_out({.unpaired = 1}, inspection) ==
         "returned once, from calls that began before it was probed");
   inspection.min_latency = 1ms;
-  CHECK(explain_left_out({.entries = 5, .left_out = 5}, inspection) ==
+  CHECK(explain_left_out({.entries = 5, .excluded = 5}, inspection) ==
         "called 5 times, but --min-latency was reached for none of them");
-  CHECK(explain_left_out({.entries = 5, .returns = 1, .left_out = 4}, inspection).empty());
+  CHECK(explain_left_out({.entries = 5, .returns = 1, .excluded = 4}, inspection).empty());
 }
 
 TEST_CASE("the pid a process has for itself is remembered, also when it has ended") {

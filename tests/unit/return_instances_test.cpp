@@ -36,7 +36,7 @@ std::optional<return_instance_layout> layout_of(const std::vector<Structure>& st
     for (const Member& member : structure.members)
       REQUIRE(btf__add_field(types.get(), member.name, word, member.offset * 8, 0) == 0);
   }
-  return read_return_instances(types.get());
+  return read_return_instance_layout(types.get());
 }
 
 } // namespace

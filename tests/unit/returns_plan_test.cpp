@@ -119,7 +119,7 @@ TEST_CASE("the rules of exits say what the program tests, each once") {
                            .scale = 8,
                            .displacement = -16};
   const auto outside = rule_of(call, x86_64);
-  function.code.resize(MOST_CODE_RANGES + 1);
+  function.code.resize(MAX_CODE_RANGES + 1);
   CHECK_FALSE(rules.of(call, function, x86_64));
 
   const std::vector<exit_rule> made = std::move(rules).take();

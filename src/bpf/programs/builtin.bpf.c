@@ -7,15 +7,26 @@
 // with a helper that it does not know, run or not: WITHOUT_COOKIE for Linux before 5.15 and for
 // ways of attaching that hand no cookie to the program, WITHOUT_RING for Linux before 5.8.
 #include "exits.h"
-#include "filter.h"
 #include "stacks.h"
+
+static __always_inline int passes_filters(void) {
+  if ((settings.flags & FILTER_BY_USER) && (__u32)bpf_get_current_uid_gid() != settings.user)
+    return 0;
+  if (settings.flags & FILTER_BY_PROCESS) {
+    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    if (!bpf_map_lookup_elem(&processes, &process)) return 0;
+  }
+  if ((settings.flags & FILTER_BY_CGROUP) && bpf_current_task_under_cgroup(&cgroups, 0) != 1)
+    return 0;
+  return 1;
+}
 
 static __always_inline __u64 own_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
   (void)context;
   // Each probe runs a copy of the program with its number in place of this one.
   __u64 number;
-  asm volatile("%0 = " NUMBER_PLACEHOLDER_TEXT " ll" : "=r"(number));
+  asm volatile("%0 = " PROBE_NUMBER_PLACEHOLDER_TEXT " ll" : "=r"(number));
   return number;
 #else
   return bpf_get_attach_cookie(context);
@@ -62,15 +73,15 @@ static __always_inline void fill_in_values(struct probe_record* record, struct r
 }
 
 static __always_inline void fill_in_registers(struct probe_record* record, struct registers* regs) {
-  if (settings.registers_at == 0) return;
-  struct registers* copy = (void*)record + settings.registers_at;
+  if (settings.registers_offset == 0) return;
+  struct registers* copy = (void*)record + settings.registers_offset;
   __builtin_memcpy(copy, regs, sizeof(*copy));
 }
 
 #ifndef WITHOUT_RING
 static __always_inline void submit(struct probe_record* record) {
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
-  bpf_ringbuf_submit(record, waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+  bpf_ringbuf_submit(record, waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 // A record from a map, and the stack that it has no room for there.
@@ -99,7 +110,7 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
   }
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
   if (bpf_ringbuf_output(&records, record, settings.kept_size,
-                         waiting >= WAKE_AT_BACKLOG ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
+                         waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
     count_lost(LOST_BUFFER_FULL);
 #endif
 }
@@ -145,13 +156,13 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
   struct probe_record* record = open_call(&key, &is_known);
   if (!record) {
     count_lost(LOST_CALLS_FULL);
-    count_lost(PASSED_OVER_CALLS);
+    count_lost(SKIPPED_CALLS);
     return;
   }
   if (is_known && is_begun_anew(regs, &key, record->latency_ns))
     count_back(number, COUNTED_ENTRIES);
   else if (is_known)
-    count_lost(LOST_LEFT);
+    count_lost(LOST_NO_RETURN);
   record->latency_ns = stack_end(regs, &key); // until there is one
   if (settings.flags & SEND_RECORDS) {
     fill_in_values(record, regs, MOMENT_ENTRY);
@@ -166,8 +177,8 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
 // without a return, is not this one's.
 static __always_inline void pass_over_call(struct registers* regs, __u64 number) {
   struct call_key key = this_call(regs, number, 0);
-  if (close_call(&key)) count_lost(LOST_LEFT);
-  count_lost(PASSED_OVER_CALLS);
+  if (close_call(&key)) count_lost(LOST_NO_RETURN);
+  count_lost(SKIPPED_CALLS);
 }
 
 // Shows a call that is over; the slot is still its own.
@@ -175,7 +186,7 @@ static __always_inline void show_call(struct registers* regs, __u64 number, __u6
                                       __u32 left_by, struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
   if (latency < settings.min_latency_ns || !conditions_hold(regs, MOMENT_RETURN, left_by)) {
-    count(number, COUNTED_OUT);
+    count(number, COUNTED_EXCLUDED);
     return;
   }
   count(number, COUNTED_RETURNS);
@@ -199,7 +210,7 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
   struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
   if (!record) {
     count(number, COUNTED_UNPAIRED);
-    count_lost(LOST_ENTRY);
+    count_lost(LOST_NO_ENTRY);
     return;
   }
   show_call(regs, number, taken, left_by, record, now);
@@ -207,12 +218,12 @@ static __always_inline void end_call(struct registers* regs, __u64 number, __u64
 }
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
-  if (!is_wanted()) {
-    count(number, COUNTED_OTHERS);
+  if (!passes_filters()) {
+    count(number, COUNTED_FILTERED);
     return 0;
   }
   if (!conditions_hold(regs, MOMENT_ENTRY, LEFT_UNKNOWN)) {
-    count(number, COUNTED_OUT);
+    count(number, COUNTED_EXCLUDED);
     if (settings.flags & PAIR_CALLS) pass_over_call(regs, number);
     return 0;
   }
@@ -235,8 +246,8 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 // `taken`: what the return has taken from the stack already.
 static __always_inline int at_return(struct registers* regs, __u64 number, __u64 taken,
                                      __u32 left_by) {
-  if (!is_wanted()) {
-    count(number, COUNTED_OTHERS);
+  if (!passes_filters()) {
+    count(number, COUNTED_FILTERED);
     return 0;
   }
   if (settings.flags & PAIR_CALLS) {
@@ -244,7 +255,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, __u64
     return 0;
   }
   if (!conditions_hold(regs, MOMENT_RETURN, left_by)) {
-    count(number, COUNTED_OUT);
+    count(number, COUNTED_EXCLUDED);
     return 0;
   }
   count(number, COUNTED_RETURNS);

@@ -43,7 +43,7 @@ static __always_inline int is_outside(struct registers* regs, struct exit_rule* 
                                       __u64 target) {
   __u64 distance = target - PROBED_ADDRESS(regs);
 #pragma clang loop unroll(disable)
-  for (__u32 i = 0; i < MOST_CODE_RANGES; i++) {
+  for (__u32 i = 0; i < MAX_CODE_RANGES; i++) {
     if (i >= rule->range_count) break;
     __u64 into = distance - rule->code_ranges[i][0];
     if (i == 0 && into == 0) return 1;

@@ -113,7 +113,7 @@ struct {
   __uint(type, BPF_MAP_TYPE_STACK_TRACE);
   __uint(max_entries, 1);
   __uint(key_size, sizeof(__u32));
-  __uint(value_size, MOST_FRAMES * sizeof(__u64));
+  __uint(value_size, MAX_FRAMES * sizeof(__u64));
 } stacks SEC(".maps");
 
 struct {
@@ -154,7 +154,7 @@ static __always_inline void count_lost(__u32 reason) {
 }
 
 /* The call of morestack is a function's last instruction but a few. */
-#define MOST_FUNCTION_BYTES (1UL << 20)
+#define MAX_FUNCTION_BYTES (1UL << 20)
 
 /* Go's runtime/runtime2.go: a g begins with its stack's bounds, lo and hi. Assembly code may have
  * something else in the register; then the stack pointer has to do. */
@@ -186,7 +186,7 @@ static __always_inline int is_begun_anew(struct registers* regs, const struct ca
   __u64 back = 0;
   if (bpf_probe_read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0)
     return 0;
-  return back - PROBED_ADDRESS(regs) < MOST_FUNCTION_BYTES;
+  return back - PROBED_ADDRESS(regs) < MAX_FUNCTION_BYTES;
 #else
   return 1;
 #endif
@@ -229,5 +229,5 @@ static __always_inline int is_nested_too_deep(void) {
   __u32 depth = 0;
   at = utask + settings.nesting.depth;
   if (bpf_probe_read_kernel(&depth, sizeof(depth), at) != 0) return 0;
-  return depth >= MOST_REPLACED_RETURNS;
+  return depth >= MAX_REPLACED_RETURNS;
 }

@@ -28,7 +28,7 @@ struct task_struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, MOST_PROCESSES);
+  __uint(max_entries, MAX_PROCESSES);
   __type(key, __u32);   // tgid, initial pid namespace
   __type(value, __u32); // MEMBER_…
 } processes SEC(".maps");
@@ -43,7 +43,7 @@ const volatile struct process_settings settings = {};
 volatile __u32 missed = 0; // renames that found the buffer full
 
 static __always_inline int is_asked_for(const union process_name* name) {
-  for (__u32 i = 0; i < MOST_NAMES; i++) {
+  for (__u32 i = 0; i < MAX_NAMES; i++) {
     if (i >= settings.names) break;
     if (settings.name[i].words[0] == name->words[0] && settings.name[i].words[1] == name->words[1])
       return 1;
@@ -111,7 +111,7 @@ int on_fork(struct bpf_raw_tracepoint_args* arguments) {
   __u32 inherited = membership(above);
   __u32 now = inherited & MEMBER_WHILE_NAMED; // its arguments are the parent's as well
   if (is_asked_for(&name)) now |= MEMBER_BY_COMM;
-  if (settings.follow && inherited) now |= MEMBER_FOR_EVER;
+  if (settings.follow && inherited) now |= MEMBER_UNTIL_EXIT;
   // There is none before, but where user space has added one that had just ended.
   set_membership(tgid, membership(tgid), now);
   return 0;

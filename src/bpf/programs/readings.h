@@ -18,7 +18,7 @@ static __noinline long read_number(const volatile struct reading* reading, struc
     value += extend(register_value(regs, reading->index), reading->index_size,
                     reading->index_is_signed) *
              reading->scale;
-  for (__u32 step = 0; step < MOST_STEPS; step++) {
+  for (__u32 step = 0; step < MAX_STEPS; step++) {
     if (step >= reading->steps) break;
     __u64 next = 0;
     value += reading->offsets[step];
@@ -92,7 +92,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   long status = read_number(reading, regs, &number);
   __u32 capacity = reading->capacity;
   if (!status && capacity > 0) {
-    void* into = (void*)record + reading->bytes_at;
+    void* into = (void*)record + reading->bytes_offset;
     __u32 form = reading->form;
     if (form == READ_STRING) {
       status = bpf_probe_read_user_str(into, capacity, (const void*)number);
@@ -116,7 +116,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
                                      __u32 moment) {
 #pragma clang loop unroll(disable) /* it is in the program several times */
-  for (__u32 i = 0; i < MOST_READINGS; i++) {
+  for (__u32 i = 0; i < MAX_READINGS; i++) {
     if (i >= settings.reading_count) break;
     if (settings.readings[i].moment == moment) read_one(record, regs, i);
   }
@@ -136,7 +136,7 @@ static __always_inline int holds(const volatile struct condition* condition, __u
     return value != constant;
   case IS_LESS:
     return value < constant;
-  case IS_MORE:
+  case IS_GREATER:
     return value > constant;
   case IS_AT_MOST:
     return value <= constant;
@@ -156,7 +156,7 @@ static __always_inline int is_known(const volatile struct reading* reading, __u3
 /* Whether all that are asked at this moment are true; what cannot be read is not. */
 static __always_inline int conditions_hold(struct registers* regs, __u32 moment, __u32 left_by) {
 #pragma clang loop unroll(disable)
-  for (__u32 i = 0; i < MOST_CONDITIONS; i++) {
+  for (__u32 i = 0; i < MAX_CONDITIONS; i++) {
     if (i >= settings.condition_count) break;
     const volatile struct condition* condition = &settings.conditions[i];
     if (condition->value.moment != moment) continue;

@@ -5,7 +5,7 @@
 #include "measure.h"
 
 static __always_inline struct stack_head* head_of(struct probe_record* record) {
-  return (void*)record + settings.stack_at;
+  return (void*)record + settings.stack_offset;
 }
 
 /* Linux kernel/events/uprobes.c, prepare_uretprobe(): the innermost call comes first, and the
@@ -14,8 +14,8 @@ static __always_inline struct stack_head* head_of(struct probe_record* record) {
  * freed the instances whose turn is over: what is found there has no stack pointer that anybody
  * looks for. */
 static __always_inline void read_replaced_returns(struct probe_record* record) {
-  if (settings.returns_at == 0) return;
-  struct replaced_returns* returns = (void*)record + settings.returns_at;
+  if (settings.returns_offset == 0) return;
+  struct replaced_returns* returns = (void*)record + settings.returns_offset;
   returns->count = 0;
   void* at = (void*)bpf_get_current_task() + settings.returns.utask;
   void* instance = 0;
@@ -23,7 +23,7 @@ static __always_inline void read_replaced_returns(struct probe_record* record) {
   at = instance + settings.returns.return_instances;
   if (bpf_probe_read_kernel(&instance, sizeof(instance), at) != 0) return;
 #pragma clang loop unroll(disable)
-  for (__u32 i = 0; i < MOST_REPLACED_RETURNS && instance; i++) {
+  for (__u32 i = 0; i < MAX_REPLACED_RETURNS && instance; i++) {
     struct replaced_return* each = &returns->list[i];
     at = instance + settings.returns.stack;
     if (bpf_probe_read_kernel(&each->stack_pointer, sizeof(each->stack_pointer), at) != 0) return;
@@ -53,7 +53,7 @@ static __always_inline void begin_stack(struct probe_record* record, struct regi
 static __always_inline void walk_stack(struct probe_record* record, struct registers* regs) {
   if (!(settings.flags & WALK_STACK)) return;
   struct stack_head* head = head_of(record);
-  long size = bpf_get_stack(regs, head + 1, MOST_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
+  long size = bpf_get_stack(regs, head + 1, MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
   head->size = size > 0 ? (__u32)size : 0;
 }
 
@@ -78,12 +78,12 @@ static __always_inline __u32 copy_user(void* to, __u64 from) {
   if (have > settings.stack_size) have = settings.stack_size;
   if (bpf_probe_read_user(to, have, (const void*)from) != 0) return 0;
 #pragma unroll
-  for (__u32 page = 1; page <= MOST_STACK_BYTES / SMALLEST_PAGE; ++page)
+  for (__u32 page = 1; page <= MAX_STACK_BYTES / SMALLEST_PAGE; ++page)
     if (page * SMALLEST_PAGE <= settings.stack_size) COPY_PART(SMALLEST_PAGE)
   COPY_PART(2048)
   COPY_PART(1024)
   COPY_PART(512)
-  COPY_PART(LEAST_STACK_BYTES)
+  COPY_PART(MIN_STACK_BYTES)
   return have;
 }
 
@@ -101,6 +101,6 @@ static __always_inline void put_back_caller(struct probe_record* record, struct 
                                             __u64 taken) {
   if (!(settings.flags & COPY_STACK)) return;
   struct stack_head* head = head_of(record);
-  head->has_caller = taken == sizeof(head->caller) && (settings.flags & AT_START) != 0;
+  head->has_caller = taken == sizeof(head->caller) && (settings.flags & AT_FUNCTION_START) != 0;
   head->address = STACK_POINTER(regs) - (head->has_caller ? taken : 0);
 }
