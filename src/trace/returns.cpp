@@ -26,9 +26,11 @@ bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
   auto& frames = frames_[&image];
   if (!frames) frames = std::make_unique<unwind::UnwindData>(image, *arch);
   const unwind::Step& step = frames->step(at, at);
-  if (step.kind != unwind::Step::Kind::row || step.cfa.kind != Kind::val_offset) return false;
-  const bool by_stack = step.cfa_register == unwind.stack_pointer;
-  if (!by_stack && step.cfa_register != unwind.frame_pointer) return false;
+  if (step.kind != unwind::Step::Kind::row ||
+      step.cfa.kind != unwind::CfaRule::Kind::register_offset)
+    return false;
+  const bool by_stack = step.cfa.base_register == unwind.stack_pointer;
+  if (!by_stack && step.cfa.base_register != unwind.frame_pointer) return false;
   const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
   return step.cfa.value > pushed_by_call && step.back.kind == Kind::offset;
 }

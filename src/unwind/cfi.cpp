@@ -153,7 +153,7 @@ std::optional<EntryHead> read_entry_head(const FrameSection& section, std::uint6
   const unsigned id_size = wide && !is_eh ? 8 : 4;
   const std::uint64_t id_at = cursor.at();
   if (length < id_size) {
-    head.kind = EntryHead::Kind::neither;
+    head.kind = EntryHead::Kind::too_short;
     return head;
   }
   const std::uint64_t id = cursor.number(id_size);
@@ -280,7 +280,7 @@ void FrameFinder::build_index() {
   for (std::uint64_t at = entries_.begin; at < entries_.end;) {
     const auto head = read_entry_head(section_, at);
     if (!head) break; // the next entry cannot be located
-    if (head->kind == EntryHead::Kind::empty && !is_end_known_) break;
+    if (head->kind == EntryHead::Kind::terminator && !is_end_known_) break;
     const std::uint64_t here = at;
     at = head->body.end;
     if (head->kind != EntryHead::Kind::fde) continue;

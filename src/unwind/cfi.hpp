@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries of .eh_frame (LSB core 5.0, 10.6.1) and .debug_frame (DWARF 5, 6.4.1): common information
-// (CIE) and that of one function (FDE), and how the one of an address is found. Each entry is read
-// by itself, so that an invalid one does not affect others. Little-endian with 64-bit addresses
-// only, as on all architectures that are unwound.
+// Call frame information: the entries of .eh_frame (LSB core 5.0, 10.6.1) and .debug_frame (DWARF
+// 5, 6.4.1), and the rows of the table that they encode. Each entry is read independently, so that
+// an invalid entry does not affect others. Only little-endian sections with 64-bit addresses are
+// supported, as on all architectures whose stacks are unwound.
 #pragma once
 
 #include "elf/dwarf_cursor.hpp"
+#include "uprobectl/unwind/registers.hpp"
 
 namespace uprobectl::unwind {
 
+// The content of a section with call frame information.
 struct FrameSection {
   enum class Kind : std::uint8_t { eh_frame, debug_frame };
   Kind kind = Kind::eh_frame;
@@ -16,12 +18,13 @@ struct FrameSection {
   VirtualAddress address; // where the bytes are loaded; unused in .debug_frame
 };
 
-// A part of a section.
+// A range of offsets in a section.
 struct Extent {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
+// Common information entry: what several FDEs share.
 struct Cie {
   std::uint64_t code_alignment = 1;
   std::int64_t data_alignment = 1;
@@ -32,61 +35,65 @@ struct Cie {
   Extent instructions;
 };
 
+// Frame description entry: describes one function.
 struct Fde {
-  std::uint64_t begin = 0; // of its code, ELF addresses
+  std::uint64_t begin = 0; // of the function's code, ELF address
   std::uint64_t size = 0;
-  std::uint64_t cie_at = 0;
+  std::uint64_t cie_at = 0; // offset of its CIE in the section
   Extent instructions;
 
   bool covers(std::uint64_t address) const { return address - begin < size; }
 };
 
-// The header that CIE and FDE have in common.
+// The fields that begin both CIEs and FDEs.
 struct EntryHead {
-  // empty: a length of 0, which ends the entries of one object file; neither: too short.
-  enum class Kind : std::uint8_t { empty, cie, fde, neither };
-  Kind kind = Kind::empty;
-  std::uint64_t cie_at = 0; // of an FDE
+  // terminator: a length of 0, which ends the entries of one object file; too_short: has no CIE id.
+  enum class Kind : std::uint8_t { terminator, cie, fde, too_short };
+  Kind kind = Kind::terminator;
+  std::uint64_t cie_at = 0; // fde: offset of its CIE in the section
   Extent body;
 };
 
 // Returns nullopt if the entry is truncated.
 std::optional<EntryHead> read_entry_head(const FrameSection& section, std::uint64_t at);
 
-// corrupt, or unsupported for what no producer is known to write.
+// Reads the CIE at the offset. Fails with corrupt if it is invalid or not supported.
 Result<Cie> read_cie(const FrameSection& section, std::uint64_t at);
-// The CIE gives the encoding of the address range.
+// Reads the FDE whose head was read. The CIE gives the encoding of its address range.
 Result<Fde> read_fde(const FrameSection& section, const EntryHead& head, const Cie& cie);
 
-// Reads a pointer of a DW_EH_PE_* encoding (LSB core 5.0, 10.5). `field`: the run-time address of
-// the cursor's bytes; `data`: the base of DW_EH_PE_datarel. Returns nullopt if it is truncated, or
-// indirect, which only a running program could resolve.
+// Reads a pointer in a DW_EH_PE_* encoding (LSB core 5.0, 10.5). `field`: the address at which the
+// cursor's bytes are loaded; `data`: the base of DW_EH_PE_datarel. Returns nullopt if the pointer
+// is truncated, or indirect, which only a running program can resolve.
 std::optional<std::uint64_t> read_pointer(elf::DwarfCursor& cursor, std::uint8_t encoding,
                                           std::uint64_t field, std::uint64_t data);
 constexpr std::uint8_t pointer_omitted = 0xff; // DW_EH_PE_omit
 
-// .eh_frame_hdr (LSB core 5.0, 10.6.2): a table of all FDEs, sorted by address by the linker.
+// .eh_frame_hdr (LSB core 5.0, 10.6.2): a table of all FDEs, which the linker sorts by address.
 struct FrameHeader {
   std::uint64_t frames = 0; // address of .eh_frame
-  Bytes table;              // pairs of an address and its FDE's address; may be empty
+  Bytes table;              // pairs: address of a function, address of its FDE; may be empty
   std::uint8_t encoding = 0;
-  unsigned pointer_size = 4; // bytes, of both
+  unsigned pointer_size = 4; // bytes, of each address in the table
   std::uint64_t address = 0; // of .eh_frame_hdr, the base of the table
 };
-// `bytes`: from its address to the end of its segment.
+// Reads the header. `bytes`: from its address to the end of its segment.
 std::optional<FrameHeader> read_frame_header(Bytes bytes, VirtualAddress address);
-// The address of the FDE of the last function that begins at or before the address.
+// Returns the address of the FDE of the last function that begins at or before the address.
 std::optional<std::uint64_t> look_up(const FrameHeader& header, std::uint64_t address);
 
+// An FDE and its CIE.
 struct FoundEntry {
   Cie cie;
   Fde fde;
 };
 
+// Finds the FDE that covers an address: by the linker's table, or by an index of all entries.
 class FrameFinder {
 public:
-  // `entries`: the part of the section that contains the entries. If its end is not known, an entry
-  // of length 0 ends it; otherwise such entries may occur between those of two object files.
+  // `entries`: the range of the section that contains the entries. If its end is not known, the
+  // first terminator ends it; otherwise terminators may occur between the entries of two object
+  // files.
   FrameFinder(FrameSection section, Extent entries, bool is_end_known,
               std::optional<FrameHeader> header = std::nullopt);
 
@@ -109,7 +116,52 @@ private:
   bool is_end_known_;
   std::optional<FrameHeader> header_;
   bool indexed_ = false;
-  std::vector<IndexEntry> index_; // all FDEs, by begin; built when the header first fails to answer
+  std::vector<IndexEntry> index_; // all FDEs, by begin; built when the header first finds no FDE
 };
+
+// A register rule (DWARF 5, 6.4.1): how to recover a register of the caller.
+struct Rule {
+  enum class Kind : std::uint8_t {
+    unspecified,    // no instruction has set a rule; the register is treated as same_value
+    undefined,      // the value cannot be recovered
+    same_value,     // the register still has the caller's value
+    offset,         // offset(N): saved at the address CFA + N
+    val_offset,     // val_offset(N): the value is CFA + N
+    in_register,    // register(R): saved in register R
+    expression,     // expression(E): saved at the address that E computes
+    val_expression, // val_expression(E): the value is what E computes
+    // No instruction encodes `architectural`.
+  };
+  Kind kind = Kind::unspecified;
+  std::int32_t value = 0; // N; R; the offset in the section of E's length, see expression_at()
+};
+
+// The rule of the canonical frame address (CFA; DWARF 5, 6.4.2.2).
+struct CfaRule {
+  enum class Kind : std::uint8_t {
+    unspecified,
+    register_offset, // register + value
+    expression,      // the result of the expression whose length is at `value` in the section
+  };
+  Kind kind = Kind::unspecified;
+  std::uint8_t base_register = 0;
+  std::int32_t value = 0;
+};
+
+// A row of the table that call frame information encodes (DWARF 5, 6.4.1): the rules that recover
+// the registers of the caller at one address.
+struct Row {
+  CfaRule cfa;
+  std::uint8_t return_register = 0;
+  bool signal_frame = false;
+  std::array<Rule, Registers::count> rules = {};
+};
+
+// Computes the row of the address. Fails with corrupt if the instructions up to it are invalid.
+Result<Row> row_at(const FrameSection& section, const Cie& cie, const Fde& fde,
+                   std::uint64_t address);
+
+// Returns the extent of the expression whose length is stored at `at`.
+std::optional<Extent> expression_at(const FrameSection& section, std::int32_t at);
 
 } // namespace uprobectl::unwind

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Call frame instructions (DWARF 5, 6.4.2 and 7.24; GNU and AArch64 ones: LSB core 5.0, 10.5.2, and
 // DWARF for the Arm 64-bit Architecture, 4.4).
-#include "unwind/row.hpp"
+#include "unwind/cfi.hpp"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@ namespace {
 
 using elf::DwarfCursor;
 
-// Compilers nest one remembered state; each takes some 270 bytes.
+// Compilers do not nest DW_CFA_remember_state; each state takes about 270 bytes.
 constexpr std::size_t max_remembered = 32;
-// Compilers write some hundred bytes.
-constexpr std::uint64_t max_instructions = std::uint64_t{1} << 20; // bytes
+// Bytes; compilers write about a hundred.
+constexpr std::uint64_t max_instructions = std::uint64_t{1} << 20;
 
 class Interpreter {
 public:
@@ -25,14 +25,15 @@ public:
     row_.signal_frame = cie.signal_frame;
   }
 
-  // False if they are invalid. `initial`: those of the CIE, which apply to every address.
+  // Returns false if the instructions are invalid. `initial`: those of the CIE, which apply to
+  // every address.
   bool run(const Extent& instructions, bool initial) {
     if (instructions.end - instructions.begin > max_instructions) return false;
     cursor_ = DwarfCursor(section_.bytes.first(instructions.end), ByteOrder::little);
     cursor_.seek(instructions.begin);
     location_ = begin_;
     while (!cursor_.at_end() && (initial || location_ <= address_))
-      if (!one() || cursor_.failed()) return false;
+      if (!execute_next() || cursor_.failed()) return false;
     if (initial) initial_ = row_;
     return true;
   }
@@ -40,7 +41,7 @@ public:
   const Row& row() const { return row_; }
 
 private:
-  bool one() {
+  bool execute_next() {
     const auto byte = static_cast<unsigned>(cursor_.number(1));
     const unsigned low = byte & 0x3fU;
     switch (byte >> 6) {
@@ -75,13 +76,13 @@ private:
       if (remembered_.size() == max_remembered) return false;
       remembered_.push_back(row_);
       return true;
-    case 0x0b: // restore_state: the CFA too
+    case 0x0b: // restore_state: restores the CFA too
       if (remembered_.empty()) return false;
       row_ = remembered_.back();
       remembered_.pop_back();
       return true;
     case 0x2c: // AARCH64_negate_ra_state_with_pc
-    case 0x2d: // AARCH64_negate_ra_state: every return address is stripped anyway
+    case 0x2d: // AARCH64_negate_ra_state: ignored, every return address is stripped
       return true;
     case 0x2e: // GNU_args_size
       cursor_.skip_leb();
@@ -95,17 +96,17 @@ private:
     switch (code) {
     case 0x0c: { // def_cfa
       const std::uint64_t number = cursor_.unsigned_leb();
-      return cfa(number, static_cast<std::int64_t>(cursor_.unsigned_leb()));
+      return set_cfa(number, static_cast<std::int64_t>(cursor_.unsigned_leb()));
     }
     case 0x0d: // def_cfa_register
-      return is_cfa_register() && cfa(cursor_.unsigned_leb(), row_.cfa.value);
+      return has_cfa_register() && set_cfa(cursor_.unsigned_leb(), row_.cfa.value);
     case 0x0e: // def_cfa_offset
-      return is_cfa_register() &&
-             cfa(row_.cfa_register, static_cast<std::int64_t>(cursor_.unsigned_leb()));
+      return has_cfa_register() &&
+             set_cfa(row_.cfa.base_register, static_cast<std::int64_t>(cursor_.unsigned_leb()));
     default: { // def_cfa_expression
       const std::uint64_t at = cursor_.at();
       cursor_.skip(cursor_.unsigned_leb());
-      row_.cfa = {Rule::Kind::val_expression, static_cast<std::int32_t>(at)};
+      row_.cfa = {CfaRule::Kind::expression, 0, static_cast<std::int32_t>(at)};
       return fits(static_cast<std::int64_t>(at));
     }
     }
@@ -114,10 +115,10 @@ private:
   bool signed_cfa(unsigned code) {
     if (code == 0x12) { // def_cfa_sf
       const std::uint64_t number = cursor_.unsigned_leb();
-      return cfa(number, signed_factored());
+      return set_cfa(number, signed_factored());
     }
-    if (code == 0x13 && is_cfa_register()) // def_cfa_offset_sf
-      return cfa(row_.cfa_register, signed_factored());
+    if (code == 0x13 && has_cfa_register()) // def_cfa_offset_sf
+      return set_cfa(row_.cfa.base_register, signed_factored());
     return false;
   }
 
@@ -161,7 +162,7 @@ private:
            !__builtin_add_overflow(location_, distance, &location_);
   }
 
-  // May wrap around for invalid factors only; fits() rejects most of the results.
+  // Wraps around only for invalid factors; fits() rejects most of the results.
   std::int64_t factored(std::uint64_t number) const {
     return static_cast<std::int64_t>(number * static_cast<std::uint64_t>(cie_.data_alignment));
   }
@@ -170,11 +171,12 @@ private:
   }
   static bool fits(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
 
-  // DWARF 5, 6.4.2.2: register and offset can be changed separately only if the CFA has this form.
-  bool is_cfa_register() const { return row_.cfa.kind == Rule::Kind::val_offset; }
-  bool cfa(std::uint64_t number, std::int64_t offset) {
-    row_.cfa = {Rule::Kind::val_offset, static_cast<std::int32_t>(offset)};
-    row_.cfa_register = static_cast<std::uint8_t>(number);
+  // DWARF 5, 6.4.2.2: instructions that change only the register or only the offset are invalid
+  // if the CFA is not a register plus an offset.
+  bool has_cfa_register() const { return row_.cfa.kind == CfaRule::Kind::register_offset; }
+  bool set_cfa(std::uint64_t number, std::int64_t offset) {
+    row_.cfa = {CfaRule::Kind::register_offset, static_cast<std::uint8_t>(number),
+                static_cast<std::int32_t>(offset)};
     return number < Registers::count && fits(offset);
   }
 
@@ -214,9 +216,9 @@ Result<Row> row_at(const FrameSection& section, const Cie& cie, const Fde& fde,
   Interpreter interpreter(section, cie, fde, address);
   if (cie.return_register >= Registers::count || !interpreter.run(cie.instructions, true) ||
       !interpreter.run(fde.instructions, false) ||
-      interpreter.row().cfa.kind == Rule::Kind::unspecified)
+      interpreter.row().cfa.kind == CfaRule::Kind::unspecified)
     return fail(ErrorKind::corrupt,
-                fmt::format("the call frame instructions for {:#x} cannot be followed", fde.begin));
+                fmt::format("invalid call frame instructions for {:#x}", fde.begin));
   return interpreter.row();
 }
 

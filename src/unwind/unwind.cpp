@@ -34,9 +34,9 @@ public:
       : step_(step), registers_(registers), memory_(memory) {}
 
   Value cfa() const {
-    const Rule& rule = step_.cfa;
-    if (rule.kind == Rule::Kind::val_expression) return evaluated(rule, std::nullopt);
-    const auto base = registers_.get(step_.cfa_register);
+    const CfaRule& rule = step_.cfa;
+    if (rule.kind == CfaRule::Kind::expression) return evaluate_at(rule.value, std::nullopt);
+    const auto base = registers_.get(rule.base_register);
     // The stack pointer is unknown in a frame that was found by a frame pointer.
     if (!base) return std::unexpected(NoCaller{End::unknown_register, 0});
     return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
@@ -56,11 +56,11 @@ public:
       return *value;
     }
     case Rule::Kind::expression: {
-      const auto address = evaluated(rule, cfa);
+      const auto address = evaluate_at(rule.value, cfa);
       return address ? load(memory_, *address) : address;
     }
     case Rule::Kind::val_expression:
-      return evaluated(rule, cfa);
+      return evaluate_at(rule.value, cfa);
     case Rule::Kind::unspecified:
     case Rule::Kind::undefined:
     case Rule::Kind::same_value:
@@ -70,8 +70,9 @@ public:
   }
 
 private:
-  Value evaluated(const Rule& rule, std::optional<std::uint64_t> first) const {
-    const auto extent = expression_at(*step_.section, rule.value);
+  // Evaluates the expression whose length is at `at` in the section.
+  Value evaluate_at(std::int32_t at, std::optional<std::uint64_t> first) const {
+    const auto extent = expression_at(*step_.section, at);
     if (!extent) return std::unexpected(NoCaller{End::corrupt, 0});
     const Bytes bytes = step_.section->bytes.subspan(extent->begin, extent->end - extent->begin);
     const auto result = evaluate(bytes, registers_, memory_, first);

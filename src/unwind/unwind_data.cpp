@@ -159,7 +159,6 @@ std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) 
   step.kind = row ? Step::Kind::row : Step::Kind::corrupt;
   if (!row) return step;
   step.cfa = row->cfa;
-  step.cfa_register = row->cfa_register;
   step.return_register = row->return_register;
   step.signal_frame = row->signal_frame;
   step.back = row->rules[row->return_register];

@@ -4,7 +4,6 @@
 
 #include "elf/layout.hpp"
 #include "unwind/cfi.hpp"
-#include "unwind/row.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/unwind.hpp"
 
@@ -25,8 +24,7 @@ struct Step {
   };
 
   Kind kind = Kind::nothing;
-  Rule cfa;
-  std::uint8_t cfa_register = 0;
+  CfaRule cfa;
   std::uint8_t return_register = 0;
   bool signal_frame = false;
   // Set if the instruction at the pc is a return: to the address in this register, or on x86-64 to

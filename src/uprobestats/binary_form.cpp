@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "uprobestats/binary_form.hpp"
+#include "uprobestats/forms.hpp"
 
 #include "util/leb128.hpp"
 
@@ -75,21 +75,21 @@ public:
   BinaryReader(Bytes file, Numbering numbering) : file_(file), numbering_(numbering) {}
 
   Result<void> read(std::uint64_t begin, std::uint64_t end, const MessageType& type,
-                    proto::Message& message, const std::string& place) {
+                    proto::Message& message, const std::string& path) {
     std::map<std::uint32_t, std::size_t> counts; // of nested messages, by number
     for (std::uint64_t at = begin; at < end;) {
       const auto raw = take_field(at, end);
       if (!raw) return fail(raw.error());
       const Field* const field = type.find(raw->number, numbering_);
       if (field == nullptr || !is_type_of(*field, raw->type)) {
-        odd.push_back({.place = place,
-                       .number = raw->number,
-                       .type = raw->type,
-                       .offset = raw->offset,
-                       .known = field != nullptr});
+        unknown_fields.push_back({.path = path,
+                                  .number = raw->number,
+                                  .type = raw->type,
+                                  .offset = raw->offset,
+                                  .type_mismatch = field != nullptr});
         keep_unknown(*raw, message);
       } else if (field->type == Field::Type::message) {
-        const std::string inner = fmt::format("{}{}{} {}", place, place.empty() ? "" : ", ",
+        const std::string inner = fmt::format("{}{}{} {}", path, path.empty() ? "" : ", ",
                                               field->name, ++counts[raw->number]);
         auto& nested = *std::get<proto::Message*>(field->add(message));
         if (auto nested_read = read(raw->begin, raw->end, *field->message, nested, inner);
@@ -98,14 +98,14 @@ public:
       } else if (field->type == Field::Type::text) {
         *std::get<std::string*>(field->add(message)) =
             as_text(file_.subspan(raw->begin, raw->end - raw->begin));
-      } else if (auto added = add_numbers(*field, *raw, message, place); !added) {
+      } else if (auto added = add_numbers(*field, *raw, message, path); !added) {
         return added;
       }
     }
     return {};
   }
 
-  std::vector<OddField> odd;
+  std::vector<UnknownField> unknown_fields;
 
 private:
   static std::unexpected<Error> damaged(std::uint64_t at, std::string_view what) {
@@ -163,17 +163,17 @@ private:
 
   // One number, or several that are packed.
   Result<void> add_numbers(const Field& field, const RawField& raw, proto::Message& message,
-                           const std::string& place) {
+                           const std::string& path) {
     for (std::uint64_t at = raw.begin; at < raw.end;) {
       const auto number = varint(at, raw.end);
       if (!number) return damaged(raw.offset, fmt::format("field {} is cut off", raw.number));
       const auto narrow = static_cast<std::int32_t>(*number); // as protobuf cuts it
       if (field.is_enumeration() && !field.has_value(narrow)) {
-        odd.push_back({.place = place,
-                       .number = raw.number,
-                       .offset = raw.offset,
-                       .value = narrow,
-                       .name = field.name});
+        unknown_fields.push_back({.path = path,
+                                  .number = raw.number,
+                                  .offset = raw.offset,
+                                  .value = narrow,
+                                  .name = field.name});
         if (numbering_ == Numbering::current) append_number(message.unknown, raw.number, *number);
         continue;
       }
@@ -234,11 +234,11 @@ std::string write_message(const MessageType& type, const proto::Message& message
 
 } // namespace
 
-std::string to_string(const OddField& field) {
+std::string to_string(const UnknownField& field) {
   const std::string what = field.value
                                ? fmt::format("value {} of {}", *field.value, field.name)
                                : fmt::format("field {} ({})", field.number, describe(field.type));
-  return fmt::format("{}{}{} at byte {:#x}", field.place, field.place.empty() ? "" : ": ", what,
+  return fmt::format("{}{}{} at byte {:#x}", field.path, field.path.empty() ? "" : ": ", what,
                      field.offset);
 }
 
@@ -247,7 +247,7 @@ Result<BinaryForm> parse_binary_form(Bytes file, Numbering numbering) {
   BinaryReader reader(file, numbering);
   if (auto read = reader.read(0, file.size(), task_file_type, form.config, {}); !read)
     return fail(std::move(read).error());
-  form.odd = std::move(reader.odd);
+  form.unknown_fields = std::move(reader.unknown_fields);
   return form;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/task_file.hpp"
 
-#include "uprobestats/binary_form.hpp"
-#include "uprobestats/text_form.hpp"
+#include "uprobestats/forms.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -265,61 +264,64 @@ Result<std::vector<Task>> make_tasks(const proto::UprobestatsConfig& config) {
 
 constexpr std::size_t max_size = std::size_t{1} << 20U;
 
-// What speaks against one numbering of a binary file.
-struct Doubts {
-  std::optional<std::string> impossible; // types or labels of fields
-  std::optional<std::string> unlikely;   // what texts say
+// The first conflicts between a binary file and one numbering of the fields.
+struct NumberingConflicts {
+  std::optional<std::string> certain; // the type or label of a field does not fit
+  std::optional<std::string> likely;  // a text looks like the value of another field
 
-  void rule_out(std::string why) {
-    if (!impossible) impossible = std::move(why);
+  void add_certain(std::string why) {
+    if (!certain) certain = std::move(why);
   }
-  void question(std::string why) {
-    if (!unlikely) unlikely = std::move(why);
+  void add_likely(std::string why) {
+    if (!likely) likely = std::move(why);
   }
 };
 
-// As bpf_maps and bpf_map have it: a pin's path, or its file name, which Android's loader begins
-// so.
+// Whether bpf_maps or bpf_map may contain the name: a pin's path, or its file name, to which
+// Android's loader gives this prefix.
 bool is_map(std::string_view name) {
   return name.starts_with("map_") || name.find('/') != std::string_view::npos;
 }
 
-Doubts doubts_of_current(const BinaryForm& current) {
-  Doubts doubts;
-  for (const OddField& field : current.odd)
-    if (field.known) doubts.rule_out(to_string(field) + " is of another type");
+NumberingConflicts find_conflicts_with_current(const BinaryForm& current) {
+  NumberingConflicts conflicts;
+  for (const UnknownField& field : current.unknown_fields)
+    if (field.type_mismatch) conflicts.add_certain(to_string(field) + " has another type");
   for (const proto::Task& task : current.config.tasks) {
     for (const std::string& map : task.bpf_maps)
-      if (!is_map(map)) doubts.question(fmt::format("'{}' would be one of bpf_maps", map));
+      if (!is_map(map)) conflicts.add_likely(fmt::format("'{}' would be one of bpf_maps", map));
     for (const proto::ProbeConfig& probe : task.probe_configs)
       if (const auto& name = probe.fully_qualified_class_name; name && is_map(*name))
-        doubts.question(fmt::format("'{}' would be a fully_qualified_class_name", *name));
+        conflicts.add_likely(fmt::format("'{}' would be a fully_qualified_class_name", *name));
   }
-  return doubts;
+  return conflicts;
 }
 
-// A field that neither numbering has tells nothing.
-Doubts doubts_of_early(const BinaryForm& early, const BinaryForm& current) {
-  Doubts doubts;
-  for (const OddField& field : early.odd) {
+// A field that is unknown in both numberings is not a conflict.
+NumberingConflicts find_conflicts_with_early(const BinaryForm& early, const BinaryForm& current) {
+  NumberingConflicts conflicts;
+  for (const UnknownField& field : early.unknown_fields) {
     const bool unknown_now =
-        std::ranges::find(current.odd, field.offset, &OddField::offset) != current.odd.end();
-    if (field.known || !unknown_now) doubts.rule_out(to_string(field) + " was not there then");
+        std::ranges::find(current.unknown_fields, field.offset, &UnknownField::offset) !=
+        current.unknown_fields.end();
+    if (field.type_mismatch || !unknown_now)
+      conflicts.add_certain(to_string(field) + " does not exist in that version");
   }
   for (const proto::Task& task : current.config.tasks)
-    if (task.bpf_maps.size() > 1) doubts.rule_out("a task would have several target_process_name");
+    if (task.bpf_maps.size() > 1)
+      conflicts.add_certain("a task would have several target_process_name");
   for (const proto::Task& task : early.config.tasks) {
     if (const auto& name = task.target_process_name;
         name && (name->starts_with("map_") || name->starts_with("/sys/fs/bpf/")))
-      doubts.question(fmt::format("'{}' would be the target_process_name", *name));
+      conflicts.add_likely(fmt::format("'{}' would be the target_process_name", *name));
     for (const proto::ProbeConfig& probe : task.probe_configs)
       if (probe.bpf_map && !is_map(*probe.bpf_map))
-        doubts.question(fmt::format("'{}' would be a bpf_map", *probe.bpf_map));
+        conflicts.add_likely(fmt::format("'{}' would be a bpf_map", *probe.bpf_map));
   }
-  return doubts;
+  return conflicts;
 }
 
-// Whether the numbering makes any difference.
+// Whether a field that is present has different numbers in the two numberings.
 bool has_moved_fields(const proto::UprobestatsConfig& early) {
   return std::ranges::any_of(early.tasks, [](const proto::Task& task) {
     return task.target_process_name || task.duration_seconds ||
@@ -329,19 +331,18 @@ bool has_moved_fields(const proto::UprobestatsConfig& early) {
   });
 }
 
-Error neither_numbering(const Doubts& current, const Doubts& early) {
+Error neither_numbering(const NumberingConflicts& current, const NumberingConflicts& early) {
   return Error{ErrorKind::corrupt, "the binary form fits neither numbering of task files"}
-      .hint("in the current one " + *current.impossible)
-      .hint("in that of early Android 15 " + *early.impossible);
+      .hint("in the current one " + *current.certain)
+      .hint("in that of early Android 15 " + *early.certain);
 }
 
-Error both_numberings(const Doubts& current, const Doubts& early) {
+Error both_numberings(const NumberingConflicts& current, const NumberingConflicts& early) {
   Error error{ErrorKind::ambiguous,
               "the binary form can be read in both numberings of task files, and the meanings "
               "differ"};
-  if (current.unlikely) error = std::move(error).hint("in the current one " + *current.unlikely);
-  if (early.unlikely)
-    error = std::move(error).hint("in that of early Android 15 " + *early.unlikely);
+  if (current.likely) error = std::move(error).hint("in the current one " + *current.likely);
+  if (early.likely) error = std::move(error).hint("in that of early Android 15 " + *early.likely);
   return std::move(error).hint(
       "write it as text, or with duration_seconds, whose number tells them apart");
 }
@@ -354,7 +355,8 @@ struct Parsed {
 
 Parsed parsed_of(BinaryForm form) {
   Parsed parsed{.config = std::move(form.config), .warnings = {}};
-  for (const OddField& field : std::span(form.odd).first(std::min(form.odd.size(), max_warnings)))
+  for (const UnknownField& field :
+       std::span(form.unknown_fields).first(std::min(form.unknown_fields.size(), max_warnings)))
     parsed.warnings.push_back(to_string(field) + " is not known");
   return parsed;
 }
@@ -365,15 +367,15 @@ Result<Parsed> parse_binary(Bytes file) {
   auto early = parse_binary_form(file, Numbering::early);
   if (!early) return fail(std::move(early).error());
 
-  const Doubts against_current = doubts_of_current(*current);
-  const Doubts against_early = doubts_of_early(*early, *current);
-  if (against_current.impossible && against_early.impossible)
-    return fail(neither_numbering(against_current, against_early));
-  bool is_early = against_current.impossible.has_value();
-  if (!against_current.impossible && !against_early.impossible && has_moved_fields(early->config)) {
-    if (against_current.unlikely.has_value() == against_early.unlikely.has_value())
-      return fail(both_numberings(against_current, against_early));
-    is_early = against_current.unlikely.has_value();
+  const NumberingConflicts with_current = find_conflicts_with_current(*current);
+  const NumberingConflicts with_early = find_conflicts_with_early(*early, *current);
+  if (with_current.certain && with_early.certain)
+    return fail(neither_numbering(with_current, with_early));
+  bool is_early = with_current.certain.has_value();
+  if (!with_current.certain && !with_early.certain && has_moved_fields(early->config)) {
+    if (with_current.likely.has_value() == with_early.likely.has_value())
+      return fail(both_numberings(with_current, with_early));
+    is_early = with_current.likely.has_value();
   }
   if (!is_early) return parsed_of(std::move(*current));
   Parsed parsed = parsed_of(std::move(*early));

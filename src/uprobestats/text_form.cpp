@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "uprobestats/text_form.hpp"
+#include "uprobestats/forms.hpp"
 
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"

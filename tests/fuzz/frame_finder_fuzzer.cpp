@@ -3,7 +3,6 @@
 // then 8 bytes of an address and 2 of the size of an .eh_frame_hdr, little-endian; that header; the
 // entries.
 #include "unwind/cfi.hpp"
-#include "unwind/row.hpp"
 
 #include <cstdlib>
 
@@ -35,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!found->fde.covers(address)) std::abort();
     const auto row = row_at(section, found->cie, found->fde, address);
     if (!row) continue;
-    if (row->return_register >= Registers::count || row->cfa_register >= Registers::count)
+    if (row->return_register >= Registers::count || row->cfa.base_register >= Registers::count)
       std::abort();
     for (const Rule& rule : row->rules)
       if (rule.kind == Rule::Kind::val_expression || rule.kind == Rule::Kind::expression)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frame_data.hpp"
-#include "unwind/row.hpp"
+#include "unwind/cfi.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -36,8 +36,8 @@ struct Cfa {
 };
 Cfa cfa(const Result<Row>& row) {
   REQUIRE(row);
-  REQUIRE(row->cfa.kind == Rule::Kind::val_offset);
-  return {row->cfa_register, row->cfa.value};
+  REQUIRE(row->cfa.kind == CfaRule::Kind::register_offset);
+  return {row->cfa.base_register, row->cfa.value};
 }
 
 } // namespace

@@ -144,7 +144,7 @@ TEST_CASE("a binary form that fits both numberings, or none, is an error that sa
   CHECK(none.error().message.find("fits neither numbering") != std::string::npos);
   CHECK(none.error().hints ==
         std::vector<std::string>{
-            "in the current one tasks 1: field 3 (a number) at byte 0x23 is of another type",
+            "in the current one tasks 1: field 3 (a number) at byte 0x23 has another type",
             "in that of early Android 15 tasks 1: field 4 (a number) at byte 0x25 was not there "
             "then"});
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of task files. Expected bytes are written by hand after
 // protobuf.dev/programming-guides/encoding.
-#include "uprobestats/binary_form.hpp"
-#include "uprobestats/text_form.hpp"
+#include "uprobestats/forms.hpp"
 
 #include <catch2/catch.hpp>
 
