@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How binaries are named: FILE, or ARCHIVE!/ENTRY for a file stored inside a ZIP archive (the
-// notation of Android's dynamic linker, bionic/linker/linker_utils.h). Text only, no I/O: which
-// reading of an ambiguous name is meant is decided by whoever can look at the disk.
+// The notation for binaries: FILE, or ARCHIVE!/ENTRY for a file stored inside a ZIP archive, as in
+// Android's dynamic linker (bionic/linker/linker_utils.h). Works on text only, without I/O.
 #pragma once
 
 #include <optional>
@@ -11,6 +10,7 @@
 
 namespace uprobectl {
 
+// The location of a binary.
 struct BinaryPath {
   std::string file;                 // the file on disk; never empty
   std::optional<std::string> entry; // the name inside the archive, without a leading slash
@@ -21,16 +21,17 @@ struct BinaryPath {
 // "FILE" or "ARCHIVE!/ENTRY".
 std::string to_string(const BinaryPath& path);
 
-// The longest text that is read, bytes: PATH_MAX (linux/limits.h) with its NUL. The kernel opens
-// nothing longer, and each "!/" in a text costs a copy of it.
-constexpr std::size_t longest_path = 4095;
+// The longest text that parse_candidates() accepts, in bytes: PATH_MAX (linux/limits.h) without its
+// NUL. The kernel opens no longer path, and each "!/" in a text costs a copy of it.
+constexpr std::size_t max_path_length = 4095;
 
-// What follows the last slash, or all of it.
+// Returns the text after the last slash, or the whole text if it has none.
 std::string_view file_name_of(std::string_view path);
 
-// Every reading of the text, in the order they are to be tried: the whole as one file, then split
-// at each "!/" from left to right. A split with nothing on either side is no reading. Empty text
-// and text above longest_path have no readings.
-std::vector<BinaryPath> readings(std::string_view text);
+// Returns every BinaryPath that the text can mean, in the order to try them: the whole text as one
+// file, then a split at each "!/" from left to right. Both sides of a split are non-empty. Returns
+// nothing for an empty text or one above max_path_length. The caller checks which of the files
+// exist.
+std::vector<BinaryPath> parse_candidates(std::string_view text);
 
 } // namespace uprobectl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person typed -> probe points, the numbers the kernel needs; and a number -> a name.
-// FUNCTION forms are those of the command line contract (docs/names.md).
+// Resolves a TARGET and a FUNCTION, as a user types them, to probe points: the file offsets that
+// the kernel needs. Resolves addresses and offsets to names as well. docs/names.md describes the
+// forms of FUNCTION.
 #pragma once
 
 #include "uprobectl/art.hpp"
@@ -16,55 +17,56 @@
 
 namespace uprobectl {
 
-// A FUNCTION as typed, taken apart without looking at any file: views of the text, which must
-// outlive it. There may be thousands of them.
+// A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
+// them: a request can have thousands of FUNCTIONs.
 struct FunctionSpec {
   enum class Form { name, plt, virtual_address, image_offset, file_offset };
 
   Form form = Form::name;
   std::string_view request;          // as typed
-  std::string_view name;             // name, plt: the whole name, version suffix included, "+N" not
+  std::string_view name;             // name, plt: with the version suffix, without "+N"
   std::uint64_t number = 0;          // the other forms: the address or offset
   std::optional<std::uint64_t> plus; // "+N": bytes into the function
 };
 
-// How names are taken.
+// Options for resolving a FUNCTION.
 struct ResolveOptions {
-  bool all = false;     // every place of an ambiguous name
-  bool clones = false;  // what the compiler made of a function ("f.constprop.0"), too
+  bool all = false;     // return every place of an ambiguous name, instead of an error
+  bool clones = false;  // include compiler clones ("f.constprop.0")
   bool aliases = false; // fill in ProbePoint::aliases
-  bool unsafe = false;  // "+N" beyond the symbol and places where no instruction begins: warned of
-  // A probe is to be put there: a number inside an instruction, of which people who only want its
-  // name are warned, is an error as "+N" is.
+  // Accept "+N" outside the symbol and places inside an instruction, with a warning.
+  bool unsafe = false;
+  // The caller attaches a probe. A number that points inside an instruction is then an error, as it
+  // is for "+N". Otherwise it only causes a warning.
   bool to_probe = false;
-  // Fill in ProbePoint::instruction; wanted: and say so where there is none to show.
-  enum class Instructions { none, where_known, wanted };
+  // Whether to fill in ProbePoint::instruction. required: also warn if it cannot be shown.
+  enum class Instructions { none, if_known, required };
   Instructions instructions = Instructions::none;
-  // Look for clones and folded functions to warn of even where the name came through the hash
-  // table, for which everything else would not be read. Names from other tables get this anyway.
+  // Warn of clones and folded functions even if the name is found in the ELF hash table. That needs
+  // a pass over all symbols, which the lookup itself avoids. Other lookups warn in any case.
   bool thorough = false;
-  bool suggest = true; // look for names like one that is not there; slow over many files
+  bool suggest = true; // suggest similar names for an unknown one; slow for many files
 };
 
-// "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is shown), "vaddr:0x…",
-// "offset:0x…", "file-offset:0x…". A "+" that no number follows is part of the name (operator+).
+// Parses "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is printed), "vaddr:0x…",
+// "offset:0x…", "file-offset:0x…". A "+" without a number after it is part of the name (operator+).
 Result<FunctionSpec> parse_function(std::string_view text);
 template <std::same_as<std::string> Temporary>
-Result<FunctionSpec> parse_function(Temporary&&) = delete; // nothing to view would be left
+Result<FunctionSpec> parse_function(Temporary&&) = delete; // the views would dangle
 
-// What the probe points of one binary share. Holds the open file it was resolved in, so that what
-// is attached is what was looked at.
+// The binary that probe points belong to. Keeps the resolved file open, so that a probe is attached
+// to the same file even if the path is replaced.
 struct ProbedBinary {
   std::string target; // TARGET as typed
-  BinaryPath path;    // the binary as shown to people; the entry, where one was found
+  BinaryPath path;    // the path to print, with the archive entry if there is one
   std::shared_ptr<const MappedFile> file;
-  std::string real_path; // absolute, symbolic links resolved: the file the kernel knows
-  FileOffset entry_data; // where the image begins in the file
+  std::string real_path; // absolute, without symbolic links: the file that the kernel probes
+  FileOffset entry_data; // start of the ELF image in the file
   elf::Machine machine;
   std::optional<std::string> build_id;
 };
 
-// What compiled code that begins at a place takes and returns; types as art::Signature has them.
+// The parameter types and the return type of a compiled Java method, written as in art::Signature.
 struct JavaMethod {
   std::string return_type;
   std::vector<std::string> parameters;
@@ -73,120 +75,122 @@ struct JavaMethod {
   bool operator==(const JavaMethod&) const = default;
 };
 
-// A place in a file where a probe can be put.
+// A place in a file where a probe can be attached.
 struct ProbePoint {
   std::shared_ptr<const ProbedBinary> binary; // never null
   std::string request;                        // FUNCTION as typed
 
-  // What the kernel takes. Nothing for a library that is compressed in its archive
-  // (TargetOptions::extracted): it can be probed only where the device has installed it, there at
-  // image_offset.
+  // The offset to pass to the kernel. nullopt for a library that is compressed in its archive
+  // (TargetOptions::extracted): it can be probed only in the installed file, at image_offset.
   std::optional<FileOffset> offset;
   ImageOffset image_offset;       // inside the ELF image
-  VirtualAddress address;         // inside the ELF image's numbering
-  VirtualAddress segment_address; // p_vaddr and p_offset of the PT_LOAD the sum was made with
-  ImageOffset segment_offset;
+  VirtualAddress address;         // as symbol tables have it
+  VirtualAddress segment_address; // p_vaddr of the PT_LOAD that address and offset are computed by
+  ImageOffset segment_offset;     // its p_offset
 
-  std::optional<std::string> symbol; // raw name; nothing where a number meets no symbol
+  std::optional<std::string> symbol; // raw name; nullopt if no symbol covers a number
   std::uint64_t symbol_offset = 0;
-  std::optional<std::string> demangled; // where it differs from symbol
+  std::optional<std::string> demangled; // only if it differs from symbol
   std::optional<std::string> version;
-  std::optional<bool> default_version; // where version is known
-  std::optional<std::uint64_t> size;   // st_size, where there is a symbol
+  std::optional<bool> default_version; // only if version is known
+  std::optional<std::uint64_t> size;   // st_size, if there is a symbol
   std::optional<SymbolKind> kind;
-  std::optional<elf::Table> table; // nothing for numbers
-  std::optional<std::vector<std::string>>
-      aliases;                            // raw names of the symbol's address; if asked for
-  std::optional<std::string> instruction; // as instruction_text() in insn.hpp; if asked for
-  std::vector<std::string> warnings;      // what a person should know before probing here
-  ProbeEffect effect;                     // of a probe there; who attaches one asks probe_error()
+  std::optional<elf::Table> table; // nullopt for numbers
+  // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.
+  std::optional<std::vector<std::string>> aliases;
+  // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
+  std::optional<std::string> instruction;
+  std::vector<std::string> warnings; // what a user should know before probing here
+  ProbeEffect effect;                // whether a probe here is safe; check it with probe_error()
 
-  // Of a method in an OAT file, also behind its start; nothing where methods with other parameters
-  // share its code.
+  // For a place in a method of an OAT file, not only its start. Null if methods with different
+  // parameters share the code.
   std::shared_ptr<const JavaMethod> java;
 
-  // Of a place of a static probe, whose symbol is then "PROVIDER:NAME", without kind and table.
+  // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
-  std::optional<FileOffset> semaphore; // in the file that is probed
+  std::optional<FileOffset> semaphore; // in the probed file
 };
 
-// "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" where there is no symbol.
+// Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
+// there is no symbol.
 std::string display_name(const ProbePoint& point);
 
-// Why no probe may be put there, with the nearest instruction of the function behind it that can be
-// probed as a hint: the kernel refuses it, or the program would go on with wrong values. Nothing
-// where it leaves the program right.
+// Returns the offset to print: the file offset, or the image offset if the library is compressed.
+std::uint64_t display_offset(const ProbePoint& point);
+
+// Returns an error if a probe must not be attached to the point: the kernel refuses it, or the
+// program would continue with wrong values. A hint names the next instruction of the function that
+// can be probed.
 std::optional<Error> probe_error(const ProbePoint& point);
 
-// A library inside an archive, as `list-symbols ARCHIVE` shows it.
+// A library inside an archive, as `list-symbols ARCHIVE` prints it.
 struct ArchiveLibrary {
   std::string entry;
-  std::optional<FileOffset> offset;       // of its data; nothing where the local header is corrupt
+  std::optional<FileOffset> offset;       // of its data; nullopt if the local header is corrupt
   std::uint64_t size = 0;                 // uncompressed
   std::string compression;                // "stored", "deflated", ...
-  std::optional<std::uint64_t> alignment; // largest power of two dividing offset
-  std::optional<elf::Machine> machine;    // nothing where the bytes are no readable ELF image
+  std::optional<std::uint64_t> alignment; // largest power of two that divides offset
+  std::optional<elf::Machine> machine;    // nullopt if the ELF image cannot be read
   bool probeable = false;
-  std::optional<std::string> reason; // why not, or what to know although it can be
+  std::optional<std::string> reason; // why it cannot be probed, or a note if it can
 };
 
-// What a person said besides TARGET and FUNCTIONs.
+// Options for finding and opening a TARGET.
 struct TargetOptions {
-  std::vector<pid_t> pids;        // -p: whose mappings and mount namespaces come first
-  std::optional<std::string> app; // --app: an Android package, whose files come first; without pids
-  // --debug-dir: folders, symbol files and ZIP archives that may have the symbols of a stripped
+  std::vector<pid_t> pids; // -p: search their mappings and mount namespaces first
+  // --app: search the files of this Android package first. Excludes pids.
+  std::optional<std::string> app;
+  // --debug-dir: directories, symbol files and ZIP archives to search for the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
-  // --extracted: an entry that is compressed is inflated (elf::largest_inflated) and answered for
-  // as the file that a device makes of it. Nothing here can be probed then.
+  // --extracted: inflate a compressed entry (at most elf::largest_inflated bytes) and resolve in it
+  // as in the installed file. Its points have no file offset.
   bool extracted = false;
-  // --dex, --root: where the DEX files of OAT files may be, whose methods they name.
+  // --dex, --root: where to search for the DEX files that name the methods of OAT files.
   art::DexSearch dex;
-  std::optional<std::string> oatdump; // --oatdump: asked instead of reading OAT files
+  std::optional<std::string> oatdump; // --oatdump: program to run instead of parsing OAT files
 };
 
-// What offset there is to show: that in the file, else that in the library as it is installed.
-std::uint64_t shown_offset(const ProbePoint& point);
-
-// Where symbols outside the file's own tables came from.
+// The sources of symbols other than the file's own tables.
 struct DebugNotes {
   std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
-  std::vector<std::string> warnings; // symbol files that are there but could not be used
+  std::vector<std::string> warnings; // about symbol files that exist but could not be used
 };
 
-// A file that a TARGET means, found but not looked into.
+// A file that a TARGET means. It is not parsed yet.
 struct TargetFile {
-  BinaryPath path;                          // as it is to be opened from here
-  BinaryPath shown;                         // as people know it: FILE of the output
-  std::shared_ptr<const MappedFile> opened; // null: Target::open does it
-  std::vector<std::string> warnings;        // what a person should know about the choice
+  BinaryPath path;                          // the path to open
+  BinaryPath display_path;                  // the path to print: FILE of the output
+  std::shared_ptr<const MappedFile> opened; // null if Target::open() has to open it
+  std::vector<std::string> warnings;        // about the choice of this file
 };
 
-// All files that a TARGET means: mostly one. An entry pattern (ARCHIVE!/lib/*/libfoo.so, where no
-// entry has exactly that name) means every library entry it matches, in the order of the archive's
-// directory; `*` every file that the processes map executable, in the order of their mappings, or
-// every ELF file of the app for this device.
+// All files that a TARGET means, usually one. An entry pattern (ARCHIVE!/lib/*/libfoo.so) means all
+// matching library entries, in the order of the archive's directory, unless an entry has exactly
+// that name. `*` means every file that the processes map executable, in the order of their
+// mappings, or every ELF file of the app for this device.
 struct Targets {
   std::string text;                  // as typed
-  bool several = false;              // the text can mean several, also where it is only one now
+  bool several = false;              // the text is a pattern or `*`, even if it means one file now
   std::vector<TargetFile> files;     // never empty
-  std::vector<std::string> warnings; // about all of them
+  std::vector<std::string> warnings; // about the whole search
 };
 
-// usage for a `*` without processes or app, not_found (with the nearest names) where nothing is
-// meant, ambiguous (with the candidates) where a name that means one file is that of several.
-// With an app, Android's own commands pm and getprop are run.
+// Finds the files that the text means. Errors: usage for `*` without processes or an app; not_found
+// with the most similar names; ambiguous with the candidates if several files have the name. With
+// an app, runs Android's commands pm and getprop.
 Result<Targets> find_targets(std::string_view text, const TargetOptions& options = {});
 
-// A TARGET that has been found and opened: a plain ELF file, an entry of an archive, or an archive
-// as a whole. Owns the mapping; the unit of caching for many questions about one file.
+// An opened TARGET: an ELF file, an entry of an archive, or an archive as a whole. Owns the mapping
+// and caches what it reads, so use one Target for many queries about a file.
 class Target {
 public:
-  // Finds the reading of the text that exists (readings() in path.hpp) and opens it. A bare name
-  // is looked up as a library or a program. With pids, what those processes map and their mount
-  // namespaces come first: so a library inside an archive is found by its bare name.
+  // Opens the first of parse_candidates() (path.hpp) that exists. A name without a slash is looked
+  // up as a library or a program. With pids, searches the mappings and mount namespaces of those
+  // processes first, which finds a library inside an archive by its name.
   static Result<Target> open(std::string_view text, const TargetOptions& options = {});
-  // One of the files that the text means. Errors name the file.
+  // Opens a file that find_targets() returned for the text. Errors name the file.
   static Result<Target> open(const TargetFile& file, std::string_view text,
                              const TargetOptions& options = {});
 
@@ -194,46 +198,48 @@ public:
   Target& operator=(Target&&) noexcept;
   ~Target();
 
-  const std::string& text() const; // as typed
-  const BinaryPath& path() const;  // as found
-  const BinaryPath& shown() const; // as people know it: FILE of the output
-  const elf::Image* image() const; // null for an archive as a whole
+  const std::string& text() const;        // as typed
+  const BinaryPath& path() const;         // as found
+  const BinaryPath& display_path() const; // the path to print: FILE of the output
+  const elf::Image* image() const;        // null for an archive as a whole
   const std::shared_ptr<const MappedFile>& file() const;
-  const std::vector<std::string>& warnings() const; // what a person should know about the choice
-  // wrong_machine where none of the processes of the options can ever run this file.
-  const std::optional<Error>& foreign() const;
+  const std::vector<std::string>& warnings() const; // about the choice of this file
+  // The error wrong_machine if none of the processes in the options can run this file.
+  const std::optional<Error>& architecture_mismatch() const;
 
-  // The places the FUNCTION denotes, by offset, an offset once. Several places for one exact name
-  // are an error that lists them, unless all are asked for. In an archive as a whole only
-  // file-offset: is answered. .gnu_debugdata and debug files are read only for names that the
-  // file's own tables do not have, and for patterns, numbers, aliases and clones where it has no
-  // .symtab.
+  // Returns the places that the FUNCTION means, sorted by offset, each offset once. Several places
+  // for one exact name are an error that lists them, unless ResolveOptions::all is set. An archive
+  // as a whole supports only file-offset:. Reads .gnu_debugdata and debug files only for names that
+  // the file's own tables lack, and, if the file has no .symtab, for patterns, numbers, aliases and
+  // clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
-  // The same for each of many FUNCTIONs as typed, quicker; they are visited in order.
   using VisitPlaces =
       std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
+  // Resolves many FUNCTIONs, as typed, faster than one by one. Calls visit for each in order.
   void resolve_each(std::span<const std::string_view> functions, const ResolveOptions& options,
                     const VisitPlaces& visit) const;
 
-  // The places of the static probes that "PROVIDER:NAME" stands for, in the order of the notes.
-  // Both may be patterns, and NAME may have '-' for "__", as dtrace has it. A text without a colon
-  // is an error that names what it may have meant: a probe of some provider, or a function.
+  // Returns the places of the static probes that "PROVIDER:NAME" means, in the order of the notes.
+  // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
+  // colon is an error that suggests a static probe or a function.
   Result<std::vector<ProbePoint>> static_probes(std::string_view text) const;
-  // All that the file's notes say, read once. no_code for an archive as a whole.
+  // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
+  // whole.
   Result<std::shared_ptr<const StaticProbes>> static_notes() const;
 
-  // The Java methods of an OAT file, or why they cannot be read; null for every other file.
+  // Returns the Java methods of an OAT file, or why they cannot be read; null for other files.
   const Result<art::OatFile>* java_methods() const;
-  // Why methods of the OAT file have no names: a DEX file is not found. Nothing where all are.
+  // Returns an error if methods of the OAT file have no names because a DEX file was not found.
   std::optional<Error> missing_dex() const;
 
-  // Before a list of all symbols: brings the debug tables into image() where it has no .symtab.
+  // Reads the debug symbols into image() unless it has a .symtab. Call it before listing all
+  // symbols.
   void complete_symbols();
-  // What the questions so far have brought in.
+  // Where the symbols that were read so far came from.
   const DebugNotes& debug_notes() const;
 
-  // The libraries (lib/… and every other ELF entry named *.so) of an archive as a whole.
+  // Returns the libraries of an archive as a whole: every ELF entry named lib/… or *.so.
   Result<std::vector<ArchiveLibrary>> libraries() const;
 
 private:
@@ -242,47 +248,50 @@ private:
   std::unique_ptr<State> state_;
 };
 
-// A walk over the files of a TARGET.
-struct Visited {
-  std::size_t files = 0;             // that could be opened
-  std::vector<std::string> warnings; // about all, and those left out (compressed ones are counted)
+// The result of visit_targets().
+struct VisitSummary {
+  std::size_t files = 0;             // that were opened and visited
+  std::vector<std::string> warnings; // about all files, and about skipped ones (see visit_targets)
 };
 
-// Opens one file after the other; of several those that the processes cannot run are left out, too.
-// None stays open longer than its visit, but for what the visitor keeps. An error where none can be
-// opened: of a single file its own.
-Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
-                          const std::function<void(Target&)>& visit);
+// Opens the files one after the other and calls visit for each. Skips files that cannot be opened
+// with a warning, and counts compressed ones in a single warning. If the TARGET means several
+// files, also skips those that the processes cannot run. A file is closed after its visit unless
+// the visitor keeps a reference. Fails if no file can be opened, with the error of the first.
+Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
+                                   const std::function<void(Target&)>& visit);
 
-// Against a method's whole signature, without its return type, and without its parameters. "[]" is
-// part of an array's type.
+// Matches a pattern with a method's whole signature, with the signature without the return type,
+// and with the name alone. "[]" is part of an array's type, not a set of characters.
 bool matches_method(std::string_view pattern, std::string_view signature);
-// The signatures of those whose code covers the address, but for this one.
+// Returns the signatures of the methods whose code covers the address, except `own`.
 std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
                                           std::string_view own);
-// " (compiler filter 'verify')": what decided which methods are compiled. Empty where the file does
-// not say it.
-std::string in_compiler_filter(const art::OatFile& oat);
+// Returns " (compiler filter 'verify')", for messages: the filter decides which methods dex2oat
+// compiles. Empty if the file does not have it.
+std::string compiler_filter_note(const art::OatFile& oat);
 
-// What several files have to say to one FUNCTION.
-struct SharedAnswer {
+// The places of one FUNCTION in several files.
+struct FunctionResult {
   std::string request;            // FUNCTION as typed
   std::vector<ProbePoint> points; // in the order of the files, then by offset
-  std::size_t files = 0;          // that have it
-  std::vector<Error> errors;      // of single files (ambiguous there, ...), or that none has it
+  std::size_t files = 0;          // files that have the FUNCTION
+  std::vector<Error> errors;      // of single files (such as ambiguous), or one if no file has it
 };
-struct SharedAnswers {
-  std::vector<SharedAnswer> functions;
-  std::size_t asked = 0;             // files that could be asked
-  std::vector<std::string> warnings; // files that could not, and about those that could
+// The result of resolve_all().
+struct ResolveResults {
+  std::vector<FunctionResult> functions;
+  std::size_t searched_files = 0;    // files that could be opened
+  std::vector<std::string> warnings; // about the files, including those that could not be opened
   std::vector<std::string> details;  // where symbols came from
 };
 
-// Asks every file for each FUNCTION; one that some file has is no failure of the others. Files that
-// cannot be opened are left out as visit_all does. usage error where a FUNCTION is malformed.
-Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string_view> functions,
-                              const TargetOptions& where, const ResolveOptions& how);
-Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
-                              const TargetOptions& where, const ResolveOptions& how);
+// Resolves each FUNCTION in every file. A FUNCTION that at least one file has is not an error in
+// the others. Skips files as visit_targets() does. Error usage if a FUNCTION is malformed.
+Result<ResolveResults> resolve_all(const Targets& targets,
+                                   std::span<const std::string_view> functions,
+                                   const TargetOptions& where, const ResolveOptions& how);
+Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,
+                                   const TargetOptions& where, const ResolveOptions& how);
 
 } // namespace uprobectl

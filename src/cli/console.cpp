@@ -64,8 +64,8 @@ void bind_instruction_option(OptionParser& parser, bool& wanted) {
 }
 
 ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted) {
-  if (wanted) return ResolveOptions::Instructions::wanted;
-  return options.verbose && !options.json ? ResolveOptions::Instructions::where_known
+  if (wanted) return ResolveOptions::Instructions::required;
+  return options.verbose && !options.json ? ResolveOptions::Instructions::if_known
                                           : ResolveOptions::Instructions::none;
 }
 
@@ -109,7 +109,7 @@ ExitCode finish(Output& output) {
 }
 
 void report_debug_files(const Target& target, Output& output) {
-  const std::string subject = to_string(target.shown());
+  const std::string subject = to_string(target.display_path());
   for (const std::string& source : target.debug_notes().used)
     output.detail_once(subject + ": symbols from " + source);
   for (const std::string& warning : target.debug_notes().warnings)

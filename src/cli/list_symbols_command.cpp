@@ -51,7 +51,8 @@ public:
   void add(const Target& target) {
     added_ = true;
     const elf::Image& image = *target.image();
-    const std::string subject = targets_.several ? to_string(target.shown()) : request_.target;
+    const std::string subject =
+        targets_.several ? to_string(target.display_path()) : request_.target;
     if (add_methods(target, subject) && asks_for_methods_alone(filter_.symbols)) return;
     const auto symbols = list_symbols(image, filter_.symbols);
     if (!symbols) {
@@ -113,7 +114,7 @@ private:
          *real_path, filter_},
         unmatched_, [&](const SymbolRecord& record) { output_.write(record); });
     if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
-      output_.warn_once(subject + ": nothing is compiled in this file" + in_compiler_filter(oat));
+      output_.warn_once(subject + ": nothing is compiled in this file" + compiler_filter_note(oat));
     return true;
   }
 
@@ -196,9 +197,9 @@ void list(const ListRequest& request, Output& output) {
     return;
   }
   SymbolListing listing(request, *targets, output);
-  const auto visited = visit_all(*targets, request.options, [&](Target& target) {
+  const auto visited = visit_targets(*targets, request.options, [&](Target& target) {
     output.warn_once(target.warnings());
-    if (target.foreign()) output.warn_once(target.foreign()->message);
+    if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
     if (!asks_for_methods_alone(request.filter.symbols) || target.java_methods() == nullptr ||
         !*target.java_methods() || target.missing_dex())
       target.complete_symbols();

@@ -188,7 +188,8 @@ public:
     }
     target_ = std::move(*opened);
     output_.warn_once(target_->warnings());
-    if (target_->foreign()) output_.warn_once(target_->foreign()->message);
+    if (target_->architecture_mismatch())
+      output_.warn_once(target_->architecture_mismatch()->message);
     describe(request);
     ask(request);
   }
@@ -226,19 +227,19 @@ private:
   }
 
   void ask_several(const Requests::Line& request, const Targets& targets) {
-    const auto answers = ask_all(targets, request.functions, where_, how_);
+    const auto answers = resolve_all(targets, request.functions, where_, how_);
     if (!answers) {
       output_.fail(answers.error(), request.target);
       return;
     }
     output_.warn_once(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
-    for (const SharedAnswer& answer : answers->functions) {
+    for (const FunctionResult& answer : answers->functions) {
       for (const Error& error : answer.errors) output_.fail(error, request.target, answer.request);
       if (answer.files != 0)
         output_.detail(request.target + ": '" + answer.request + "' is in " +
-                       std::to_string(answer.files) + " of " + std::to_string(answers->asked) +
-                       " files");
+                       std::to_string(answer.files) + " of " +
+                       std::to_string(answers->searched_files) + " files");
       show(answer.points);
     }
   }

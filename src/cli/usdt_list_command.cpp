@@ -35,7 +35,7 @@ public:
       : request_(request), targets_(targets), output_(output) {}
 
   void add(const Target& target) {
-    const std::string file = targets_.several ? to_string(target.shown()) : std::string();
+    const std::string file = targets_.several ? to_string(target.display_path()) : std::string();
     const auto notes = target.static_notes();
     if (!notes) {
       failed_ = true;
@@ -46,7 +46,7 @@ public:
     output_.warn_once((*notes)->warnings);
     if (!request_.typed && (*notes)->probes.empty()) {
       if (!targets_.several)
-        output_.warn_once(to_string(target.shown()) + ": it has no static probes");
+        output_.warn_once(to_string(target.display_path()) + ": it has no static probes");
       return;
     }
     const auto points = target.static_probes(request_.probes);
@@ -98,9 +98,9 @@ void list_static(const StaticListRequest& request, Output& output) {
     return;
   }
   StaticListing listing(request, *targets, output);
-  const auto visited = visit_all(*targets, request.options, [&](const Target& target) {
+  const auto visited = visit_targets(*targets, request.options, [&](const Target& target) {
     output.warn_once(target.warnings());
-    if (target.foreign()) output.warn_once(target.foreign()->message);
+    if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
     listing.add(target);
     if (const auto whole = check_size(*target.file()); !whole)
       output.fail(whole.error(), request.target);

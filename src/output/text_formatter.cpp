@@ -147,7 +147,7 @@ void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
     groups_.push_back({.heading = std::move(heading), .places = {}});
   }
   groups_[at->second].places.push_back(
-      {.offset = fmt::format("{:#x}", shown_offset(point)),
+      {.offset = fmt::format("{:#x}", display_offset(point)),
        .semaphore = shown_semaphore(point),
        .arguments = printable(marked_arguments(point)),
        .parsed =
@@ -203,10 +203,10 @@ public:
 
   void write(const ProbePoint& point) override {
     if (style_.offset_only) {
-      table_.row({hex(shown_offset(point))});
+      table_.row({hex(display_offset(point))});
       return;
     }
-    const std::string offset = hex(shown_offset(point));
+    const std::string offset = hex(display_offset(point));
     const std::string name = display_name(point);
     std::string sum;
     std::string aliases;
@@ -230,7 +230,7 @@ public:
     }
     const ProbePoint& point = *listed.point;
     const StaticProbe& probe = *point.static_probe;
-    const std::string offset = hex(shown_offset(point));
+    const std::string offset = hex(display_offset(point));
     const std::string semaphore = shown_semaphore(point);
     const std::string arguments = marked_arguments(point);
     std::string parsed;

@@ -14,9 +14,9 @@ std::string to_string(const BinaryPath& path) {
 
 std::string_view file_name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::vector<BinaryPath> readings(std::string_view text) {
+std::vector<BinaryPath> parse_candidates(std::string_view text) {
   std::vector<BinaryPath> result;
-  if (text.empty() || text.size() > longest_path) return result;
+  if (text.empty() || text.size() > max_path_length) return result;
   result.push_back({std::string(text), std::nullopt});
   for (auto at = text.find(separator); at != std::string_view::npos;
        at = text.find(separator, at + 1)) {

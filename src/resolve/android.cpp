@@ -68,7 +68,7 @@ std::vector<std::uint32_t> parse_users(std::string_view list) {
 } // namespace
 
 // "arm64-v8a,armeabi-v7a,armeabi", or the only ABI on Android before 5.0.
-Result<std::vector<std::string>> abis_of_device() {
+Result<std::vector<std::string>> device_abis() {
   for (const char* property : {"ro.product.cpu.abilist", "ro.product.cpu.abi"}) {
     const auto text = ask_android({"getprop", property});
     if (!text) return fail(text.error());
@@ -89,7 +89,7 @@ Result<bool> is_user_build() {
 }
 
 // `pm path PKG` prints "package:/data/app/~~x/pkg-y/base.apk", a line each.
-Result<std::vector<std::string>> archives_of_package(const std::string& package) {
+Result<std::vector<std::string>> package_archives(const std::string& package) {
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
   const auto listing = ask_android({"pm", "path", package});
@@ -109,7 +109,7 @@ Result<std::vector<std::string>> archives_of_package(const std::string& package)
 
 // `pm list packages -U PKG` prints "package:PKG uid:10123", a line for each package whose name
 // contains PKG.
-Result<PackageUser> user_of_package(const std::string& package) {
+Result<PackageUser> package_user(const std::string& package) {
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
   const auto listing = ask_android({"pm", "list", "packages", "-U", package});

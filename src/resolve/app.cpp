@@ -44,15 +44,15 @@ std::optional<EntryParts> parts_of(std::string_view entry) {
 }
 
 TargetFile as_found(const BinaryPath& path, std::shared_ptr<const MappedFile> opened = nullptr) {
-  return {.path = path, .shown = path, .opened = std::move(opened), .warnings = {}};
+  return {.path = path, .display_path = path, .opened = std::move(opened), .warnings = {}};
 }
 
 } // namespace
 
 Result<AppFiles> AppFiles::of(const std::string& package) {
-  const auto archives = archives_of_package(package);
+  const auto archives = package_archives(package);
   if (!archives) return fail(archives.error());
-  auto abis = abis_of_device();
+  auto abis = device_abis();
   if (!abis) return fail(std::move(abis).error());
 
   AppFiles app;
@@ -104,7 +104,7 @@ void AppFiles::read_extracted() {
   for (const std::string& folder : folders())
     for (const std::string& abi : abis_) {
       const std::string inside = fmt::format("{}/lib/{}", folder, instruction_set_of(abi));
-      for (const std::string& name : names_in(inside))
+      for (const std::string& name : list_folder(inside))
         if (is_elf_file(inside + "/" + name))
           extracted.push_back({.name = name,
                                .abi = abi,
@@ -120,7 +120,7 @@ void AppFiles::read_compiled() {
   for (const std::string& folder : folders()) {
     const std::string inside =
         fmt::format("{}/oat/{}", folder, instruction_set_of(abi_.value_or(abis_.front())));
-    for (const std::string& name : names_in(inside))
+    for (const std::string& name : list_folder(inside))
       if (name.ends_with(".odex")) compiled_.push_back(inside + "/" + name);
   }
 }
@@ -147,7 +147,7 @@ std::vector<const AppFiles::Library*> AppFiles::usable() const {
 }
 
 std::optional<TargetFile> AppFiles::find_by_file_name(std::string_view text) const {
-  for (BinaryPath& reading : readings(text)) {
+  for (BinaryPath& reading : parse_candidates(text)) {
     for (const Archive& archive : archives_)
       if (file_name_of(archive.path) == reading.file) {
         TargetFile file = as_found({archive.path, std::move(reading.entry)}, archive.file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols outside a file's own tables. They are read one source at a time and only when a question
+// Symbols outside a file's own tables. They are read one source at a time and only when a query
 // needs them, because reading them takes longer than all the rest.
 #pragma once
 

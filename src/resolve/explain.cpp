@@ -35,8 +35,8 @@ std::string pattern_for(const std::vector<std::string>& near) {
   return fmt::format("*{}*", common.size() < telling ? unversioned(near.front()) : common);
 }
 
-std::string list_command(const Question& question) {
-  return "uprobectl list-symbols " + shell_word(question.subject());
+std::string list_command(const Query& query) {
+  return "uprobectl list-symbols " + shell_word(query.subject());
 }
 
 bool has_no_functions(const elf::Image& image) {
@@ -50,11 +50,11 @@ std::string_view version_text(std::string_view name, std::size_t at) {
 }
 
 // The versions of f in the file, for a request "f@V" with another one.
-std::vector<std::string> other_versions(const Question& question) {
-  const std::string_view name = question.function.name;
+std::vector<std::string> other_versions(const Query& query) {
+  const std::string_view name = query.function.name;
   const auto at = name.find('@');
   if (at == std::string::npos || at == 0) return {};
-  const auto symbols = find_by_name(question.image, name.substr(0, at));
+  const auto symbols = find_by_name(query.image, name.substr(0, at));
   if (!symbols) return {};
   std::vector<std::string> names;
   for (const elf::Symbol& symbol : *symbols)
@@ -66,13 +66,13 @@ std::vector<std::string> other_versions(const Question& question) {
 }
 
 // For a name that is that of a static probe, not of a function.
-std::optional<std::string> static_probe_hint(const Question& question) {
-  const auto notes = read_static_probes(question.image);
+std::optional<std::string> static_probe_hint(const Query& query) {
+  const auto notes = read_static_probes(query.image);
   if (!notes) return std::nullopt;
-  const auto probe = static_probe_called(*notes, question.function.name);
+  const auto probe = find_static_probe(*notes, query.function.name);
   if (!probe) return std::nullopt;
   return fmt::format("'{}' is a static probe, probe it with: uprobectl usdt attach {} {}", *probe,
-                     shell_word(question.subject()), shell_word(*probe));
+                     shell_word(query.subject()), shell_word(*probe));
 }
 
 // " from libc.so.6 (GLIBC_2.34)", or empty if the version table does not have it.
@@ -104,10 +104,10 @@ std::string_view without_version(std::string_view name) {
 }
 
 // The first symbol of that name, defined or not.
-std::optional<elf::Symbol> first_symbol(const Question& question) {
-  const auto named = find_by_name(question.image, question.function.name);
+std::optional<elf::Symbol> first_symbol(const Query& query) {
+  const auto named = find_by_name(query.image, query.function.name);
   if (named && !named->empty()) return named->front();
-  const auto written = find_by_demangled_name(question.image, question.function.name);
+  const auto written = find_by_demangled_name(query.image, query.function.name);
   if (written && !written->empty()) return written->front();
   return std::nullopt;
 }
@@ -152,61 +152,60 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 
 } // namespace
 
-Error no_function(const Question& question, std::string_view what) {
-  const std::string_view name = question.function.name;
-  Error error{ErrorKind::not_found, fmt::format("{}: {} '{}'", question.subject(), what, name)};
-  const auto versions = other_versions(question);
+Error no_function(const Query& query, std::string_view what) {
+  const std::string_view name = query.function.name;
+  Error error{ErrorKind::not_found, fmt::format("{}: {} '{}'", query.subject(), what, name)};
+  const auto versions = other_versions(query);
   if (!versions.empty()) {
     const auto at = name.find('@');
     error.message =
-        fmt::format("{}: '{}' has no {}version '{}'", question.subject(), name.substr(0, at),
+        fmt::format("{}: '{}' has no {}version '{}'", query.subject(), name.substr(0, at),
                     name.substr(at).starts_with("@@") ? "default " : "", version_text(name, at));
     constexpr std::size_t most = 10;
     std::vector<std::string_view> shown(versions.begin(),
                                         versions.begin() + std::min(most, versions.size()));
     return std::move(error).hint("it is there as: " + joined(shown));
   }
-  if (!question.options.suggest) return error;
+  if (!query.options.suggest) return error;
   if (const auto number = number_in(name))
     return std::move(error).hint(
         fmt::format("for a number write vaddr:{0:#x} (an address as nm prints it) or "
                     "file-offset:{0:#x} (an offset in the file)",
                     *number));
-  if (auto hint = static_probe_hint(question)) return std::move(error).hint(std::move(*hint));
-  if (question.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(question.image))
+  if (auto hint = static_probe_hint(query)) return std::move(error).hint(std::move(*hint));
+  if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
     return std::move(error).hint(std::string(how_methods_are_named));
-  const auto near = nearest_names(question.image, without_wildcards(name));
-  if (near.empty() && has_no_functions(question.image)) {
-    if (auto damage = question.image.symbol_damage(); !damage.empty())
+  const auto near = nearest_names(query.image, without_wildcards(name));
+  if (near.empty() && has_no_functions(query.image)) {
+    if (auto damage = query.image.symbol_damage(); !damage.empty())
       return std::move(error).hint(std::move(damage.front()));
     return std::move(error).hint(
         "the file names no functions, it is probably stripped: give places "
         "as vaddr:0x…, or use a build with symbols");
   }
   if (near.empty())
-    return std::move(error).hint("list what can be probed with: " + list_command(question));
+    return std::move(error).hint("list what can be probed with: " + list_command(query));
   return std::move(error)
       .hint(did_you_mean(near))
-      .hint("list candidates with: " + list_command(question) + " " +
-            shell_word(pattern_for(near)));
+      .hint("list candidates with: " + list_command(query) + " " + shell_word(pattern_for(near)));
 }
 
-Error only_clones(const Question& question, const std::vector<elf::Symbol>& clones) {
+Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
   std::vector<std::string_view> names;
   names.reserve(clones.size());
   for (const elf::Symbol& clone : clones) names.push_back(clone.name);
   return Error{ErrorKind::not_found,
                fmt::format("{}: no function '{}', the compiler left only clones of it: {}",
-                           question.subject(), question.function.name, joined(names))}
+                           query.subject(), query.function.name, joined(names))}
       .hint("probe them with --clones");
 }
 
-Error ambiguous_name(const Question& question, const std::vector<elf::Symbol>& candidates) {
+Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
   constexpr std::size_t most = 10;
   const auto places = places_of(candidates);
   Error error{ErrorKind::ambiguous,
-              fmt::format("{}: '{}' is ambiguous, it has {} places", question.subject(),
-                          question.function.name, places.size())};
+              fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
+                          query.function.name, places.size())};
   for (std::size_t i = 0; i < places.size() && i < most; ++i) {
     const elf::Symbol& symbol = places[i];
     error = std::move(error).hint(fmt::format("vaddr:{:#x} is {}, {} bytes, {}",
@@ -230,29 +229,29 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
   return std::move(error).hint("it may come from: " + joined(needed));
 }
 
-Error no_code_behind(const Question& question, const elf::Symbol& symbol) {
+Error no_code_behind(const Query& query, const elf::Symbol& symbol) {
   if (symbol.defined)
     return {ErrorKind::no_code,
-            fmt::format("{}: '{}' is data, not code", question.subject(), symbol.name)};
+            fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
   Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is elsewhere",
-                                               question.subject(), name, origin(symbol))};
-  error = hint_at_library(std::move(error), "resolve", question.image, symbol);
-  if (has_plt_entry(question.image, symbol.name))
+                                               query.subject(), name, origin(symbol))};
+  error = hint_at_library(std::move(error), "resolve", query.image, symbol);
+  if (has_plt_entry(query.image, symbol.name))
     return std::move(error).hint(
         fmt::format("or probe the calls that leave from here: {}", shell_word("plt:" + name)));
   return error;
 }
 
-Error no_plt_entry(const Question& question) {
-  const std::string subject = question.subject();
-  const std::string_view name = question.function.name;
-  const elf::Machine& machine = question.image.machine();
+Error no_plt_entry(const Query& query) {
+  const std::string subject = query.subject();
+  const std::string_view name = query.function.name;
+  const elf::Machine& machine = query.image.machine();
   if (!can_find_plt_entries(machine))
     return {ErrorKind::unsupported, fmt::format("{}: PLT entries of {} cannot be found, only those "
                                                 "of x86-64, i386, arm64 and arm",
                                                 subject, elf::to_string(machine))};
-  if (const auto symbol = first_symbol(question)) {
+  if (const auto symbol = first_symbol(query)) {
     if (symbol->defined)
       return Error{
           ErrorKind::not_found,
@@ -261,12 +260,12 @@ Error no_plt_entry(const Question& question) {
           .hint(fmt::format("probe it by its name: {}", shell_word(name)));
     Error error{ErrorKind::not_found,
                 fmt::format("{}: '{}' is imported{}, but has no PLT entry: {}", subject, name,
-                            origin(*symbol), why_no_entry(question.image, symbol->name))};
-    return hint_at_library(std::move(error), "resolve", question.image, *symbol);
+                            origin(*symbol), why_no_entry(query.image, symbol->name))};
+    return hint_at_library(std::move(error), "resolve", query.image, *symbol);
   }
   Error error{ErrorKind::not_found, fmt::format("{}: no import '{}'", subject, name)};
   std::vector<std::string> names;
-  for (const elf::Symbol& entry : plt_entries(question.image)) names.emplace_back(entry.name);
+  for (const elf::Symbol& entry : plt_entries(query.image)) names.emplace_back(entry.name);
   if (names.empty()) return std::move(error).hint("the file has no PLT entries");
   const auto near = nearest(without_version(name), names);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
@@ -274,7 +273,7 @@ Error no_plt_entry(const Question& question) {
                                shell_word(subject));
 }
 
-std::string in_compiler_filter(const art::OatFile& oat) {
+std::string compiler_filter_note(const art::OatFile& oat) {
   const auto filter = oat.value("compiler-filter");
   return filter.empty() ? std::string() : fmt::format(" (compiler filter '{}')", filter);
 }
@@ -293,40 +292,40 @@ Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
   return art::with_dex_places(std::move(error), *first);
 }
 
-Error no_such_class(const Question& question, const art::OatFile& oat, const MethodName& name) {
-  if (!oat.has_all_dex_files()) return no_dex_file(question.subject(), oat);
+Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name) {
+  if (!oat.has_all_dex_files()) return no_dex_file(query.subject(), oat);
   Error error{ErrorKind::not_found,
-              fmt::format("{}: no class '{}'", question.subject(), name.class_name)};
-  const std::string_view whole = question.function.name;
+              fmt::format("{}: no class '{}'", query.subject(), name.class_name)};
+  const std::string_view whole = query.function.name;
   if (is_class(oat, whole))
     return std::move(error).hint(
         fmt::format("'{}' is a class: for all of its methods ask for '{}.*'", whole, whole));
-  if (!question.options.suggest) return error;
+  if (!query.options.suggest) return error;
   const auto near = nearest_classes(oat, name.class_name);
   if (!near.empty()) return std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("list what is compiled with: uprobectl list-symbols " +
-                               shell_word(question.subject()));
+                               shell_word(query.subject()));
 }
 
-Error several_classes(const Question& question, const art::OatFile& oat,
+Error several_classes(const Query& query, const art::OatFile& oat,
                       std::span<const art::Class> classes) {
-  Error error{ErrorKind::ambiguous, fmt::format("{}: '{}' may be in {} classes", question.subject(),
-                                                question.function.name, classes.size())};
+  Error error{ErrorKind::ambiguous, fmt::format("{}: '{}' may be in {} classes", query.subject(),
+                                                query.function.name, classes.size())};
   for (const art::Class found : classes.first(std::min(max_listed, classes.size())))
     error = std::move(error).hint("there is: " + oat.class_name(found));
   return error;
 }
 
-Error no_such_method(const Question& question, const art::OatFile& oat, art::Class defined,
+Error no_such_method(const Query& query, const art::OatFile& oat, art::Class defined,
                      const MethodName& name, std::span<const art::Method> called) {
   const std::string class_name = oat.class_name(defined);
   if (!called.empty())
     return list_signatures(
         {ErrorKind::not_found, fmt::format("{}: no method '{}', but others called '{}'",
-                                           question.subject(), question.function.name, name.name)},
+                                           query.subject(), query.function.name, name.name)},
         oat, called);
-  Error error{ErrorKind::not_found, fmt::format("{}: class {} has no method '{}'",
-                                                question.subject(), class_name, name.name)};
+  Error error{ErrorKind::not_found, fmt::format("{}: class {} has no method '{}'", query.subject(),
+                                                class_name, name.name)};
   const unsigned limit = suggestion_limit(name.name);
   NearestNames near;
   for (const art::Method& method : oat.methods_of(defined)) {
@@ -344,11 +343,11 @@ Error no_such_method(const Question& question, const art::OatFile& oat, art::Cla
   return error;
 }
 
-Error no_code_of(const Question& question, const art::OatFile& oat,
+Error no_code_of(const Query& query, const art::OatFile& oat,
                  std::span<const art::Method> methods) {
   const art::Method& first = methods.front();
   const auto signature = oat.signature(first);
-  const std::string subject = fmt::format("{}: '{}'", question.subject(), to_string(signature));
+  const std::string subject = fmt::format("{}: '{}'", query.subject(), to_string(signature));
   const auto all = [&](auto property) { return std::ranges::all_of(methods, property); };
   if (all(&art::Method::is_abstract))
     return Error{ErrorKind::no_code, subject + " is abstract: it has no code"}.hint(
@@ -361,18 +360,18 @@ Error no_code_of(const Question& question, const art::OatFile& oat,
   const std::string why = oat.has_all_dex_files() && oat.compiled().empty()
                               ? " is not compiled, and nothing else in this file is"
                               : " is not compiled in this file";
-  return Error{ErrorKind::no_code, subject + why + in_compiler_filter(oat)}
+  return Error{ErrorKind::no_code, subject + why + compiler_filter_note(oat)}
       .hint("the interpreter runs it, or code that is compiled at run time: no file has that")
       .hint("to have an app compiled: adb shell cmd package compile -m speed -f PACKAGE");
 }
 
-Error no_method_matches(const Question& question, const art::OatFile& oat) {
-  if (!oat.has_all_dex_files()) return no_dex_file(question.subject(), oat);
+Error no_method_matches(const Query& query, const art::OatFile& oat) {
+  if (!oat.has_all_dex_files()) return no_dex_file(query.subject(), oat);
   if (oat.compiled().empty())
     return {ErrorKind::not_found,
-            question.subject() + ": nothing is compiled in this file" + in_compiler_filter(oat)};
+            query.subject() + ": nothing is compiled in this file" + compiler_filter_note(oat)};
   return Error{ErrorKind::not_found, fmt::format("{}: no compiled method matches '{}'",
-                                                 question.subject(), question.function.name)}
+                                                 query.subject(), query.function.name)}
       .hint(
           "patterns are matched with 'com.foo.Bar.baz', with and without '(int, long)' behind it, "
           "and with the return type in front");

@@ -24,14 +24,15 @@ bool is_bare(std::string_view text) { return text.find('/') == std::string_view:
 // A plain file is shown as it was typed, an entry as ARCHIVE!/ENTRY.
 TargetFile as_typed(BinaryPath path, std::string_view text) {
   BinaryPath shown = path.entry ? path : BinaryPath{std::string(text), std::nullopt};
-  return {.path = std::move(path), .shown = std::move(shown), .opened = nullptr, .warnings = {}};
+  return {
+      .path = std::move(path), .display_path = std::move(shown), .opened = nullptr, .warnings = {}};
 }
 
 // The first reading whose file exists. A folder is taken only if nothing else exists, for the error
 // message, and never for a bare name, which may mean a program.
 std::optional<BinaryPath> first_existing(std::string_view text) {
   std::optional<BinaryPath> folder;
-  for (BinaryPath& reading : readings(text)) {
+  for (BinaryPath& reading : parse_candidates(text)) {
     struct stat status{};
     if (::stat(reading.file.c_str(), &status) != 0) continue;
     if (!S_ISDIR(status.st_mode)) return std::move(reading);
@@ -45,14 +46,14 @@ Error missing_target(std::string_view text) {
     return Error{ErrorKind::usage, std::string(text) + ": the entry's name is missing"}.hint(
         "list its libraries with: uprobectl list-symbols " +
         shell_word(text.substr(0, text.size() - 2)));
-  const auto all = readings(text);
+  const auto all = parse_candidates(text);
   const std::string& file = all.back().file;
   struct stat status{};
   if (is_bare(text)) {
     Error error{ErrorKind::not_found,
                 std::string(text) + ": no file, program or library of this name"};
     auto near = nearest_files(file);
-    if (near.empty()) near = nearest_installed(text, search_places_of_this_machine());
+    if (near.empty()) near = nearest_installed(text, host_search_paths());
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));
   }
   const int errnum = ::stat(file.c_str(), &status) != 0 ? errno : ENOENT;
@@ -67,7 +68,7 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
   struct stat status{};
   if (::stat(found.path.file.c_str(), &status) != 0) return;
   const FileIdentity identity{status.st_dev, status.st_ino};
-  for (const Candidate& hidden : locate(text, search_places_of_this_machine())) {
+  for (const Candidate& hidden : locate(text, host_search_paths())) {
     if (hidden.identity == identity) continue;
     found.warnings.push_back("the file ./" + found.path.file + " in the current folder hides " +
                              hidden.path);
@@ -80,16 +81,16 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "the TARGET holds a NUL byte");
-  if (text.size() > longest_path)
+  if (text.size() > max_path_length)
     return fail(ErrorKind::usage, "the TARGET has " + std::to_string(text.size()) +
-                                      " bytes, a path has " + std::to_string(longest_path) +
+                                      " bytes, a path has " + std::to_string(max_path_length) +
                                       " at most");
   if (auto path = first_existing(text)) {
     TargetFile found = as_typed(std::move(*path), text);
     if (is_bare(text)) warn_if_hiding(text, found);
     return found;
   }
-  const auto candidates = locate(text, search_places_of_this_machine());
+  const auto candidates = locate(text, host_search_paths());
   if (candidates.empty()) return fail(missing_target(text));
   if (candidates.size() > 1) {
     std::vector<std::string> paths;
@@ -98,7 +99,7 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
     return fail(ambiguous_target(text, paths));
   }
   TargetFile found = as_typed({candidates[0].path, std::nullopt}, text);
-  if (const auto script = script_before(candidates[0], text, search_places_of_this_machine()))
+  if (const auto script = find_shadowing_script(candidates[0], text, host_search_paths()))
     found.warnings.push_back(std::string(text) + ": " + *script +
                              " comes first in PATH and is not an ELF file, so running '" +
                              std::string(text) +
@@ -112,12 +113,13 @@ Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<
   if (files->empty()) return std::nullopt;
   if (files->size() > 1) {
     std::vector<std::string> candidates;
-    for (const FileOfProcess& file : *files) candidates.push_back(to_string(file.shown));
+    for (const ProcessFile& file : *files) candidates.push_back(to_string(file.display_path));
     return fail(ambiguous_target(text, candidates));
   }
-  FileOfProcess& file = files->front();
-  TargetFile found = as_typed({.file = std::move(file.open_path), .entry = file.shown.entry}, text);
-  if (file.shown.entry) found.shown = std::move(file.shown);
+  ProcessFile& file = files->front();
+  TargetFile found =
+      as_typed({.file = std::move(file.open_path), .entry = file.display_path.entry}, text);
+  if (file.display_path.entry) found.display_path = std::move(file.display_path);
   found.warnings = std::move(file.warnings);
   return found;
 }
@@ -156,13 +158,13 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
 }
 
 Error nothing_matches(const TargetFile& archive, const std::vector<std::string>& libraries) {
-  const std::string& pattern = *archive.shown.entry;
+  const std::string& pattern = *archive.display_path.entry;
   Error error{ErrorKind::not_found,
-              fmt::format("{}: no library in it matches '{}'", archive.shown.file, pattern)};
+              fmt::format("{}: no library in it matches '{}'", archive.display_path.file, pattern)};
   const auto near = nearest_entries(pattern, libraries);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("list its libraries with: uprobectl list-symbols " +
-                               shell_word(archive.shown.file));
+                               shell_word(archive.display_path.file));
 }
 
 // The library entries that match, each name once; or the one entry that has exactly this name.
@@ -173,11 +175,11 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     auto mapped = MappedFile::open(archive_file.path.file);
     if (!mapped) return fail(std::move(mapped).error());
     archive_file.opened = std::make_shared<const MappedFile>(std::move(*mapped));
-    if (auto warning = duplicate_warning(*archive_file.opened, archive_file.shown.file))
+    if (auto warning = duplicate_warning(*archive_file.opened, archive_file.display_path.file))
       targets.warnings.push_back(std::move(*warning));
   }
   const auto archive = Archive::parse(archive_file.opened->bytes());
-  if (!archive) return fail(Error(archive.error()).within(archive_file.shown.file));
+  if (!archive) return fail(Error(archive.error()).within(archive_file.display_path.file));
 
   const std::string pattern = *archive_file.path.entry;
   std::vector<std::string> libraries;
@@ -187,7 +189,7 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     if (is_library_name(entry.name)) libraries.emplace_back(entry.name);
     return !exact;
   });
-  if (!read) return fail(Error(read.error()).within(archive_file.shown.file));
+  if (!read) return fail(Error(read.error()).within(archive_file.display_path.file));
   if (exact) {
     targets.several = false;
     targets.files.push_back(std::move(archive_file));
@@ -198,16 +200,16 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     if (!matches_pattern(pattern, library) || !taken.insert(library).second) continue;
     TargetFile file = archive_file;
     file.path.entry = library;
-    file.shown.entry = library;
+    file.display_path.entry = library;
     targets.files.push_back(std::move(file));
   }
   if (targets.files.empty()) return fail(nothing_matches(archive_file, libraries));
   return targets;
 }
 
-TargetFile as_the_process_knows_it(FileOfProcess file) {
-  return {.path = {.file = std::move(file.open_path), .entry = file.shown.entry},
-          .shown = std::move(file.shown),
+TargetFile as_the_process_knows_it(ProcessFile file) {
+  return {.path = {.file = std::move(file.open_path), .entry = file.display_path.entry},
+          .display_path = std::move(file.display_path),
           .opened = nullptr,
           .warnings = std::move(file.warnings)};
 }
@@ -227,7 +229,7 @@ Result<Targets> all_files(const TargetOptions& options) {
   if (!mapped) return fail(std::move(mapped).error());
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
   targets.warnings = std::move(mapped->warnings);
-  for (FileOfProcess& file : mapped->files)
+  for (ProcessFile& file : mapped->files)
     targets.files.push_back(as_the_process_knows_it(std::move(file)));
   if (targets.files.empty())
     return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");
@@ -255,7 +257,7 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   if (*known) return std::move(**known);
   // Warns that the file was not found through the processes.
   auto found = find_on_this_machine(text);
-  if (!found || text.starts_with("/proc/") || who_maps(found->path.file, options.pids))
+  if (!found || text.starts_with("/proc/") || find_mapping_process(found->path.file, options.pids))
     return found;
   if (is_bare(text))
     found->warnings.push_back(std::string(text) +

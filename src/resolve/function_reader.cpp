@@ -175,7 +175,7 @@ struct FunctionReader::State {
   std::shared_ptr<const ProbedBinary> binary; // its file has the image's bytes
   elf::Image image;
   DebugSource debug;
-  FrameKnowledge has_frame = {};
+  HasFrame has_frame = {};
 
   // Found out when first needed.
   std::optional<JumpTargets> targets = {};
@@ -395,9 +395,7 @@ Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> 
       std::move(binary), std::move(*image), elf::DebugSearch{.places = std::move(debug_places)}));
 }
 
-void FunctionReader::use_frames(FrameKnowledge has_frame) {
-  state_->has_frame = std::move(has_frame);
-}
+void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {

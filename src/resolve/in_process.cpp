@@ -117,7 +117,7 @@ public:
     const auto mappings = mappings_of(pid);
     if (!mappings) return fail(mappings.error());
     std::optional<Error> unusable;
-    for (const BinaryPath& reading : readings(text_)) {
+    for (const BinaryPath& reading : parse_candidates(text_)) {
       const std::string path = fmt::format("/proc/{}/root{}", pid, reading.file);
       const auto status = status_of(path);
       if (!status && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
@@ -128,7 +128,8 @@ public:
         continue;
       }
       const FileIdentity identity{status->st_dev, status->st_ino};
-      FileOfProcess file{.open_path = path, .shown = reading, .identity = identity, .warnings = {}};
+      ProcessFile file{
+          .open_path = path, .display_path = reading, .identity = identity, .warnings = {}};
       const auto other = std::ranges::find_if(*mappings, [&](const Mapping& mapping) {
         return mapping.path == reading.file && mapping.identity.inode != identity.inode;
       });
@@ -142,7 +143,7 @@ public:
     return {};
   }
 
-  std::vector<FileOfProcess> take() { return std::move(found_); }
+  std::vector<ProcessFile> take() { return std::move(found_); }
   std::vector<std::string> take_warnings() { return std::move(warnings_); }
 
 private:
@@ -157,10 +158,10 @@ private:
     const Reach way = reach(pid, mapping);
     const auto identity = identity_of(way.path);
     if (!identity) return;
-    FileOfProcess file{.open_path = way.path,
-                       .shown = {.file = mapping.path, .entry = std::move(entry)},
-                       .identity = *identity,
-                       .warnings = {}};
+    ProcessFile file{.open_path = way.path,
+                     .display_path = {.file = mapping.path, .entry = std::move(entry)},
+                     .identity = *identity,
+                     .warnings = {}};
     if (way.replaced)
       file.warnings.push_back(fmt::format(
           "{}: process {} maps a file that is no longer at this path; that one is meant",
@@ -168,9 +169,9 @@ private:
     add(std::move(file));
   }
 
-  void add(FileOfProcess file) {
-    const auto same = [&](const FileOfProcess& known) {
-      return known.identity == file.identity && known.shown.entry == file.shown.entry;
+  void add(ProcessFile file) {
+    const auto same = [&](const ProcessFile& known) {
+      return known.identity == file.identity && known.display_path.entry == file.display_path.entry;
     };
     if (std::ranges::none_of(found_, same)) found_.push_back(std::move(file));
   }
@@ -195,7 +196,7 @@ private:
   }
 
   std::string_view text_;
-  std::vector<FileOfProcess> found_;
+  std::vector<ProcessFile> found_;
   std::vector<std::string> warnings_;
   std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: not an archive
 };
@@ -211,7 +212,7 @@ std::optional<elf::Machine> machine_of_process(pid_t pid) {
 
 } // namespace
 
-std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pids) {
+std::optional<pid_t> find_mapping_process(const std::string& path, std::span<const pid_t> pids) {
   const auto identity = identity_of(path);
   if (!identity) return std::nullopt;
   for (const pid_t pid : pids) {
@@ -228,15 +229,15 @@ std::optional<pid_t> who_maps(const std::string& path, std::span<const pid_t> pi
   return std::nullopt;
 }
 
-Result<FilesOfProcesses> find_all_in_processes(std::span<const pid_t> pids) {
+Result<ProcessFiles> find_all_in_processes(std::span<const pid_t> pids) {
   Search search("*");
   for (const pid_t pid : pids)
     if (auto done = search.all_mappings(pid); !done) return fail(std::move(done).error());
-  return FilesOfProcesses{.files = search.take(), .warnings = search.take_warnings()};
+  return ProcessFiles{.files = search.take(), .warnings = search.take_warnings()};
 }
 
-Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
-                                                     std::span<const pid_t> pids) {
+Result<std::vector<ProcessFile>> find_in_processes(std::string_view text,
+                                                   std::span<const pid_t> pids) {
   Search search(text);
   const bool bare = text.find('/') == std::string_view::npos;
   if (!bare && !text.starts_with('/')) return search.take(); // relative to our own folder
@@ -251,8 +252,9 @@ Result<std::vector<FileOfProcess>> find_in_processes(std::string_view text,
   return search.take();
 }
 
-std::optional<Error> foreign_to(std::span<const pid_t> pids, const elf::Machine& machine,
-                                std::string_view subject) {
+std::optional<Error> find_architecture_mismatch(std::span<const pid_t> pids,
+                                                const elf::Machine& machine,
+                                                std::string_view subject) {
   std::optional<elf::Machine> other;
   for (const pid_t pid : pids) {
     const auto own = machine_of_process(pid);

@@ -31,9 +31,9 @@ std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
 
-std::string unverified(const Question& question, std::string_view reason) {
-  return fmt::format("{}: whether an instruction begins at '{}' is not known: {}",
-                     question.subject(), question.function.request, reason);
+std::string unverified(const Query& query, std::string_view reason) {
+  return fmt::format("{}: whether an instruction begins at '{}' is not known: {}", query.subject(),
+                     query.function.request, reason);
 }
 
 // The instructions before a place: from the symbol, or from the end of data inside it.
@@ -48,29 +48,29 @@ bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
 bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
 
 // The mark between the symbol's start and the place; nullopt if there is none.
-std::optional<CodeMarks::Mark> mark_of(const Question& question, const elf::Symbol& symbol,
+std::optional<CodeMarks::Mark> mark_of(const Query& query, const elf::Symbol& symbol,
                                        std::uint64_t plus) {
-  if (!question.code_marks) question.code_marks.emplace(question.image);
-  const auto mark = question.code_marks->last_before({symbol.address.value + plus});
+  if (!query.code_marks) query.code_marks.emplace(query.image);
+  const auto mark = query.code_marks->last_before({symbol.address.value + plus});
   if (!mark || mark->address <= symbol.address) return std::nullopt;
   return mark;
 }
 
 // An error, or with --unsafe a warning.
-Result<std::optional<std::string>> refused(const Question& question, Error error) {
-  if (question.options.unsafe)
+Result<std::optional<std::string>> refused(const Query& query, Error error) {
+  if (query.options.unsafe)
     return error.message + ", so the probe breaks the program that runs over it";
   return fail(std::move(error).hint(
       "--unsafe takes the place as it is: the probe breaks the program that runs over it"));
 }
 
-Error is_data(const Question& question, const elf::Symbol& symbol, std::uint64_t start) {
+Error is_data(const Query& query, const elf::Symbol& symbol, std::uint64_t start) {
   return {ErrorKind::misaligned,
           fmt::format("{}: '{}' is in the data that begin at {}, not in an instruction",
-                      question.subject(), question.function.request, place_name(symbol, start))};
+                      query.subject(), query.function.request, place_name(symbol, start))};
 }
 
-Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& run,
+Error is_inside(const Query& query, const elf::Symbol& symbol, const Run& run,
                 const Instruction& around) {
   const std::uint64_t begin = run.start + around.offset;
   const std::uint64_t end = begin + around.size;
@@ -78,8 +78,8 @@ Error is_inside(const Question& question, const elf::Symbol& symbol, const Run& 
                                      {symbol.address.value + begin});
   const std::string before = place_name(symbol, begin);
   return Error{ErrorKind::misaligned,
-               fmt::format("{}: '{}' is inside an instruction: {} is {}", question.subject(),
-                           question.function.request, before,
+               fmt::format("{}: '{}' is inside an instruction: {} is {}", query.subject(),
+                           query.function.request, before,
                            text ? fmt::format("'{}', {} bytes", *text, around.size)
                                 : fmt::format("one of {} bytes", around.size))}
       .hint(end < symbol.size
@@ -132,7 +132,7 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
   return std::nullopt;
 }
 
-void warn_about_effects(const Question& question, std::span<ProbePoint> points) {
+void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
     if (point.effect.kind != ProbeEffect::Kind::right)
@@ -142,28 +142,28 @@ void warn_about_effects(const Question& question, std::span<ProbePoint> points) 
     const std::string places =
         troubled.size() == 1 ? fmt::format("'{}' must", display_name(first))
                              : fmt::format("'{}' and {} others of '{}' must", display_name(first),
-                                           troubled.size() - 1, question.function.request);
+                                           troubled.size() - 1, query.function.request);
     first.warnings.push_back(
-        fmt::format("{}: {} not be probed: {}", question.subject(), places, reason));
+        fmt::format("{}: {} not be probed: {}", query.subject(), places, reason));
   }
 }
 
-void add_instructions(const Question& question, std::span<ProbePoint> points) {
+void add_instructions(const Query& query, std::span<ProbePoint> points) {
   using Wish = ResolveOptions::Instructions;
-  const Wish wish = question.options.instructions;
+  const Wish wish = query.options.instructions;
   if (wish == Wish::none) return;
-  const elf::Machine& machine = question.image.machine();
+  const elf::Machine& machine = query.image.machine();
   const auto arch = code_arch(machine, false);
   const bool has_text = arch && *arch != Arch::arm;
   for (ProbePoint& point : points) {
     if (has_text)
       point.instruction = instruction_text(
-          *arch, code_at(question.image, point.address, instruction_window), point.address);
-    if (point.instruction || wish != Wish::wanted) continue;
+          *arch, code_at(query.image, point.address, instruction_window), point.address);
+    if (point.instruction || wish != Wish::required) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
-                                                    question.subject(), display_name(point))
+                                                    query.subject(), display_name(point))
                                       : fmt::format("{}: the instructions of {} are not shown",
-                                                    question.subject(), elf::to_string(machine)));
+                                                    query.subject(), elf::to_string(machine)));
   }
 }
 
@@ -188,48 +188,47 @@ std::optional<CodeMarks::Mark> CodeMarks::last_before(VirtualAddress address) co
   return *std::prev(after);
 }
 
-Result<std::optional<std::string>> check_boundary(const Question& question,
-                                                  const elf::Symbol& symbol, std::uint64_t plus) {
+Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
+                                                  std::uint64_t plus) {
   if (plus == 0) return std::nullopt;
-  const elf::Machine& machine = question.image.machine();
+  const elf::Machine& machine = query.image.machine();
   const auto arch = code_arch(machine, symbol.thumb);
   if (!arch)
-    return unverified(question, fmt::format("{} code is not decoded", elf::to_string(machine)));
+    return unverified(query, fmt::format("{} code is not decoded", elf::to_string(machine)));
   Run run{.arch = *arch};
   if (has_code_marks(*arch)) {
-    const auto mark = mark_of(question, symbol, plus);
+    const auto mark = mark_of(query, symbol, plus);
     if (mark) run.start = mark->address.value - symbol.address.value;
-    if (mark && mark->data) return refused(question, is_data(question, symbol, run.start));
+    if (mark && mark->data) return refused(query, is_data(query, symbol, run.start));
   }
-  if (*arch == Arch::arm64 && question.options.unsafe) return std::nullopt; // point_at's
+  if (*arch == Arch::arm64 && query.options.unsafe) return std::nullopt; // point_at's
   const std::uint64_t into = plus - run.start;
   if (into > max_code && !has_fixed_size(*arch))
-    return unverified(question,
+    return unverified(query,
                       fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
-  run.code = code_at(question.image, {symbol.address.value + run.start}, into + instruction_window);
+  run.code = code_at(query.image, {symbol.address.value + run.start}, into + instruction_window);
   if (into >= run.code.size()) return std::nullopt;
   switch (boundary_at(*arch, run.code, into)) {
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
-    return unverified(question,
-                      fmt::format("the code from {} up to there is not a known instruction",
-                                  display_name(symbol)));
+    return unverified(query, fmt::format("the code from {} up to there is not a known instruction",
+                                         display_name(symbol)));
   case Boundary::no:
     break;
   }
   const auto around = instruction_around(*arch, run.code, into);
   if (!around) return std::nullopt;
-  return refused(question, is_inside(question, symbol, run, *around));
+  return refused(query, is_inside(query, symbol, run, *around));
 }
 
-void finish_points(const Question& question, std::span<ProbePoint> points) {
-  for (ProbePoint& point : points) point.effect = effect_of(question.image, point);
-  if (!question.options.to_probe) warn_about_effects(question, points);
-  add_instructions(question, points);
+void finish_points(const Query& query, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points) point.effect = effect_of(query.image, point);
+  if (!query.options.to_probe) warn_about_effects(query, points);
+  add_instructions(query, points);
 }
 
-ProbeEffect effect_of_static(const elf::Image& image, VirtualAddress address) {
+ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address) {
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
   const ProbeEffect alone =

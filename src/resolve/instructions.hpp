@@ -7,7 +7,7 @@
 
 namespace uprobectl {
 
-struct Question;
+struct Query;
 
 // Data between the instructions of a function. ARM and AArch64 assemblers mark them with mapping
 // symbols ($a, $t, $x, $d: ELF for the Arm Architecture, 5.5.5), which stripped files do not have.
@@ -32,15 +32,15 @@ private:
 // it lies inside an instruction. Returns a warning if it does but --unsafe was given, or if this
 // could not be found out; nullopt if an instruction begins there. A place outside of the file's
 // code is not checked here but by point_at(). Costs nothing for plus = 0.
-Result<std::optional<std::string>> check_boundary(const Question& question,
-                                                  const elf::Symbol& symbol, std::uint64_t plus);
+Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
+                                                  std::uint64_t plus);
 
 // Fills in ProbePoint::effect, and ProbePoint::instruction as far as the options ask for it. Unless
 // a probe is to be placed (ResolveOptions::to_probe), points that must not be probed get a warning,
 // one for each reason.
-void finish_points(const Question& question, std::span<ProbePoint> points);
+void finish_points(const Query& query, std::span<ProbePoint> points);
 
 // ProbePoint::effect of the place of a static probe, whose function is not known yet.
-ProbeEffect effect_of_static(const elf::Image& image, VirtualAddress address);
+ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

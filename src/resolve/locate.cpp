@@ -24,7 +24,7 @@ bool is_elf_file(const std::string& path) {
          elf::looks_like_elf(as_bytes(std::string_view(magic, sizeof(magic))));
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
+std::vector<std::string> list_folder(const std::string& folder) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(folder.c_str()), closedir);
   if (!stream) return names;
@@ -126,7 +126,7 @@ std::vector<Candidate> from_cache(const LibraryName& wanted, const std::string& 
   return own.empty() ? foreign : own;
 }
 
-std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPlaces& places) {
+std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPaths& places) {
   auto candidates = from_cache(wanted, places.loader_cache);
   for (const std::string& folder : places.library_dirs) {
     if (!candidates.empty()) break; // the loader takes the first folder that has it
@@ -134,7 +134,7 @@ std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPlace
       add(candidates, folder + "/" + std::string(wanted.text));
       continue;
     }
-    for (const std::string& name : names_in(folder))
+    for (const std::string& name : list_folder(folder))
       if (wanted.matches(name)) add(candidates, folder + "/" + name);
   }
   return candidates;
@@ -146,7 +146,7 @@ bool is_program(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
-std::vector<Candidate> find_program(std::string_view name, const SearchPlaces& places) {
+std::vector<Candidate> find_program(std::string_view name, const SearchPaths& places) {
   std::vector<Candidate> candidates;
   for (const std::string& folder : places.program_dirs) {
     const std::string path = folder + "/" + std::string(name);
@@ -168,8 +168,8 @@ std::vector<std::string> split_path_variable(std::string_view text) {
 
 } // namespace
 
-SearchPlaces search_places_of_this_machine() {
-  SearchPlaces places;
+SearchPaths host_search_paths() {
+  SearchPaths places;
   places.loader_cache = "/etc/ld.so.cache";
   const std::string triplet(host_arch_info().multiarch);
   places.library_dirs = {"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib",
@@ -177,7 +177,7 @@ SearchPlaces search_places_of_this_machine() {
   // Android: bionic's default namespace, the modules, the vendor's libraries.
   constexpr std::string_view bits = sizeof(void*) == 8 ? "lib64" : "lib";
   places.library_dirs.push_back("/system/" + std::string(bits));
-  for (const std::string& module : names_in("/apex"))
+  for (const std::string& module : list_folder("/apex"))
     if (!module.starts_with('.'))
       places.library_dirs.push_back("/apex/" + module + "/" + std::string(bits));
   places.library_dirs.push_back("/vendor/" + std::string(bits));
@@ -186,7 +186,7 @@ SearchPlaces search_places_of_this_machine() {
   return places;
 }
 
-std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places) {
+std::vector<Candidate> locate(std::string_view name, const SearchPaths& places) {
   if (name.empty() || name.find('/') != std::string_view::npos) return {};
   if (name.find(".so") != std::string_view::npos) return find_library({.text = name}, places);
   auto candidates = find_program(name, places);
@@ -195,8 +195,8 @@ std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places)
   return find_library({.text = stem, .any_version = true}, places);
 }
 
-std::optional<std::string> script_before(const Candidate& program, std::string_view name,
-                                         const SearchPlaces& places) {
+std::optional<std::string> find_shadowing_script(const Candidate& program, std::string_view name,
+                                                 const SearchPaths& places) {
   std::optional<std::string> script;
   for (const std::string& folder : places.program_dirs) {
     std::string path = folder + "/" + std::string(name);
@@ -206,7 +206,7 @@ std::optional<std::string> script_before(const Candidate& program, std::string_v
   return std::nullopt;
 }
 
-std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places) {
+std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& places) {
   const bool is_library = name.find(".so") != std::string_view::npos;
   // "libc" and "libc.so" are libc.so.6.
   const std::string unversioned = std::string(name) + (is_library ? "." : ".so");
@@ -224,7 +224,7 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPl
     return {versions.begin(), versions.end()};
   if (!is_library)
     for (const std::string& folder : places.program_dirs)
-      for (std::string& program : names_in(folder)) names.push_back(std::move(program));
+      for (std::string& program : list_folder(folder)) names.push_back(std::move(program));
   return nearest(name, names);
 }
 
@@ -233,7 +233,7 @@ std::vector<std::string> nearest_files(const std::string& missing_path) {
   const std::string folder = slash == std::string::npos ? "" : missing_path.substr(0, slash + 1);
   const std::string wanted = missing_path.substr(folder.size());
   std::vector<std::string> result;
-  for (const std::string& name : nearest(wanted, names_in(folder.empty() ? "." : folder)))
+  for (const std::string& name : nearest(wanted, list_folder(folder.empty() ? "." : folder)))
     result.push_back(folder + name);
   return result;
 }

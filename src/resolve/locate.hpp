@@ -13,7 +13,7 @@ namespace uprobectl {
 bool is_elf_file(const std::string& path);
 
 // The names in a folder, sorted, because readdir has no order. Empty if it cannot be read.
-std::vector<std::string> names_in(const std::string& folder);
+std::vector<std::string> list_folder(const std::string& folder);
 
 // Whether an entry of an archive is a library: "*.so" or "*.so.1".
 bool is_library_name(std::string_view name);
@@ -34,24 +34,24 @@ struct Candidate {
 };
 
 // Where names are looked up. A value, so that tests can use folders of their own.
-struct SearchPlaces {
+struct SearchPaths {
   std::string loader_cache;              // a file; may be missing
   std::vector<std::string> library_dirs; // in the loader's order
   std::vector<std::string> program_dirs; // PATH
 };
-SearchPlaces search_places_of_this_machine();
+SearchPaths host_search_paths();
 
 // The files that a bare name (without a slash) can mean, each inode once: if it contains ".so", a
 // library of that name; else a program; else a library lib<NAME>.so*. Empty if there is none.
-std::vector<Candidate> locate(std::string_view name, const SearchPlaces& places);
+std::vector<Candidate> locate(std::string_view name, const SearchPaths& places);
 
 // What a shell runs instead of the located program: a file in an earlier folder of PATH that is not
 // ELF, usually a script.
-std::optional<std::string> script_before(const Candidate& program, std::string_view name,
-                                         const SearchPlaces& places);
+std::optional<std::string> find_shadowing_script(const Candidate& program, std::string_view name,
+                                                 const SearchPaths& places);
 
 // The installed libraries (if the name contains ".so") or programs with the most similar names.
-std::vector<std::string> nearest_installed(std::string_view name, const SearchPlaces& places);
+std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& places);
 
 // The files in the folder of a missing path whose names are most similar, as paths with the same
 // folder in front.

@@ -226,9 +226,9 @@ private:
 };
 
 // A warning if a DEX file is missing, because other methods may then match, too.
-std::optional<std::string> may_lack_methods(const Question& question, const art::OatFile& oat) {
+std::optional<std::string> may_lack_methods(const Query& query, const art::OatFile& oat) {
   if (oat.has_all_dex_files()) return std::nullopt;
-  return no_dex_file(question.subject(), oat).message +
+  return no_dex_file(query.subject(), oat).message +
          ": other methods may match, and share this code";
 }
 
@@ -260,55 +260,55 @@ std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, Virtua
   return known;
 }
 
-Result<ProbePoint> point_of_method(const Question& question, const art::OatFile& oat,
+Result<ProbePoint> point_of_method(const Query& query, const art::OatFile& oat,
                                    const elf::Symbol& symbol, bool warn) {
-  auto point = point_of(question, symbol);
+  auto point = point_of(query, symbol);
   if (!point) return point;
   if (point->size == 0U) point->size.reset();
-  if (question.options.to_probe) point->java = java_method_at(oat, symbol.address);
-  if (!warn && !question.options.aliases) return point;
+  if (query.options.to_probe) point->java = java_method_at(oat, symbol.address);
+  if (!warn && !query.options.aliases) return point;
   auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (warn && !others.empty()) point->warnings.push_back(shared_code(*point, others));
-  if (question.options.aliases) point->aliases = std::move(others);
+  if (query.options.aliases) point->aliases = std::move(others);
   return point;
 }
 
-Result<Points> points_of_methods(const Question& question, const art::OatFile& oat,
+Result<Points> points_of_methods(const Query& query, const art::OatFile& oat,
                                  std::span<const art::Method> methods) {
   MethodSymbols named(oat);
   for (const art::Method& method : methods) named.add(method, to_string(oat.signature(method)));
   const auto places = places_of(named.symbols());
-  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, places));
+  if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
   Points points;
   for (const elf::Symbol& symbol : places) {
-    auto point = point_of_method(question, oat, symbol, true);
+    auto point = point_of_method(query, oat, symbol, true);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }
   return points;
 }
 
-Result<Points> resolve_method_pattern(const Question& question, const art::OatFile& oat) {
+Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oat) {
   MethodSymbols matching(oat);
   for (const art::Method& method : oat.compiled()) {
     std::string text = to_string(oat.signature(method));
-    if (matches_method(question.function.name, text)) matching.add(method, std::move(text));
+    if (matches_method(query.function.name, text)) matching.add(method, std::move(text));
   }
-  if (matching.symbols().empty()) return fail(no_method_matches(question, oat));
-  PatternPoints found(question);
+  if (matching.symbols().empty()) return fail(no_method_matches(query, oat));
+  PatternPoints found(query);
   std::size_t shared = 0;
   for (const elf::Symbol& symbol : places_of(matching.symbols())) {
-    auto point = point_of_method(question, oat, symbol, false);
+    auto point = point_of_method(query, oat, symbol, false);
     if (point && oat.methods_at(symbol.address).size() > 1) ++shared;
     found.add(std::move(point));
   }
   auto points = found.take("methods");
-  if (points && points->empty()) return fail(no_method_matches(question, oat));
+  if (points && points->empty()) return fail(no_method_matches(query, oat));
   if (points && shared != 0)
     points->front().warnings.push_back(
         fmt::format("{}: {} of the places that match '{}' are code that several methods share, and "
                     "a probe there fires for each of them (--aliases names them)",
-                    question.subject(), shared, question.function.name));
+                    query.subject(), shared, query.function.name));
   return points;
 }
 
@@ -334,8 +334,8 @@ std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
   return text;
 }
 
-Result<Points> resolve_in_class(const Question& question, const art::OatFile& oat,
-                                art::Class defined, const MethodName& name) {
+Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art::Class defined,
+                                const MethodName& name) {
   Methods called = oat.methods_of(defined);
   std::erase_if(called,
                 [&](const art::Method& method) { return oat.signature(method).name != name.name; });
@@ -343,34 +343,34 @@ Result<Points> resolve_in_class(const Question& question, const art::OatFile& oa
   std::erase_if(fitting, [&](const art::Method& method) {
     return !has_signature(oat.signature(method), name);
   });
-  if (fitting.empty()) return fail(no_such_method(question, oat, defined, name, called));
+  if (fitting.empty()) return fail(no_such_method(query, oat, defined, name, called));
   Methods compiled = fitting;
   std::erase_if(compiled, [](const art::Method& method) { return !method.compiled; });
-  if (compiled.empty()) return fail(no_code_of(question, oat, fitting));
-  auto points = points_of_methods(question, oat, compiled);
+  if (compiled.empty()) return fail(no_code_of(query, oat, fitting));
+  auto points = points_of_methods(query, oat, compiled);
   if (points && compiled.size() != fitting.size())
     points->front().warnings.push_back(fmt::format("{}: of '{}' not compiled in this file: {}",
-                                                   question.subject(), question.function.name,
+                                                   query.subject(), query.function.name,
                                                    uncompiled(oat, fitting)));
   return points;
 }
 
-Result<Points> resolve_in(const Question& question, const art::OatFile& oat) {
-  const std::string_view text = question.function.name;
+Result<Points> resolve_in(const Query& query, const art::OatFile& oat) {
+  const std::string_view text = query.function.name;
   const auto name = parse_method_name(text);
   const bool is_pattern_too = is_method_pattern(text);
   const auto classes = name ? classes_called(oat, name->class_name) : std::vector<art::Class>();
   if (classes.size() == 1) {
-    auto points = resolve_in_class(question, oat, classes.front(), *name);
+    auto points = resolve_in_class(query, oat, classes.front(), *name);
     if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
   }
-  if (is_pattern_too) return resolve_method_pattern(question, oat);
+  if (is_pattern_too) return resolve_method_pattern(query, oat);
   if (!name)
     return fail(
-        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", question.subject(), text)}
+        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", query.subject(), text)}
             .hint(std::string(how_methods_are_named)));
-  return fail(classes.empty() ? no_such_class(question, oat, *name)
-                              : several_classes(question, oat, classes));
+  return fail(classes.empty() ? no_such_class(query, oat, *name)
+                              : several_classes(query, oat, classes));
 }
 
 } // namespace
@@ -393,31 +393,31 @@ bool may_have_symbol(const Error& error) {
          error.kind == ErrorKind::corrupt;
 }
 
-std::string why_no_methods(const Question& question) {
-  const Result<art::OatFile>& oat = *question.methods;
+std::string missing_methods_warning(const Query& query) {
+  const Result<art::OatFile>& oat = *query.methods;
   if (oat && oat->has_all_dex_files()) return {};
   const Error why =
-      oat ? no_dex_file(question.subject(), *oat) : Error(oat.error()).within(question.subject());
+      oat ? no_dex_file(query.subject(), *oat) : Error(oat.error()).within(query.subject());
   return why.message + ": taken from the file's symbols, which know no parameters";
 }
 
-Result<std::vector<ProbePoint>> resolve_method(const Question& question) {
-  if (!*question.methods) return fail(Error(question.methods->error()).within(question.subject()));
-  auto points = resolve_in(question, **question.methods);
+Result<std::vector<ProbePoint>> resolve_method(const Query& query) {
+  if (!*query.methods) return fail(Error(query.methods->error()).within(query.subject()));
+  auto points = resolve_in(query, **query.methods);
   if (!points) return points;
-  if (auto doubt = may_lack_methods(question, **question.methods))
+  if (auto doubt = may_lack_methods(query, **query.methods))
     points->front().warnings.push_back(std::move(*doubt));
   return points;
 }
 
-void describe_method(const Question& question, ProbePoint& point, const elf::Symbol& symbol) {
-  const art::OatFile& oat = **question.methods;
+void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& symbol) {
+  const art::OatFile& oat = **query.methods;
   if (point.size == 0U) point.size.reset();
-  if (question.options.to_probe) point.java = java_method_at(oat, symbol.address);
+  if (query.options.to_probe) point.java = java_method_at(oat, symbol.address);
   auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (!others.empty()) point.warnings.push_back(shared_code(point, others));
-  if (auto doubt = may_lack_methods(question, oat)) point.warnings.push_back(std::move(*doubt));
-  if (question.options.aliases) point.aliases = std::move(others);
+  if (auto doubt = may_lack_methods(query, oat)) point.warnings.push_back(std::move(*doubt));
+  if (query.options.aliases) point.aliases = std::move(others);
 }
 
 } // namespace uprobectl

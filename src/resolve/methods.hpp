@@ -51,16 +51,16 @@ private:
 // Whether the FUNCTION can mean a Java method or a place in one.
 bool may_be_method(const FunctionSpec& function);
 
-// The places of the methods that the name of a question with `methods` means. If there are none,
+// The places of the methods that the name of a query with `methods` means. If there are none,
 // and may_have_symbol() of the error is true, the file may have a symbol of that name.
-Result<std::vector<ProbePoint>> resolve_method(const Question& question);
+Result<std::vector<ProbePoint>> resolve_method(const Query& query);
 bool may_have_symbol(const Error& error);
 
 // A warning for a point that was resolved by a symbol because methods could not be read; empty if
 // they could.
-std::string why_no_methods(const Question& question);
+std::string missing_methods_warning(const Query& query);
 
 // Adds what is known of the method that covers the point. The point has its name already.
-void describe_method(const Question& question, ProbePoint& point, const elf::Symbol& symbol);
+void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& symbol);
 
 } // namespace uprobectl

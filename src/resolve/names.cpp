@@ -112,25 +112,25 @@ void warn_about_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> poin
 }
 
 // Checks that "+N" lies inside the symbol. A label has no inside.
-Result<std::uint64_t> checked_plus(const Question& question, const elf::Symbol& symbol) {
-  const std::uint64_t plus = question.function.plus.value_or(0);
-  if (plus == 0 || plus < symbol.size || question.options.unsafe) return plus;
+Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol) {
+  const std::uint64_t plus = query.function.plus.value_or(0);
+  if (plus == 0 || plus < symbol.size || query.options.unsafe) return plus;
   if (symbol.size == 0)
     return fail(
         Error{ErrorKind::out_of_range,
               fmt::format("{}: '{}' has no size, so '+{:#x}' cannot be checked to lie in it",
-                          question.subject(), symbol.name, plus)}
+                          query.subject(), symbol.name, plus)}
             .hint(fmt::format("give the place as vaddr:{:#x}", symbol.address.value + plus)));
   return fail(ErrorKind::out_of_range,
-              fmt::format("{}: '+{:#x}' is outside '{}', which has {:#x} bytes", question.subject(),
+              fmt::format("{}: '+{:#x}' is outside '{}', which has {:#x} bytes", query.subject(),
                           plus, symbol.name, symbol.size));
 }
 
-Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbols& symbols) {
+Result<std::vector<ProbePoint>> points_of(const Query& query, const Symbols& symbols) {
   std::vector<ProbePoint> points;
   points.reserve(symbols.size());
   for (const elf::Symbol& symbol : symbols) {
-    auto point = point_of(question, symbol);
+    auto point = point_of(query, symbol);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }
@@ -139,56 +139,54 @@ Result<std::vector<ProbePoint>> points_of(const Question& question, const Symbol
 
 // The one place that the candidates name, or with --all every one, with their warnings.
 // searched: the candidates come from a search of whole tables, so another search costs little.
-Result<std::vector<ProbePoint>> chosen_points(const Question& question, Symbols candidates,
+Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candidates,
                                               bool searched) {
   const elf::Symbol first = candidates.front();
   Symbols places = places_of(std::move(candidates));
-  if (places.size() > 1 && !question.options.all) return fail(ambiguous_name(question, places));
+  if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
   if (places.size() == 1) places.front() = first;
-  const ResolveOptions& options = question.options;
-  if (!searched && !options.thorough && !options.clones) return points_of(question, places);
+  const ResolveOptions& options = query.options;
+  if (!searched && !options.thorough && !options.clones) return points_of(query, places);
 
-  const Kin kin = find_kin(question.image, places);
+  const Kin kin = find_kin(query.image, places);
   if (options.clones) {
     std::ranges::copy_if(kin.clones, std::back_inserter(places),
                          [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
     places = places_of(std::move(places));
   }
-  auto points = points_of(question, places);
+  auto points = points_of(query, places);
   if (points) warn_about_kin(kin, options.clones, *points);
   return points;
 }
 
 // A function that only has clones left.
-Result<std::vector<ProbePoint>> resolve_clones(const Question& question) {
-  Symbols clones = find_clones_by_name(question.image, question.function.name);
+Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
+  Symbols clones = find_clones_by_name(query.image, query.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
-  if (clones.empty()) return fail(no_function(question, "no function"));
-  if (question.options.clones) return points_of(question, places_of(std::move(clones)));
-  return fail(only_clones(question, clones));
+  if (clones.empty()) return fail(no_function(query, "no function"));
+  if (query.options.clones) return points_of(query, places_of(std::move(clones)));
+  return fail(only_clones(query, clones));
 }
 
-Result<std::vector<ProbePoint>> resolve_pattern(const Question& question) {
-  const auto matching =
-      list_symbols(question.image, {.patterns = {std::string(question.function.name)}});
-  if (!matching) return fail(Error(matching.error()).within(question.subject()));
+Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
+  const auto matching = list_symbols(query.image, {.patterns = {std::string(query.function.name)}});
+  if (!matching) return fail(Error(matching.error()).within(query.subject()));
   // A pattern means cold parts only if it names them.
-  const bool with_cold = question.function.name.contains(".cold");
+  const bool with_cold = query.function.name.contains(".cold");
   Symbols meant;
   for (const elf::Symbol& symbol : *matching)
     if (with_cold || !is_cold_part(symbol.name)) meant.push_back(symbol);
-  PatternPoints found(question);
-  for (const elf::Symbol& symbol : places_of(std::move(meant)))
-    found.add(point_of(question, symbol));
+  PatternPoints found(query);
+  for (const elf::Symbol& symbol : places_of(std::move(meant))) found.add(point_of(query, symbol));
   auto points = found.take("functions");
   if (!points) return points;
   if (points->empty()) {
-    if (const auto full = question.image.full_symbols(); !full)
-      return fail(Error(full.error()).within(question.subject()));
-    return fail(no_function(question, "no function matches"));
+    if (const auto full = query.image.full_symbols(); !full)
+      return fail(Error(full.error()).within(query.subject()));
+    return fail(no_function(query, "no function matches"));
   }
-  for (const std::string& damage : question.image.symbol_damage())
-    points->front().warnings.push_back(fmt::format("{}: {}", question.subject(), damage));
+  for (const std::string& damage : query.image.symbol_damage())
+    points->front().warnings.push_back(fmt::format("{}: {}", query.subject(), damage));
   return points;
 }
 
@@ -229,73 +227,72 @@ void PatternPoints::add(Result<ProbePoint> point) {
 }
 
 Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
-  const bool inside = question_.function.plus.value_or(0) != 0;
+  const bool inside = query_.function.plus.value_or(0) != 0;
   if (inside && why_) {
     if (points_.empty()) return fail(std::move(*why_));
     points_.front().warnings.push_back(fmt::format("{}; {} that match '{}' and are left out: {}",
-                                                   why_->message, kind, question_.function.name,
+                                                   why_->message, kind, query_.function.name,
                                                    left_out_));
   }
   std::ranges::sort(points_, {}, &ProbePoint::image_offset);
   return std::move(points_);
 }
 
-Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol) {
-  const auto plus = checked_plus(question, symbol);
+Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
+  const auto plus = checked_plus(query, symbol);
   if (!plus) return fail(plus.error());
   const auto address = checked_add(symbol.address.value, *plus);
   if (!address || symbol.absolute)
     return fail(ErrorKind::no_code,
                 fmt::format("{}: '{}' is an absolute number, not a place in the file",
-                            question.subject(), symbol.name));
-  auto doubt = check_boundary(question, symbol, *plus);
+                            query.subject(), symbol.name));
+  auto doubt = check_boundary(query, symbol, *plus);
   if (!doubt) return fail(std::move(doubt).error());
-  auto point = point_at(question, VirtualAddress{*address});
+  auto point = point_at(query, VirtualAddress{*address});
   if (!point) return point;
-  name_point(question, *point, symbol, *plus);
+  name_point(query, *point, symbol, *plus);
   if (*doubt) point->warnings.push_back(std::move(**doubt));
   if (*plus != 0 && *plus >= symbol.size)
     point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
-                                          question.subject(), *plus, symbol.name, symbol.size));
+                                          query.subject(), *plus, symbol.name, symbol.size));
   return point;
 }
 
-Result<std::vector<ProbePoint>> resolve_name(const Question& question) {
-  const std::string_view name = question.function.name;
-  auto exact = find_by_name(question.image, name);
+Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
+  const std::string_view name = query.function.name;
+  auto exact = find_by_name(query.image, name);
   // If .symtab is damaged, functions that are not in .dynsym can still be found in other ways.
   if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
     const elf::Symbol first = exact->front();
     Symbols chosen = choose(std::move(*exact), first.name == name);
-    if (chosen.empty()) return fail(no_code_behind(question, first));
+    if (chosen.empty()) return fail(no_code_behind(query, first));
     const bool searched = chosen.front().table != elf::Table::dynsym;
-    return chosen_points(question, std::move(chosen), searched);
+    return chosen_points(query, std::move(chosen), searched);
   }
 
-  auto written = find_by_demangled_name(question.image, name);
-  if (!written) return fail(Error(written.error()).within(question.subject()));
+  auto written = find_by_demangled_name(query.image, name);
+  if (!written) return fail(Error(written.error()).within(query.subject()));
   if (!written->empty() && !written->front().defined)
-    return fail(no_code_behind(question, written->front()));
-  if (!written->empty()) return chosen_points(question, std::move(*written), true);
-  if (is_pattern(name)) return resolve_pattern(question);
-  if (!exact) return fail(Error(exact.error()).within(question.subject()));
-  return resolve_clones(question);
+    return fail(no_code_behind(query, written->front()));
+  if (!written->empty()) return chosen_points(query, std::move(*written), true);
+  if (is_pattern(name)) return resolve_pattern(query);
+  if (!exact) return fail(Error(exact.error()).within(query.subject()));
+  return resolve_clones(query);
 }
 
-Result<std::vector<ProbePoint>> resolve_plt(const Question& question) {
-  const std::string_view name = question.function.name;
-  const auto entries = plt_entries(question.image);
+Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
+  const std::string_view name = query.function.name;
+  const auto entries = plt_entries(query.image);
   auto named = entries_named(entries, name);
   const bool pattern = named.empty() && is_pattern(name);
   if (pattern)
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
       return matches_name(std::string(name), entry.name);
     });
-  if (named.empty()) return fail(no_plt_entry(question));
-  if (!pattern && named.size() > 1 && !question.options.all)
-    return fail(ambiguous_name(question, named));
-  auto points = points_of(question, named);
+  if (named.empty()) return fail(no_plt_entry(query));
+  if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));
+  auto points = points_of(query, named);
   if (!points) return points;
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
   return points;

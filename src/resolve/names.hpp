@@ -6,11 +6,11 @@
 
 namespace uprobectl {
 
-Result<std::vector<ProbePoint>> resolve_name(const Question& question);
-Result<std::vector<ProbePoint>> resolve_plt(const Question& question);
+Result<std::vector<ProbePoint>> resolve_name(const Query& query);
+Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 
 // The point of a symbol, "+N" added.
-Result<ProbePoint> point_of(const Question& question, const elf::Symbol& symbol);
+Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 
 // One symbol for each address, sorted by address: .dynsym before .symtab, global before weak before
 // local, the default version before hidden ones.
@@ -23,7 +23,7 @@ void add_aliases(const elf::Image& image, std::span<ProbePoint> points);
 // discard the others.
 class PatternPoints {
 public:
-  explicit PatternPoints(const Question& question) : question_(question) {}
+  explicit PatternPoints(const Query& query) : query_(query) {}
 
   void add(Result<ProbePoint> point);
 
@@ -32,18 +32,18 @@ public:
   Result<std::vector<ProbePoint>> take(std::string_view kind);
 
 private:
-  const Question& question_;
+  const Query& query_;
   std::vector<ProbePoint> points_;
   std::optional<Error> why_; // why the first of those was left out
   std::size_t left_out_ = 0;
 };
 
-// The places of the probes that the question's name means, "PROVIDER:NAME" or a provider alone, in
+// The places of the probes that the query's name means, "PROVIDER:NAME" or a provider alone, in
 // the order of the notes. The points share ownership of the notes.
 Result<std::vector<ProbePoint>>
-resolve_static_probes(const Question& question, const std::shared_ptr<const StaticProbes>& notes);
+resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes);
 
 // The "PROVIDER:NAME" of a probe that a user may mean by a text that is not a function's name.
-std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text);
+std::optional<std::string> find_static_probe(const StaticProbes& notes, std::string_view text);
 
 } // namespace uprobectl

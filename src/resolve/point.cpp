@@ -10,10 +10,10 @@ namespace uprobectl {
 
 namespace {
 
-Error outside_code(const Question& question, std::string_view what) {
-  Error error{ErrorKind::no_code, fmt::format("{}: {} is not in the file's executable bytes",
-                                              question.subject(), what)};
-  for (const elf::Segment& segment : question.image.segments()) {
+Error outside_code(const Query& query, std::string_view what) {
+  Error error{ErrorKind::no_code,
+              fmt::format("{}: {} is not in the file's executable bytes", query.subject(), what)};
+  for (const elf::Segment& segment : query.image.segments()) {
     if (!segment.executable || segment.file_size == 0) continue;
     return std::move(error).hint(
         fmt::format("code begins at vaddr:{:#x} (offset:{:#x}) and has {:#x} bytes",
@@ -22,21 +22,21 @@ Error outside_code(const Question& question, std::string_view what) {
   return error;
 }
 
-Result<ProbePoint> point_in(const Question& question, const elf::Segment& segment,
-                            VirtualAddress address, ImageOffset offset) {
-  const elf::Image& image = question.image;
+Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, VirtualAddress address,
+                            ImageOffset offset) {
+  const elf::Image& image = query.image;
   const std::uint64_t alignment = image.machine().info().instruction_alignment;
   ProbePoint point;
   if (address.value % alignment != 0) {
     const auto problem = fmt::format(
         "{}: '{}' is address {:#x}, not a multiple of {}: no {} instruction begins there",
-        question.subject(), question.function.request, address.value, alignment,
+        query.subject(), query.function.request, address.value, alignment,
         elf::to_string(image.machine()));
-    if (!question.options.unsafe) return fail(ErrorKind::misaligned, problem);
+    if (!query.options.unsafe) return fail(ErrorKind::misaligned, problem);
     point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
   }
-  point.binary = question.binary;
-  point.request = question.function.request;
+  point.binary = query.binary;
+  point.request = query.function.request;
   point.image_offset = offset;
   point.offset = image.to_file(offset);
   point.address = address;
@@ -50,52 +50,50 @@ Result<ProbePoint> point_in(const Question& question, const elf::Segment& segmen
         Error{ErrorKind::misaligned,
               fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
                           "not a multiple of {} as the kernel needs on {}",
-                          question.subject(), question.binary->entry_data.value,
-                          question.function.request, point.offset->value, alignment,
-                          elf::to_string(image.machine()))}
+                          query.subject(), query.binary->entry_data.value, query.function.request,
+                          point.offset->value, alignment, elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
   constexpr std::uint64_t smallest_page = 4096;
-  if (question.binary->entry_data.value % smallest_page != 0)
+  if (query.binary->entry_data.value % smallest_page != 0)
     point.warnings.push_back(fmt::format(
         "{}: the entry's data is at {:#x}, not on a page boundary: no loader can map it from the "
         "archive, so the probe will not fire unless the library is aligned with zipalign -p 4",
-        question.subject(), question.binary->entry_data.value));
+        query.subject(), query.binary->entry_data.value));
   return point;
 }
 
-Result<ProbePoint> point_of_number(const Question& question) {
-  const FunctionSpec& function = question.function;
+Result<ProbePoint> point_of_number(const Query& query) {
+  const FunctionSpec& function = query.function;
   if (function.form == FunctionSpec::Form::virtual_address) {
     // Bit 0 of a code address tells the instruction set (AAELF32). It is not part of the place.
-    const bool may_be_thumb = question.image.machine().info().thumb_bit;
-    return point_at(question, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
+    const bool may_be_thumb = query.image.machine().info().thumb_bit;
+    return point_at(query, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
   }
-  const std::uint64_t size = question.image.bytes().size();
+  const std::uint64_t size = query.image.bytes().size();
   if (function.form == FunctionSpec::Form::image_offset) {
     if (function.number >= size)
       return fail(ErrorKind::out_of_range,
                   fmt::format("{}: '{}' is beyond the end, the ELF image has {:#x} bytes",
-                              question.subject(), function.request, size));
-    return point_at(question, ImageOffset{function.number});
+                              query.subject(), function.request, size));
+    return point_at(query, ImageOffset{function.number});
   }
-  if (question.image.is_inflated())
+  if (query.image.is_inflated())
     return fail(Error{ErrorKind::no_code,
                       fmt::format("{}: '{}': the library is compressed, no byte of the archive is "
                                   "its code",
-                                  question.subject(), function.request)}
+                                  query.subject(), function.request)}
                     .hint("for an offset in the installed library ask for offset:0x…"));
-  const std::uint64_t begin = question.image.entry_data().value;
+  const std::uint64_t begin = query.image.entry_data().value;
   if (function.number < begin || function.number - begin >= size)
     return fail(ErrorKind::out_of_range,
                 fmt::format("{}: '{}' is not in it, its bytes are at {:#x} to {:#x}",
-                            question.subject(), function.request, begin, begin + size));
-  return point_at(question, ImageOffset{function.number - begin});
+                            query.subject(), function.request, begin, begin + size));
+  return point_at(query, ImageOffset{function.number - begin});
 }
 
-void name_by_number(const Question& question, ProbePoint& point,
-                    const symbolize::Covering& covering) {
-  name_point(question, point, covering.symbol, covering.offset);
-  if (covering.symbol.table == elf::Table::oat) describe_method(question, point, covering.symbol);
+void name_by_number(const Query& query, ProbePoint& point, const symbolize::Covering& covering) {
+  name_point(query, point, covering.symbol, covering.offset);
+  if (covering.symbol.table == elf::Table::oat) describe_method(query, point, covering.symbol);
   point.table.reset(); // the place comes from the number, not from a table
 }
 
@@ -107,31 +105,31 @@ void describe(const elf::Image& image, ProbedBinary& binary) {
   binary.build_id = image.build_id();
 }
 
-std::uint64_t shown_offset(const ProbePoint& point) {
+std::uint64_t display_offset(const ProbePoint& point) {
   return point.offset ? point.offset->value : point.image_offset.value;
 }
 
-Result<ProbePoint> point_at(const Question& question, VirtualAddress address) {
-  const elf::Segment* const segment = question.image.segment_of(address);
-  const auto offset = question.image.to_image(address);
+Result<ProbePoint> point_at(const Query& query, VirtualAddress address) {
+  const elf::Segment* const segment = query.image.segment_of(address);
+  const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
-    return fail(outside_code(question, fmt::format("address {:#x}", address.value)));
-  return point_in(question, *segment, address, *offset);
+    return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
+  return point_in(query, *segment, address, *offset);
 }
 
-Result<ProbePoint> point_at(const Question& question, ImageOffset offset) {
-  const elf::Segment* const segment = question.image.segment_of(offset);
-  const auto address = question.image.to_address(offset);
+Result<ProbePoint> point_at(const Query& query, ImageOffset offset) {
+  const elf::Segment* const segment = query.image.segment_of(offset);
+  const auto address = query.image.to_address(offset);
   if (segment == nullptr || !address || !segment->executable)
-    return fail(outside_code(question, fmt::format("offset {:#x}", offset.value)));
-  return point_in(question, *segment, *address, offset);
+    return fail(outside_code(query, fmt::format("offset {:#x}", offset.value)));
+  return point_in(query, *segment, *address, offset);
 }
 
-void name_point(const Question& question, ProbePoint& point, const elf::Symbol& symbol,
+void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,
                 std::uint64_t symbol_offset) {
   point.symbol = symbol.name;
   point.symbol_offset = symbol_offset;
-  if (const auto text = question.demangler.whole(symbol.name); text && *text != symbol.name)
+  if (const auto text = query.demangler.whole(symbol.name); text && *text != symbol.name)
     point.demangled = *text;
   if (symbol.version) {
     point.version = symbol.version->name;
@@ -164,13 +162,13 @@ std::string display_name(const ProbePoint& point) {
   return name;
 }
 
-Result<std::vector<ProbePoint>> resolve_number(const Question& question) {
-  auto point = point_of_number(question);
+Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
+  auto point = point_of_number(query);
   if (!point) return fail(std::move(point).error());
-  if (const auto covering = question.symbolizer->find(point->address)) {
-    name_by_number(question, *point, *covering);
-    auto doubt = check_boundary(question, covering->symbol, covering->offset);
-    if (!doubt && question.options.to_probe) return fail(std::move(doubt).error());
+  if (const auto covering = query.symbolizer->find(point->address)) {
+    name_by_number(query, *point, *covering);
+    auto doubt = check_boundary(query, covering->symbol, covering->offset);
+    if (!doubt && query.options.to_probe) return fail(std::move(doubt).error());
     if (!doubt)
       point->warnings.push_back(std::move(doubt).error().message);
     else if (*doubt)

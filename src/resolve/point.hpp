@@ -11,13 +11,13 @@ namespace uprobectl {
 
 // A FUNCTION and the image to resolve it in: that of the target or, for file-offset: in a whole
 // archive, the one at the offset.
-struct Question {
+struct Query {
   const std::shared_ptr<const ProbedBinary>& binary;
   const FunctionSpec& function;
   const elf::Image& image;
-  Demangler& demangler; // reuses its memory for each question
+  Demangler& demangler; // reuses its memory for each query
   ResolveOptions options = {};
-  // Null unless the image is an OAT file and the question may be about Java methods.
+  // Null unless the image is an OAT file and the query may be about Java methods.
   const Result<art::OatFile>* methods = nullptr;
   symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
@@ -30,14 +30,14 @@ void describe(const elf::Image& image, ProbedBinary& binary);
 
 // The point at an address or image offset, without a symbol. no_code outside executable file bytes,
 // misaligned where no instruction of the machine can begin.
-Result<ProbePoint> point_at(const Question& question, VirtualAddress address);
-Result<ProbePoint> point_at(const Question& question, ImageOffset offset);
+Result<ProbePoint> point_at(const Query& query, VirtualAddress address);
+Result<ProbePoint> point_at(const Query& query, ImageOffset offset);
 
 // Adds the symbol that covers the point.
-void name_point(const Question& question, ProbePoint& point, const elf::Symbol& symbol,
+void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,
                 std::uint64_t symbol_offset);
 
 // Resolves an address or offset to the point there, named by the symbol that covers it.
-Result<std::vector<ProbePoint>> resolve_number(const Question& question);
+Result<std::vector<ProbePoint>> resolve_number(const Query& query);
 
 } // namespace uprobectl

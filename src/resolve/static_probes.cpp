@@ -68,19 +68,19 @@ bool is_function(const elf::Image& image, std::string_view name) {
 }
 
 // For a text that is a function's name, or has one behind its colon.
-std::optional<std::string> function_hint(const Question& question, std::string_view text) {
+std::optional<std::string> function_hint(const Query& query, std::string_view text) {
   const auto colon = text.find(':');
   const std::string_view tail =
       colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   for (const std::string_view name : {text, tail})
-    if (is_function(question.image, name))
+    if (is_function(query.image, name))
       return fmt::format("'{}' is a function, probe it with: uprobectl attach {} {}", name,
-                         shell_word(question.subject()), shell_word(name));
+                         shell_word(query.subject()), shell_word(name));
   return std::nullopt;
 }
 
-std::string list_hint(const Question& question) {
-  return "list its static probes with: uprobectl usdt list " + shell_word(question.subject());
+std::string list_hint(const Query& query) {
+  return "list its static probes with: uprobectl usdt list " + shell_word(query.subject());
 }
 
 // The probe may be in one of the notes that could not be read.
@@ -93,42 +93,42 @@ void add_passed_over(const StaticProbes& notes, Error& error) {
 }
 
 // No probe of the file has the name "PROVIDER:NAME".
-Error no_static_probe(const Question& question, const StaticProbes& notes) {
-  const std::string_view text = question.function.request;
+Error no_static_probe(const Query& query, const StaticProbes& notes) {
+  const std::string_view text = query.function.request;
   Error error{ErrorKind::not_found, {}};
   if (notes.probes.empty())
-    error.message = question.subject() + ": it has no static probes";
+    error.message = query.subject() + ": it has no static probes";
   else
-    error.message = fmt::format("{}: no static probe {}'{}'", question.subject(),
+    error.message = fmt::format("{}: no static probe {}'{}'", query.subject(),
                                 is_pattern(text) ? "matches " : "", text);
-  if (auto function = function_hint(question, text))
+  if (auto function = function_hint(query, text))
     error = std::move(error).hint(std::move(*function));
   add_passed_over(notes, error);
   if (notes.probes.empty()) return error;
   const auto near = nearest(without_wildcards(text), full_names(notes));
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
-  return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(question));
+  return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(query));
 }
 
 // The text has no colon and is not a provider.
-Error no_static_name(const Question& question, const StaticProbes& notes) {
-  const std::string_view text = question.function.request;
-  if (notes.probes.empty()) return no_static_probe(question, notes);
-  Error error{ErrorKind::not_found,
-              fmt::format("{}: invalid static probe '{}' (expected PROVIDER:NAME)",
-                          question.subject(), text)};
-  if (const auto probe = static_probe_called(notes, text))
+Error no_static_name(const Query& query, const StaticProbes& notes) {
+  const std::string_view text = query.function.request;
+  if (notes.probes.empty()) return no_static_probe(query, notes);
+  Error error{
+      ErrorKind::not_found,
+      fmt::format("{}: invalid static probe '{}' (expected PROVIDER:NAME)", query.subject(), text)};
+  if (const auto probe = find_static_probe(notes, text))
     error = std::move(error).hint(fmt::format("there is a static probe '{}'", *probe));
-  if (auto function = function_hint(question, text))
+  if (auto function = function_hint(query, text))
     error = std::move(error).hint(std::move(*function));
-  return error.hints.empty() ? std::move(error).hint(list_hint(question)) : error;
+  return error.hints.empty() ? std::move(error).hint(list_hint(query)) : error;
 }
 
 // "PROVIDER:NAME" -> the places of static probes.
 
 } // namespace
 
-std::optional<std::string> static_probe_called(const StaticProbes& notes, std::string_view text) {
+std::optional<std::string> find_static_probe(const StaticProbes& notes, std::string_view text) {
   if (is_pattern(text)) return std::nullopt;
   const std::string dtrace_name = without_dashes(text);
   const auto name = StaticProbeName::parse(text);
@@ -139,9 +139,9 @@ std::optional<std::string> static_probe_called(const StaticProbes& notes, std::s
 }
 
 Result<std::vector<ProbePoint>>
-resolve_static_probes(const Question& question, const std::shared_ptr<const StaticProbes>& notes) {
+resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes) {
   // A provider alone means all of its probes.
-  const std::string_view text = question.function.name;
+  const std::string_view text = query.function.name;
   const bool is_full = text.contains(':');
   const std::string full = is_full ? std::string(text) : std::string(text) + ":*";
   const auto name = StaticProbeName::parse(full);
@@ -151,21 +151,21 @@ resolve_static_probes(const Question& question, const std::shared_ptr<const Stat
   points.reserve(static_cast<std::size_t>(std::ranges::count_if(notes->probes, is_meant)));
   for (const StaticProbe& probe : notes->probes) {
     if (!is_meant(probe)) continue;
-    auto point = point_at(question, probe.address);
+    auto point = point_at(query, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;
-    point->effect = effect_of_static(question.image, probe.address);
+    point->effect = static_probe_effect(query.image, probe.address);
     point->static_probe = {notes, &probe}; // keeps all notes alive
-    if (probe.semaphore_offset) point->semaphore = question.image.to_file(*probe.semaphore_offset);
+    if (probe.semaphore_offset) point->semaphore = query.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
       point->warnings.push_back(
           fmt::format("{}: the semaphore of '{}' at {:#x} is in no page of the file, so the kernel "
                       "cannot count it up, and the program may pass the probe by",
-                      question.subject(), *point->symbol, probe.semaphore->value));
+                      query.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));
   }
   if (points.empty())
-    return fail(is_full ? no_static_probe(question, *notes) : no_static_name(question, *notes));
+    return fail(is_full ? no_static_probe(query, *notes) : no_static_name(query, *notes));
   std::vector<std::string>& warnings = points.front().warnings;
   warnings.insert(warnings.end(), notes->warnings.begin(), notes->warnings.end());
   return points;

@@ -54,44 +54,44 @@ bool is_number(const FunctionSpec& function) {
   return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
 }
 
-bool is_about_all_symbols(const Question& question) {
-  if (question.function.form == FunctionSpec::Form::plt) return false;
-  return question.function.form != FunctionSpec::Form::name || is_pattern(question.function.name) ||
-         question.options.clones || question.options.aliases;
+bool is_about_all_symbols(const Query& query) {
+  if (query.function.form == FunctionSpec::Form::plt) return false;
+  return query.function.form != FunctionSpec::Form::name || is_pattern(query.function.name) ||
+         query.options.clones || query.options.aliases;
 }
 
-Result<std::vector<ProbePoint>> ask(const Question& question) {
-  switch (question.function.form) {
+Result<std::vector<ProbePoint>> ask(const Query& query) {
+  switch (query.function.form) {
   case FunctionSpec::Form::name:
-    return resolve_name(question);
+    return resolve_name(query);
   case FunctionSpec::Form::plt:
-    return resolve_plt(question);
+    return resolve_plt(query);
   case FunctionSpec::Form::virtual_address:
   case FunctionSpec::Form::image_offset:
   case FunctionSpec::Form::file_offset:
     break;
   }
-  return resolve_number(question);
+  return resolve_number(query);
 }
 
 // Whether more symbols can change the result. An import or data of that name can hide a static
 // function of a debug file.
-bool may_be_elsewhere(const Question& question, const Error& error) {
-  if (question.function.form != FunctionSpec::Form::name) return false;
+bool may_be_elsewhere(const Query& query, const Error& error) {
+  if (query.function.form != FunctionSpec::Form::name) return false;
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
          error.kind == ErrorKind::no_code;
 }
 
-Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf::Image& image,
+Result<std::vector<ProbePoint>> answer_by_symbols(const Query& query, elf::Image& image,
                                                   DebugSource& source) {
-  if (is_about_all_symbols(question)) source.complete(image);
-  auto points = ask(question);
-  while (!points && may_be_elsewhere(question, points.error()) && source.add_next(image))
-    points = ask(question);
-  if (points && question.options.aliases) add_aliases(image, *points);
-  if (points) finish_points(question, *points);
+  if (is_about_all_symbols(query)) source.complete(image);
+  auto points = ask(query);
+  while (!points && may_be_elsewhere(query, points.error()) && source.add_next(image))
+    points = ask(query);
+  if (points && query.options.aliases) add_aliases(image, *points);
+  if (points) finish_points(query, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
-      question.function.form == FunctionSpec::Form::plt)
+      query.function.form == FunctionSpec::Form::plt)
     return points;
 
   constexpr std::size_t max_hints = 2;
@@ -104,36 +104,34 @@ Result<std::vector<ProbePoint>> answer_by_symbols(const Question& question, elf:
 }
 
 // Older versions of dex2oat name code that methods share after one of them, with "[DEDUPED]" added.
-Result<std::vector<ProbePoint>> answer_as_shared(const Question& question, elf::Image& image,
+Result<std::vector<ProbePoint>> answer_as_shared(const Query& query, elf::Image& image,
                                                  DebugSource& source) {
-  const std::string name = std::string(question.function.name) + " [DEDUPED]";
-  FunctionSpec function = question.function;
+  const std::string name = std::string(query.function.name) + " [DEDUPED]";
+  FunctionSpec function = query.function;
   function.name = name;
-  Question shared{question.binary,    function,         question.image,
-                  question.demangler, question.options, question.methods};
+  Query shared{query.binary, function, query.image, query.demangler, query.options, query.methods};
   shared.options.suggest = false;
   auto points = answer_by_symbols(shared, image, source);
   if (points)
-    points->front().warnings.push_back("'" + std::string(question.function.name) +
+    points->front().warnings.push_back("'" + std::string(query.function.name) +
                                        "' shares its code with other methods, and a probe there "
                                        "fires for each of them");
   return points;
 }
 
-// Resolves the FUNCTION of the question, whose image this is. Symbols from the source are added to
+// Resolves the FUNCTION of the query, whose image this is. Symbols from the source are added to
 // the image if its own tables do not have the name.
-Result<std::vector<ProbePoint>> answer(const Question& question, elf::Image& image,
-                                       DebugSource& source) {
-  if (question.methods == nullptr || question.function.form != FunctionSpec::Form::name)
-    return answer_by_symbols(question, image, source);
-  auto methods = resolve_method(question);
-  if (methods) finish_points(question, *methods);
+Result<std::vector<ProbePoint>> answer(const Query& query, elf::Image& image, DebugSource& source) {
+  if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
+    return answer_by_symbols(query, image, source);
+  auto methods = resolve_method(query);
+  if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;
-  auto symbols = answer_by_symbols(question, image, source);
+  auto symbols = answer_by_symbols(query, image, source);
   if (!symbols && symbols.error().kind == ErrorKind::not_found)
-    symbols = answer_as_shared(question, image, source);
+    symbols = answer_as_shared(query, image, source);
   if (!symbols) return methods; // its error is the better one
-  if (std::string why = why_no_methods(question); !why.empty())
+  if (std::string why = missing_methods_warning(query); !why.empty())
     symbols->front().warnings.push_back(std::move(why));
   return symbols;
 }
@@ -188,7 +186,7 @@ struct Target::State {
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
-  std::optional<Error> foreign; // why none of the processes can run it
+  std::optional<Error> architecture_mismatch; // why none of the processes can run it
 };
 
 Target::Target(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -198,11 +196,13 @@ Target::~Target() = default;
 
 const std::string& Target::text() const { return state_->text; }
 const BinaryPath& Target::path() const { return state_->path; }
-const BinaryPath& Target::shown() const { return state_->binary->path; }
+const BinaryPath& Target::display_path() const { return state_->binary->path; }
 const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
 const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
-const std::optional<Error>& Target::foreign() const { return state_->foreign; }
+const std::optional<Error>& Target::architecture_mismatch() const {
+  return state_->architecture_mismatch;
+}
 
 Result<Target> Target::open(std::string_view text, const TargetOptions& options) {
   auto found = find_file(text, options);
@@ -218,7 +218,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   state->text = text;
   state->path = file.path;
   state->warnings = file.warnings;
-  ProbedBinary binary{.target = std::string(text), .path = file.shown, .file = file.opened};
+  ProbedBinary binary{.target = std::string(text), .path = file.display_path, .file = file.opened};
   if (!binary.file) {
     auto mapped = MappedFile::open(file.path.file);
     if (!mapped) return fail(std::move(mapped).error());
@@ -249,7 +249,8 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
       state->warnings.push_back(to_string(binary.path) +
                                 ": compressed here, so offsets are those in the library as a "
                                 "device installs it, not in the archive");
-    state->foreign = foreign_to(options.pids, image->machine(), to_string(binary.path));
+    state->architecture_mismatch =
+        find_architecture_mismatch(options.pids, image->machine(), to_string(binary.path));
     describe(*image, binary);
     state->image.emplace(std::move(*image));
   }
@@ -259,18 +260,18 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
 
 Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                                                 const ResolveOptions& options) const {
-  // A question may add symbols to the state. They stay for the next one and change no result.
+  // A query may add symbols to the state. They stay for the next one and change no result.
   State& state = *state_;
   if (state.image) {
-    Question question{state.binary, function, *state.image, state.demangler, options};
-    if (may_be_method(function)) question.methods = state.methods.in(*state.image);
+    Query query{state.binary, function, *state.image, state.demangler, options};
+    if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function)) {
-      const bool has_methods = question.methods != nullptr && *question.methods;
+      const bool has_methods = query.methods != nullptr && *query.methods;
       if (!state.symbolizer)
-        state.symbolizer.emplace(*state.image, has_methods ? &**question.methods : nullptr);
-      question.symbolizer = &*state.symbolizer;
+        state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
+      query.symbolizer = &*state.symbolizer;
     }
-    return answer(question, *state.image, state.debug);
+    return answer(query, *state.image, state.debug);
   }
 
   const std::string subject = to_string(state.binary->path);
@@ -290,9 +291,9 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   describe(*image, entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
   symbolize::Symbolizer symbolizer(*image);
-  Question question{binary, function, *image, state.demangler, options};
-  question.symbolizer = &symbolizer;
-  return answer(question, *image, debug);
+  Query query{binary, function, *image, state.demangler, options};
+  query.symbolizer = &symbolizer;
+  return answer(query, *image, debug);
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,

@@ -117,8 +117,8 @@ private:
     warn(targets.warnings);
     const auto target = Target::open(targets.files.front(), targets.text, options_);
     if (!target) return fail(target.error());
-    if (target->foreign())
-      return fail(Error(*target->foreign())
+    if (target->architecture_mismatch())
+      return fail(Error(*target->architecture_mismatch())
                       .hint("what is mapped there is found with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
@@ -137,11 +137,11 @@ private:
   }
 
   Result<void> ask_several(const ProbeRequest& question, const Targets& targets) {
-    auto answers = ask_all(targets, question.functions, options_, how_);
+    auto answers = resolve_all(targets, question.functions, options_, how_);
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
-    for (SharedAnswer& answer : answers->functions) {
+    for (FunctionResult& answer : answers->functions) {
       for (Error& error : answer.errors) add_failure(question, answer.request, std::move(error));
       take(question, answer.request, std::move(answer.points));
     }
@@ -191,7 +191,7 @@ private:
   Result<void> ask_several_static(const ProbeRequest& question, const Targets& targets) {
     std::vector<std::optional<Error>> reasons(question.functions.size());
     std::vector<bool> found(question.functions.size());
-    const auto visited = visit_all(targets, options_, [&](const Target& target) {
+    const auto visited = visit_targets(targets, options_, [&](const Target& target) {
       warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
         auto points = static_places(target, question.functions[i]);

@@ -275,7 +275,7 @@ Result<void> FilteredProcesses::find_user(Output& output) {
   user_ = asked_->user;
   if (!*app_ || asked_->all) return {};
   const std::string& package = **app_;
-  const auto user = user_of_package(package);
+  const auto user = package_user(package);
   if (!user) return fail(user.error());
   if (asked_->user && *asked_->user != user->id) {
     const bool of_other = std::ranges::find(user->others, *asked_->user) != user->others.end();

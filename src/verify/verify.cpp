@@ -59,7 +59,7 @@ std::vector<DriftRecord> differences(const RecordedMatch& old, const ProbePoint&
   const bool same_place = point.offset ? old.offset == point.offset->value : !old.offset;
   if (!same_image_place || !same_place)
     add(same_image_place ? Change::archive_moved : Change::function_moved,
-        hex_text(old.offset.value_or(old.image_offset)), hex_text(shown_offset(point)));
+        hex_text(old.offset.value_or(old.image_offset)), hex_text(display_offset(point)));
   if (!old.static_probe || !point.static_probe) return drifts;
   const StaticProbe& probe = *point.static_probe;
   const auto semaphore = probe.semaphore ? std::optional(probe.semaphore->value) : std::nullopt;
@@ -79,7 +79,7 @@ std::string place_of(const RecordedMatch& match, const std::optional<std::string
   if (!given) return match.target;
   if (match.entry && match.target.ends_with("!/" + *match.entry))
     return *given + "!/" + *match.entry;
-  for (const BinaryPath& reading : readings(match.target))
+  for (const BinaryPath& reading : parse_candidates(match.target))
     if (match.entry && reading.entry && matches_pattern(*reading.entry, *match.entry))
       return *given + "!/" + *reading.entry;
   return *given;
@@ -173,10 +173,10 @@ private:
   Result<std::vector<ProbePoint>> ask_several(const Targets& targets, const std::string& request,
                                               const TargetOptions& where,
                                               const ResolveOptions& how) {
-    auto answers = ask_all(targets, {&request, 1}, where, how);
+    auto answers = resolve_all(targets, {&request, 1}, where, how);
     if (!answers) return fail(std::move(answers).error());
     output_.warn_once(answers->warnings);
-    SharedAnswer& answer = answers->functions.front();
+    FunctionResult& answer = answers->functions.front();
     if (answer.points.empty() && !answer.errors.empty())
       return fail(std::move(answer.errors.front()));
     for (const Error& error : answer.errors) output_.fail(error, targets.text, request);
@@ -189,7 +189,7 @@ private:
                                                      const TargetOptions& where) {
     std::vector<ProbePoint> points;
     std::optional<Error> lacking;
-    auto visited = visit_all(targets, where, [&](const Target& target) {
+    auto visited = visit_targets(targets, where, [&](const Target& target) {
       auto found = target.static_probes(request);
       if (found)
         std::ranges::move(*found, std::back_inserter(points));
@@ -275,7 +275,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
                       .request = now[i].request,
                       .symbol = now[i].symbol,
                       .recorded = std::nullopt,
-                      .found = hex_text(shown_offset(now[i]))});
+                      .found = hex_text(display_offset(now[i]))});
   }
   return drifts;
 }

@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  for (const auto& reading : uprobectl::readings(text))
+  for (const auto& reading : uprobectl::parse_candidates(text))
     if (to_string(reading) != text) std::abort();
   return 0;
 }

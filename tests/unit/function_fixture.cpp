@@ -136,7 +136,7 @@ std::string OpenLibrary::returns(std::string_view function) const {
     return fmt::format("{}: {}", code(found.error().kind),
                        message.substr(reason + said_of_all.size()));
   }
-  if (found->never_leaves()) return "it never leaves";
+  if (found->has_no_exits()) return "it never leaves";
   std::string text;
   for (const FileOffset offset : found->returns)
     text += fmt::format("{}{:#x}", text.empty() ? "" : " ", offset.value);

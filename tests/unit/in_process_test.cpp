@@ -40,7 +40,7 @@ private:
   void* start_ = nullptr;
 };
 
-std::vector<FileOfProcess> find_here(std::string_view text) {
+std::vector<ProcessFile> find_here(std::string_view text) {
   const pid_t self[] = {getpid()};
   auto found = find_in_processes(text, self);
   REQUIRE(found);
@@ -54,7 +54,7 @@ TEST_CASE("a bare name means the library that the process maps, with or without 
   for (const char* name : {"libmapped.so.3", "mapped"}) {
     const auto found = find_here(name);
     REQUIRE(found.size() == 1);
-    CHECK(found[0].shown == BinaryPath{library.path, std::nullopt});
+    CHECK(found[0].display_path == BinaryPath{library.path, std::nullopt});
     CHECK(found[0].open_path == "/proc/" + std::to_string(getpid()) + "/root" + library.path);
     CHECK(found[0].warnings.empty());
   }
@@ -69,7 +69,7 @@ TEST_CASE("a library mapped straight from an archive is found by its own name") 
   const MappedHere archive("app.apk", zip.bytes(), 4 * page); // well inside the library's bytes
   const auto found = find_here("libinside.so");
   REQUIRE(found.size() == 1);
-  CHECK(found[0].shown == BinaryPath{archive.path, "lib/x86_64/libinside.so"});
+  CHECK(found[0].display_path == BinaryPath{archive.path, "lib/x86_64/libinside.so"});
 }
 
 TEST_CASE("a file that was removed while mapped is reached through the mapping") {
@@ -119,7 +119,7 @@ TEST_CASE("of all mapped files those that are ELF are found, each once") {
   const auto found = find_all_in_processes(self);
   REQUIRE(found);
   const auto count = [&](const BinaryPath& path) {
-    return std::ranges::count(found->files, path, &FileOfProcess::shown);
+    return std::ranges::count(found->files, path, &ProcessFile::display_path);
   };
   CHECK(count({library.path, std::nullopt}) == 1);
   CHECK(count({text.path, std::nullopt}) == 0);

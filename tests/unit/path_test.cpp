@@ -6,13 +6,13 @@
 using namespace uprobectl;
 
 TEST_CASE("a path without separator has one reading") {
-  REQUIRE(readings("/lib/libc.so.6").size() == 1);
-  CHECK(readings("/lib/libc.so.6")[0] == BinaryPath{"/lib/libc.so.6", std::nullopt});
-  CHECK(readings("").empty());
+  REQUIRE(parse_candidates("/lib/libc.so.6").size() == 1);
+  CHECK(parse_candidates("/lib/libc.so.6")[0] == BinaryPath{"/lib/libc.so.6", std::nullopt});
+  CHECK(parse_candidates("").empty());
 }
 
 TEST_CASE("every separator gives a reading, the whole text comes first") {
-  const auto all = readings("a!/b.apk!/lib/x.so");
+  const auto all = parse_candidates("a!/b.apk!/lib/x.so");
   REQUIRE(all.size() == 3);
   CHECK(all[0] == BinaryPath{"a!/b.apk!/lib/x.so", std::nullopt});
   CHECK(all[1] == BinaryPath{"a", "b.apk!/lib/x.so"});
@@ -20,15 +20,16 @@ TEST_CASE("every separator gives a reading, the whole text comes first") {
 }
 
 TEST_CASE("nothing before or after the separator is no archive reading") {
-  CHECK(readings("!/entry").size() == 1);
-  CHECK(readings("x.apk!/").size() == 1);
+  CHECK(parse_candidates("!/entry").size() == 1);
+  CHECK(parse_candidates("x.apk!/").size() == 1);
 }
 
 TEST_CASE("text longer than any path is not read, however many separators it has") {
   std::string text = "x";
-  while (text.size() + 2 <= longest_path) text += "!/";
-  CHECK(readings(text).size() == 1 + 2046); // of the 2047 separators the last has nothing after it
-  CHECK(readings(text + "!/").empty());
+  while (text.size() + 2 <= max_path_length) text += "!/";
+  CHECK(parse_candidates(text).size() ==
+        1 + 2046); // of the 2047 separators the last has nothing after it
+  CHECK(parse_candidates(text + "!/").empty());
 }
 
 TEST_CASE("a path prints as it was written") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the code of a function says beyond the place where it begins: where it returns, for who
-// probes each return instead of rewriting return addresses, and what its language asks of a probe.
+// Reads the code of a function: the instructions at which it returns, for probes on each of them
+// instead of a rewritten return address, and the language it was compiled from.
 #pragma once
 
 #include "uprobectl/insn.hpp"
@@ -10,52 +10,54 @@
 
 namespace uprobectl {
 
-// Where control leaves a function: all of it, or it is not told at all.
+// The instructions at which control leaves a function. Always complete: if one exit is not known,
+// FunctionReader::returns() fails.
 struct FunctionReturns {
-  // Its return instructions, and those of the parts that the compiler moved out of it ("f.cold",
-  // "f.part.0") as far as it jumps to them: ascending, each once.
+  // The return instructions of the function and of its parts that it jumps to ("f.cold",
+  // "f.part.0"): ascending, each once.
   std::vector<FileOffset> returns;
 
-  // A jump after which another function returns in its place, or the function itself that begins
-  // anew.
+  // A jump out of the function, after which another function returns in its place, or a jump back
+  // to the function's own start.
   struct TailCall {
     FileOffset offset;
     VirtualAddress address;
-    // As display_name() writes it: "ns::f(int)", "malloc@plt", "g+0x10"; "vaddr:0x…" where no
-    // symbol is. Nothing for a jump through a register or memory: mostly a virtual call or one
-    // through a pointer, but an interpreter's jump from one operation to the next looks the same.
+    // As display_name() writes it: "ns::f(int)", "malloc@plt", "g+0x10"; "vaddr:0x…" without a
+    // symbol. nullopt for a jump through a register or memory: usually a virtual call or one
+    // through a function pointer, but an interpreter's jump to the next operation looks the same.
     std::optional<std::string> callee;
-    JumpCondition condition = {}; // else it falls through, and the function goes on
-    // Of an indirect jump that may as well stay in the function, as one of a `switch` does: it
-    // leaves where this is outside of `code`, or is its beginning.
+    JumpCondition condition = {}; // if it does not hold, the function continues
+    // For an indirect jump that may also stay in the function, as that of a `switch` does: where
+    // the jump reads its target from. It leaves if the target is outside of `code` or the start.
     std::optional<JumpSource> source = {};
   };
   std::vector<TailCall> tail_calls; // by offset
 
-  // The function's own bytes, those of its beginning first, then its parts.
+  // The bytes of the function itself, then those of its parts.
   std::vector<elf::AddressRange> code;
 
-  bool never_leaves() const { return returns.empty() && tail_calls.empty(); }
+  bool has_no_exits() const { return returns.empty() && tail_calls.empty(); }
 };
 
-// Whether, by what its file tells unwinders, the function that has the address has a frame on the
-// stack there.
-using FrameKnowledge = std::function<bool(const elf::Image&, VirtualAddress)>;
+// Returns whether unwind data describe a stack frame at the address, so that the return address is
+// not on top of the stack.
+using HasFrame = std::function<bool(const elf::Image&, VirtualAddress)>;
 
-// What decides whether the return address on the stack may be replaced while a function runs. Go
-// moves its stacks and walks them, C++ and Rust (cxx) unwind them when they throw, ART walks those
-// of compiled Java code (java) whenever it collects garbage or throws.
+// The source language of a function. It decides whether a return address on the stack may be
+// replaced while the function runs. Go moves and walks its stacks; C++ and Rust (cxx) unwind them
+// for exceptions and panics; ART walks those of compiled Java code (java) for garbage collection
+// and exceptions.
 enum class CodeLanguage { go, cxx, java, other };
 
-// Whose std::string a file's functions take.
+// The standard library whose std::string layout a binary uses.
 enum class StringLayout { libstdcxx, libcxx, unknown };
 
-// Reads functions of one binary. What it has learnt of the binary it keeps: to be made once for
-// many points. One thread at a time.
+// Reads functions of one binary and caches what it learns about the binary: use one reader for many
+// points. Not thread-safe.
 class FunctionReader {
 public:
-  // debug_places: as in TargetOptions. Symbols outside the file are looked for only to name where
-  // jumps go, and only where the file has no .symtab.
+  // debug_places: as in TargetOptions. Searched only if the file has no .symtab, for the names of
+  // tail calls' targets.
   static Result<FunctionReader> open(std::shared_ptr<const ProbedBinary> binary,
                                      std::vector<std::string> debug_places = {});
 
@@ -63,23 +65,26 @@ public:
   FunctionReader& operator=(FunctionReader&&) noexcept;
   ~FunctionReader();
 
-  // Without it every indirect jump that is not a table for certain is one that may leave: a jump
-  // with the frame still there cannot, since what it went to would return to a place in the frame.
-  void use_frames(FrameKnowledge has_frame);
+  // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
+  // stays in the function, because its target would return to an address in the frame. Without
+  // unwind data, every indirect jump that is not certainly a jump table is a possible tail call.
+  void use_frames(HasFrame has_frame);
 
-  // The point is one of the binary's. unsupported where it is no function's start, the function's
-  // size is not known, one of its exits cannot be told (a jump that needs more than the registers,
-  // an end that runs on into the next function) or the machine is another than x86-64, i386 and
-  // arm64; corrupt where its bytes are not all instructions or reach beyond its segment. On arm64
-  // bytes that are marked as data need be none, nor those of Go and Java, which are not marked.
+  // Returns where the function at the point leaves. The point must belong to the binary. Errors:
+  // - unsupported if the point is not the start of a function of known size, if an exit cannot be
+  //   described (a condition that needs more than registers, an end that runs on into the next
+  //   function), or if the machine is not x86-64, i386 or arm64;
+  // - corrupt if its bytes do not all decode or lie outside of its segment. On arm64, bytes that
+  //   mapping symbols mark as data need not decode, nor bytes of Go and Java code, which has no
+  //   such marks.
   Result<FunctionReturns> returns(const ProbePoint& point) const;
 
-  // Java: an OAT file. Go: the file has Go's tables, and the function is not one of the C code
-  // linked to it. Points without a symbol are taken for the file's language.
+  // java: the file is an OAT file. go: the file has Go's tables, and the function is not C code
+  // linked to it. For points without a symbol, the language of the file.
   CodeLanguage language_of(const ProbePoint& point) const;
 
-  // By the libraries that the file needs, else by its mangled names; unknown where it has both. The
-  // strings of libstdc++'s older ABI (_GLIBCXX_USE_CXX11_ABI=0) are not told apart.
+  // Decides by the libraries that the file needs, else by its mangled names; unknown if both
+  // libraries occur. Does not detect libstdc++'s older ABI (_GLIBCXX_USE_CXX11_ABI=0).
   StringLayout string_layout() const;
 
 private:

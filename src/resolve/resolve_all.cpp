@@ -45,7 +45,7 @@ bool is_misplaced(const Target& target, const Error& error) {
          target.image()->entry_data().value % largest_alignment != 0;
 }
 
-// Asks the files of one call of ask_all().
+// Asks the files of one call of resolve_all().
 class Asking {
 public:
   Asking(const Targets& targets, std::span<const std::string_view> functions,
@@ -58,13 +58,13 @@ public:
           {.request = std::string(function), .points = {}, .files = 0, .errors = {}});
   }
 
-  Result<SharedAnswers> ask() {
-    auto visited = visit_all(targets_, where_, [this](Target& target) { ask(target); });
+  Result<ResolveResults> ask() {
+    auto visited = visit_targets(targets_, where_, [this](Target& target) { ask(target); });
     if (!visited) return fail(std::move(visited).error());
-    answers_.asked = visited->files;
+    answers_.searched_files = visited->files;
     std::ranges::move(visited->warnings, std::back_inserter(answers_.warnings));
     for (std::size_t i = 0; i < answers_.functions.size(); ++i) {
-      SharedAnswer& answer = answers_.functions[i];
+      FunctionResult& answer = answers_.functions[i];
       if (answer.files == 0 && answer.errors.empty()) answer.errors.push_back(nowhere(i));
     }
     return std::move(answers_);
@@ -80,7 +80,7 @@ private:
                             points = fail(std::move(whole).error());
                           take(target, index, std::move(points));
                         });
-    const std::string subject = to_string(target.shown());
+    const std::string subject = to_string(target.display_path());
     for (const std::string& source : target.debug_notes().used)
       answers_.details.push_back(subject + ": symbols from " + source);
     for (const std::string& warning : target.debug_notes().warnings)
@@ -88,7 +88,7 @@ private:
   }
 
   void take(const Target& target, std::size_t index, Result<std::vector<ProbePoint>> points) {
-    SharedAnswer& answer = answers_.functions[index];
+    FunctionResult& answer = answers_.functions[index];
     if (points) {
       ++answer.files;
       std::ranges::move(*points, std::back_inserter(answer.points));
@@ -105,13 +105,13 @@ private:
 
   // The one error for a FUNCTION that no file has.
   Error nowhere(std::size_t index) const {
-    if (answers_.asked == 1)
+    if (answers_.searched_files == 1)
       if (auto own = own_error(functions_[index])) return std::move(*own);
     const std::string& request = answers_.functions[index].request;
     const std::size_t importing = importing_[index];
-    Error error{
-        importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
-        fmt::format("{}: '{}' is in none of its {} files", targets_.text, request, answers_.asked)};
+    Error error{importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
+                fmt::format("{}: '{}' is in none of its {} files", targets_.text, request,
+                            answers_.searched_files)};
     if (importing != 0) error.message += fmt::format(", {} import it", importing);
     const auto near = names_near(request);
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));
@@ -120,7 +120,7 @@ private:
   // The error of the only file that could be asked.
   std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
-    (void)visit_all(targets_, where_, [&](const Target& target) {
+    (void)visit_targets(targets_, where_, [&](const Target& target) {
       target.resolve_each({&function, 1}, how_, [&](std::size_t, const auto& points) {
         if (!points) own = points.error();
       });
@@ -148,21 +148,22 @@ private:
   const TargetOptions& where_;
   ResolveOptions how_;
   ResolveOptions quick_; // without suggestions
-  SharedAnswers answers_;
+  ResolveResults answers_;
   bool said_misplaced_ = false;        // for the current file
   std::vector<std::size_t> importing_; // files, for each FUNCTION
 };
 
 } // namespace
 
-Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
-                          const std::function<void(Target&)>& visit) {
-  Visited visited{.files = 0, .warnings = targets.warnings};
+Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
+                                   const std::function<void(Target&)>& visit) {
+  VisitSummary visited{.files = 0, .warnings = targets.warnings};
   std::optional<Error> first_refusal;
   std::vector<std::string> compressed;
   for (const TargetFile& file : targets.files) {
     auto target = Target::open(file, targets.text, options);
-    if (target && targets.several && target->foreign()) target = fail(*target->foreign());
+    if (target && targets.several && target->architecture_mismatch())
+      target = fail(*target->architecture_mismatch());
     if (target) {
       ++visited.files;
       visit(*target);
@@ -170,7 +171,7 @@ Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
     }
     if (!first_refusal) first_refusal = target.error();
     if (target.error().kind == ErrorKind::compressed)
-      compressed.push_back(file.shown.entry.value_or(file.shown.file));
+      compressed.push_back(file.display_path.entry.value_or(file.display_path.file));
     else
       visited.warnings.push_back("left out: " + target.error().message);
   }
@@ -183,17 +184,18 @@ Result<Visited> visit_all(const Targets& targets, const TargetOptions& options,
   return visited;
 }
 
-Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string_view> functions,
-                              const TargetOptions& where, const ResolveOptions& how) {
+Result<ResolveResults> resolve_all(const Targets& targets,
+                                   std::span<const std::string_view> functions,
+                                   const TargetOptions& where, const ResolveOptions& how) {
   for (const std::string_view function : functions)
     if (auto parsed = parse_function(function); !parsed) return fail(std::move(parsed).error());
   return Asking(targets, functions, where, how).ask();
 }
 
-Result<SharedAnswers> ask_all(const Targets& targets, std::span<const std::string> functions,
-                              const TargetOptions& where, const ResolveOptions& how) {
+Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,
+                                   const TargetOptions& where, const ResolveOptions& how) {
   const std::vector<std::string_view> views(functions.begin(), functions.end());
-  return ask_all(targets, views, where, how);
+  return resolve_all(targets, views, where, how);
 }
 
 } // namespace uprobectl
