@@ -14,7 +14,7 @@ namespace uprobectl {
 /* Why a process is in the set: the values of the map are sums of these, never 0. */
 #define MEMBER_BY_COMM 1     /* its comm is one of the names; the kernel alone sets and clears it */
 #define MEMBER_WHILE_NAMED 2 /* user space knows it by another name; clears it, too */
-#define MEMBER_UNTIL_EXIT 4    /* given by its pid, or a child that is followed */
+#define MEMBER_UNTIL_EXIT 4  /* given by its pid, or a child that is followed */
 
 union process_name {
   char text[COMM_BYTES]; /* padded with NULs */

@@ -61,11 +61,11 @@ struct reading {
   record_u32 steps;  /* at most MAX_STEPS */
   record_s64 offsets[MAX_STEPS];
   record_s64 addend;
-  record_u32 size;        /* bytes of the value: 1, 2, 4 or 8 */
-  record_u32 is_signed;   /* else it is extended with zeros */
-  record_u32 capacity;    /* most bytes read of a string or a buffer; 0 for integers */
-  record_u32 bytes_offset;    /* where in the record they go */
-  record_u32 length_from; /* 1 + the reading that has the number of bytes; 0: the capacity */
+  record_u32 size;         /* bytes of the value: 1, 2, 4 or 8 */
+  record_u32 is_signed;    /* else it is extended with zeros */
+  record_u32 capacity;     /* most bytes read of a string or a buffer; 0 for integers */
+  record_u32 bytes_offset; /* where in the record they go */
+  record_u32 length_from;  /* 1 + the reading that has the number of bytes; 0: the capacity */
   record_u32 shift;
   record_u32 index;      /* a register */
   record_u32 scale;      /* 0: no index is added */
@@ -119,8 +119,9 @@ enum builtin_flag {
   FILTER_BY_PROCESS = 32, /* only members of the map of processes */
   FILTER_BY_USER = 64,
   FILTER_BY_CGROUP = 128,
-  COUNT_STACKS = 512,      /* keep stack_counts */
-  AT_FUNCTION_START = 1024,         /* the probe is where its function begins, so that the caller is known */
+  COUNT_STACKS = 512, /* keep stack_counts */
+  AT_FUNCTION_START =
+      1024,                /* the probe is where its function begins, so that the caller is known */
   ONLY_PROBE = 256,        /* there is no other, so it need not be told from others */
   COPY_STACK = 2048,       /* the record has bytes of the user stack, with the registers */
   EXIT_RULES = 8192,       /* some exits have a rule */
@@ -151,14 +152,14 @@ struct builtin_settings {
   record_u32 flags; /* enum builtin_flag */
   record_u32 user;  /* real user id in the initial user namespace */
   record_u64 min_latency_ns;
-  record_u32 record_size;   /* of all records of a run, a multiple of 8 */
-  record_u32 registers_offset;  /* where in the record all registers go; 0: they are not asked for */
-  record_u32 pointer_size;  /* in the probed code: 8 or 4 */
-  record_u32 reading_count; /* 0: the six integer arguments */
+  record_u32 record_size;      /* of all records of a run, a multiple of 8 */
+  record_u32 registers_offset; /* where in the record all registers go; 0: they are not asked for */
+  record_u32 pointer_size;     /* in the probed code: 8 or 4 */
+  record_u32 reading_count;    /* 0: the six integer arguments */
   record_u32 condition_count;
   record_u32 stack_offset;   /* where in the record its stack_head is; 0: there is none */
-  record_u32 stack_size; /* most bytes that lie behind that, a multiple of 8 */
-  record_u32 kept_size;  /* bytes of a record that is under construction in a map */
+  record_u32 stack_size;     /* most bytes that lie behind that, a multiple of 8 */
+  record_u32 kept_size;      /* bytes of a record that is under construction in a map */
   record_u32 returns_offset; /* where in the record its replaced_returns are; 0: there are none */
   struct return_instance_layout returns; /* known where returns_offset is not 0 */
   struct nesting_layout nesting;         /* asked for with BY_TRAMPOLINE */
@@ -249,7 +250,7 @@ struct stack_head {
   record_u32 has_caller; /* the copy begins with `caller`, which a return has taken off the stack */
   record_u64 caller;     /* at the entry of a function: where it returns to */
 };
-#define MIN_STACK_BYTES 256   /* what a copy is short of what was asked for at most */
+#define MIN_STACK_BYTES 256    /* what a copy is short of what was asked for at most */
 #define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
 #define RECORD_VALUES 6 /* integer arguments that are recorded where no readings are asked for */
@@ -260,8 +261,8 @@ enum lost_reason {
   LOST_TABLE_FULL = 1, /* no room for another process or stack to count */
   LOST_NESTED = 2,     /* calls too deep for the kernel's return probes */
   LOST_CALLS_FULL = 3, /* calls that found `calls` full */
-  LOST_NO_RETURN = 4,       /* calls that were left without a return, as the next one from there tells */
-  LOST_NO_ENTRY = 5,      /* returns whose entry was not seen */
+  LOST_NO_RETURN = 4,  /* calls that were left without a return, as the next one from there tells */
+  LOST_NO_ENTRY = 5,   /* returns whose entry was not seen */
   /* No loss: calls whose entries were left out, by a condition or as LOST_CALLS_FULL. Their returns
    * are LOST_NO_ENTRY. */
   SKIPPED_CALLS = 6,
@@ -272,9 +273,9 @@ enum lost_reason {
 enum probe_counter {
   COUNTED_ENTRIES = 0,
   COUNTED_RETURNS = 1,
-  COUNTED_EXCLUDED = 2,      /* hits that a condition or the least latency left out */
+  COUNTED_EXCLUDED = 2, /* hits that a condition or the least latency left out */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was forgotten */
-  COUNTED_FILTERED = 4,   /* hits in processes that a filter passed over */
+  COUNTED_FILTERED = 4, /* hits in processes that a filter passed over */
   PROBE_COUNTERS = 5
 };
 struct probe_counts {
@@ -291,7 +292,7 @@ struct process_count {
 };
 
 /* The user stacks that processes came to probes with, by frame pointers. */
-#define MAX_FRAMES                                                                                \
+#define MAX_FRAMES                                                                                 \
   127 /* of one stack: kernel.perf_event_max_stack, as it is where nobody sets it */
 struct stack_key {
   record_u32 process;

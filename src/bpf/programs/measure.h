@@ -53,7 +53,8 @@ static __always_inline void report_new_stack(struct registers* regs, __u32 proce
 
 /* Whether the return address is where a call has put it: frame pointers do not tell it there. */
 static __always_inline int has_return_address(__u32 moment, __u32 left_by) {
-  return moment == MOMENT_ENTRY ? (settings.flags & AT_FUNCTION_START) != 0 : left_by != LEFT_UNKNOWN;
+  return moment == MOMENT_ENTRY ? (settings.flags & AT_FUNCTION_START) != 0
+                                : left_by != LEFT_UNKNOWN;
 }
 
 static __always_inline void count_stack(struct registers* regs, __u64 number, __u32 moment,
