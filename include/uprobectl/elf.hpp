@@ -149,7 +149,7 @@ struct NoteRecord {
   Bytes descriptor;
 };
 // What became of reading them all.
-struct NotesRead {
+struct NoteStatistics {
   std::size_t broken = 0; // sections and segments that do not end with a whole note, or lie outside
                           // the file
   std::uint64_t unread = 0; // bytes beyond the bound
@@ -170,11 +170,11 @@ struct DebugReport {
 
 // What becomes of an archive's entry that is compressed.
 enum class Compressed {
-  refuse,  // it cannot be probed where it is
+  reject,  // it cannot be probed where it is
   inflate, // read as the file that a device makes of it when it installs the app
 };
 // The largest entry that is inflated, bytes: 512 MiB, all in memory.
-constexpr std::uint64_t largest_inflated = std::uint64_t{512} << 20;
+constexpr std::uint64_t max_inflated_size = std::uint64_t{512} << 20;
 
 class Image {
 public:
@@ -184,7 +184,7 @@ public:
 
   // The same over a file that is open already: images from one archive share one mapping.
   static Result<Image> open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
-                            Compressed compressed = Compressed::refuse);
+                            Compressed compressed = Compressed::reject);
 
   // Over bytes that outlive the image. entry_data is where the image lies in its file.
   static Result<Image> parse(Bytes image, FileOffset entry_data = {});
@@ -213,8 +213,8 @@ public:
   bool is_debug_file() const;
 
   // The segment whose file bytes hold the address; nothing for .bss and gaps.
-  const Segment* segment_of(VirtualAddress address) const;
-  const Segment* segment_of(ImageOffset offset) const;
+  const Segment* find_segment(VirtualAddress address) const;
+  const Segment* find_segment(ImageOffset offset) const;
   std::optional<ImageOffset> to_image(VirtualAddress address) const;
   std::optional<VirtualAddress> to_address(ImageOffset offset) const;
   std::optional<FileOffset> to_file(ImageOffset offset) const; // nothing where is_inflated()
@@ -263,7 +263,7 @@ public:
   // left out, as PT_NOTEs mostly are: no byte is read twice, however many headers name it. corrupt
   // where section headers are named that are not all in the file. At most this many bytes are read.
   static constexpr std::uint64_t max_note_bytes = std::uint64_t{4} << 20;
-  Result<NotesRead> visit_notes(const std::function<void(const NoteRecord&)>& visit) const;
+  Result<NoteStatistics> visit_notes(const std::function<void(const NoteRecord&)>& visit) const;
   // DT_PLTGOT: what i386 code addresses the GOT from.
   std::optional<VirtualAddress> got() const;
 

@@ -144,8 +144,8 @@ struct TargetOptions {
   // --debug-dir: directories, symbol files and ZIP archives to search for the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
-  // --extracted: inflate a compressed entry (at most elf::largest_inflated bytes) and resolve in it
-  // as in the installed file. Its points have no file offset.
+  // --extracted: inflate a compressed entry (at most elf::max_inflated_size bytes) and resolve in
+  // it as in the installed file. Its points have no file offset.
   bool extracted = false;
   // --dex, --root: where to search for the DEX files that name the methods of OAT files.
   art::DexSearch dex;

@@ -69,8 +69,9 @@ struct Frame {
 };
 // Appends "(base.apk!/lib/libfoo.so+0x5a1c)"; "(FILE@0x4000+0x66c)" for an image that begins in the
 // middle of a file that is no archive.
-void append_place(std::string& text, std::string_view path, std::optional<std::string_view> entry,
-                  FileOffset begin, VirtualAddress address);
+void append_module_offset(std::string& text, std::string_view path,
+                          std::optional<std::string_view> entry, FileOffset begin,
+                          VirtualAddress address);
 
 // An ELF image that processes map. Its symbols are read when they are first asked for, and
 // remembered; so it serves one thread at a time.
@@ -98,7 +99,7 @@ public:
   const elf::Image* intact_image();
   // Whether this is where a program or its loader begins, which nobody calls: glibc's loader has no
   // unwind information there.
-  bool begins_program_at(VirtualAddress address) const;
+  bool is_program_start(VirtualAddress address) const;
 
   // Symbols are the image's own or, if it has no .symtab, also those of .gnu_debugdata and of a
   // debug file. Java methods are named from the DEX files that an OAT file was made of. Never null;
@@ -125,7 +126,7 @@ private:
   AddressTable<std::shared_ptr<const Frame>> frames_;
 };
 
-struct Place;
+struct ModuleAddress;
 
 // Modules by file and place in it, shared by all processes that map them.
 class ModuleCache {
@@ -134,7 +135,7 @@ public:
       : names_{std::move(where), std::move(dex)} {}
 
   // Opens the file now if it will not be there any more when the process has ended.
-  void expect(const Mapping& mapping, FileSource& files);
+  void preopen(const Mapping& mapping, FileSource& files);
   // The file behind the mapping, if it has been opened.
   const MappedObject* opened(const Mapping& mapping) const;
 
@@ -147,12 +148,12 @@ public:
 
   // Where the byte of a file lies, without any process that maps it: nullopt if that is not
   // executable. `path`: its name for people.
-  std::optional<Place> find(const std::shared_ptr<const MappedFile>& file, const std::string& path,
-                            FileOffset offset);
+  std::optional<ModuleAddress> find(const std::shared_ptr<const MappedFile>& file,
+                                    const std::string& path, FileOffset offset);
 
   // The same text, valid as long as the cache: what is known of an address space may be read anew
   // while places in it are shown.
-  std::string_view keep(std::string_view mapping) { return *mappings_.emplace(mapping).first; }
+  std::string_view intern(std::string_view mapping) { return *mappings_.emplace(mapping).first; }
 
 private:
   using FileKey = std::pair<FileIdentity, std::string>;
@@ -178,7 +179,7 @@ private:
 
 // A run-time address in what a process maps. Valid as long as the cache of the address space.
 // Module::frame() gives its name.
-struct Place {
+struct ModuleAddress {
   Module* module = nullptr; // null: the mapping is of no file
   VirtualAddress address;   // ELF, in the module
   ImageOffset offset;       // in its image
@@ -186,13 +187,13 @@ struct Place {
   // without a name, by where it begins.
   std::string_view mapping;
 
-  Place() = default;
-  Place(Module* where, VirtualAddress at, ImageOffset in_image, std::string_view name)
+  ModuleAddress() = default;
+  ModuleAddress(Module* where, VirtualAddress at, ImageOffset in_image, std::string_view name)
       : module(where), address(at), offset(in_image), mapping(name) {}
 
   // The place so far from this one, modulo 2^64, in the same module; nullopt if it is not in
   // executable bytes of it.
-  std::optional<Place> beside(std::uint64_t distance) const;
+  std::optional<ModuleAddress> offset_by(std::uint64_t distance) const;
 };
 
 // What one process maps executable. Cache and files must outlive it.
@@ -202,14 +203,14 @@ public:
   AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, FileSource& files);
 
   // Nothing where nothing executable is mapped.
-  std::optional<Place> find(std::uint64_t pc) {
-    std::optional<Place> place;
+  std::optional<ModuleAddress> find(std::uint64_t pc) {
+    std::optional<ModuleAddress> place;
     find(pc, place);
     return place;
   }
   // The same, written to where it is to stay; false where nothing is.
-  bool find(std::uint64_t pc, std::optional<Place>& place) {
-    const Stretch* known = last_ < stretches_.size() ? &stretches_[last_] : nullptr;
+  bool find(std::uint64_t pc, std::optional<ModuleAddress>& place) {
+    const TranslatedRange* known = last_ < translated_.size() ? &translated_[last_] : nullptr;
     if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);
     if (known == nullptr) {
       place.reset();
@@ -229,7 +230,7 @@ public:
 
 private:
   // Run-time addresses of a mapping whose places are a constant distance away.
-  struct Stretch {
+  struct TranslatedRange {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     Module* module = nullptr;
@@ -237,12 +238,12 @@ private:
     std::uint64_t to_offset = 0;
     std::string_view mapping;
   };
-  const Stretch* search(std::uint64_t pc);
-  Stretch stretch_at(std::size_t number, std::uint64_t pc);
+  const TranslatedRange* search(std::uint64_t pc);
+  TranslatedRange translate_around(std::size_t number, std::uint64_t pc);
 
-  std::vector<Mapping> mappings_;  // by start
-  std::vector<Module*> modules_;   // of each, once it has been asked for
-  std::vector<Stretch> stretches_; // of each the one that was asked for last
+  std::vector<Mapping> mappings_;           // by start
+  std::vector<Module*> modules_;            // of each, once it has been asked for
+  std::vector<TranslatedRange> translated_; // of each the one that was asked for last
   std::uint64_t highest_ = 0;
   std::uint64_t trampolines_begin_ = 0;
   std::uint64_t trampolines_end_ = 0;

@@ -18,7 +18,7 @@ std::string_view to_string(SymbolKind kind);
 std::string_view to_string(elf::Binding binding);
 std::string_view to_string(elf::Table table);
 
-SymbolKind kind_of(const elf::Symbol& symbol);
+SymbolKind symbol_kind(const elf::Symbol& symbol);
 
 // The name as people write it: C++ (Itanium) and Rust (v0, legacy) demangled; nothing if the raw
 // name is not mangled.
@@ -38,8 +38,8 @@ public:
   std::optional<std::string_view> next();
 
 private:
-  class Team;
-  std::unique_ptr<Team> team_;
+  class Workers;
+  std::unique_ptr<Workers> workers_;
 };
 
 // `*`, `?`, `[ab]`, `[!a-c]`, `\x`; the whole name must match. No exponential backtracking.
@@ -72,14 +72,14 @@ std::vector<elf::Symbol> plt_entries(const elf::Image& image);
 bool can_find_plt_entries(const elf::Machine& machine);
 
 // Whether a person may write the name for this mangled one, by the same rules.
-bool is_written_name(std::string_view raw, std::string_view name);
+bool matches_demangled_name(std::string_view raw, std::string_view name);
 
 // What else the image knows about the code of some functions, in one pass over both tables.
-struct Kin {
-  std::vector<elf::Symbol> same_place; // other names of their addresses, by address and name
-  std::vector<elf::Symbol> clones;     // what the compiler made of them: "f.constprop.0", "f.cold"
+struct RelatedSymbols {
+  std::vector<elf::Symbol> aliases; // other names of their addresses, by address and name
+  std::vector<elf::Symbol> clones;  // what the compiler made of them: "f.constprop.0", "f.cold"
 };
-Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions);
+RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol> functions);
 
 // The compiler's clones of a function that is called so, raw or demangled, whether or not it is
 // there itself.

@@ -17,8 +17,8 @@ using symbolize::AddressSpace;
 using symbolize::FileSource;
 using symbolize::MappedObject;
 using symbolize::Module;
+using symbolize::ModuleAddress;
 using symbolize::ModuleCache;
-using symbolize::Place;
 
 // Bytes of memory, as they were when the registers were.
 struct MemoryPiece {
@@ -47,7 +47,7 @@ struct Frame {
   std::uint64_t pc = 0; // run-time address; tags and signatures stripped, not moved back
   FoundBy found_by = FoundBy::registers;
   // Of a caller: inside of the call before pc. What was interrupted lies at pc itself.
-  std::optional<Place> place;
+  std::optional<ModuleAddress> place;
 
   // What the place is called; null if it is in no module.
   std::shared_ptr<const symbolize::Frame> symbolized() const;

@@ -71,7 +71,7 @@ std::optional<std::uint32_t> version_of(Bytes data) {
 }
 
 std::optional<Bytes> bytes_from(const elf::Image& image, VirtualAddress address) {
-  const elf::Segment* const segment = image.segment_of(address);
+  const elf::Segment* const segment = image.find_segment(address);
   const auto offset = image.to_image(address);
   if (segment == nullptr || !offset) return std::nullopt;
   return slice(image.bytes(), offset->value,
@@ -345,7 +345,7 @@ CodeRange code_range(const elf::Image& image, const OatHeader& header) {
   range.end = range.begin;
   range.may_be_thumb = arch.thumb_bit;
   range.alignment = arch.instruction_size != 0 ? arch.instruction_size : 1;
-  const elf::Segment* const segment = image.segment_of(range.begin);
+  const elf::Segment* const segment = image.find_segment(range.begin);
   if (segment != nullptr && segment->executable)
     range.end = {segment->address.value + segment->file_size};
   return range;
@@ -370,7 +370,7 @@ namespace {
 
 // The bytes from an address on to the end of its segment.
 Bytes bytes_at(const elf::Image& image, VirtualAddress address) {
-  const elf::Segment* const segment = image.segment_of(address);
+  const elf::Segment* const segment = image.find_segment(address);
   const auto offset = image.to_image(address);
   if (segment == nullptr || !offset) return {};
   const std::uint64_t into = address.value - segment->address.value;

@@ -87,7 +87,7 @@ StatePointer placed(const OatFile::State& base, CountedFrom from) {
     if (methods[i].offset == 0) continue; // not compiled
     const bool thumb = base.code.may_be_thumb && (methods[i].offset & 1U) != 0;
     const auto address = address_of(base, methods[i].offset - (thumb ? 1 : 0), from);
-    const elf::Segment* const segment = address ? base.image->segment_of(*address) : nullptr;
+    const elf::Segment* const segment = address ? base.image->find_segment(*address) : nullptr;
     if (segment == nullptr || !segment->executable) return nullptr;
     const std::uint64_t alignment = thumb ? 2 : base.code.alignment;
     if (address->value % alignment != 0 ||

@@ -32,9 +32,9 @@ Result<SymbolTable> SymbolFile::symbols(Table table, KnownVersions versions) con
   return section_symbols(layout_, raw::SHT_SYMTAB, table, std::move(versions));
 }
 
-Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
-                const SymbolFile& file) {
-  using enum Kinship::Answer;
+BuildMatch match_build(const Machine& machine, const std::optional<std::string>& build_id,
+                       const SymbolFile& file) {
+  using enum BuildMatch::Answer;
   if (!(file.machine() == machine))
     return {different,
             "it is for " + to_string(file.machine()) + ", not for " + to_string(machine)};
@@ -49,7 +49,7 @@ Kinship compare(const Machine& machine, const std::optional<std::string>& build_
 }
 
 std::optional<DebugLink> read_debug_link(const Layout& layout) {
-  const auto section = section_named(layout, ".gnu_debuglink");
+  const auto section = section_bytes(layout, ".gnu_debuglink");
   if (!section) return std::nullopt;
   const auto name = c_string_at(*section, 0);
   // A name with a slash would lead out of the searched folders.
@@ -154,7 +154,8 @@ constexpr std::size_t max_others = 1000;            // entries of other names th
 
 } // namespace
 
-WantedSymbols wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file) {
+DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
+                                      const MappedFile* file) {
   const std::string_view name = path.entry ? *path.entry : path.file;
   return {.machine = layout.machine,
           .build_id = read_build_id(layout),
@@ -163,7 +164,7 @@ WantedSymbols wanted_for(const Layout& layout, const BinaryPath& path, const Map
           .folder = file != nullptr ? folder_of(*file) : std::string()};
 }
 
-DebugFileSearch search_in(const DebugSearch& where, WantedSymbols wanted) {
+DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria wanted) {
   DebugFileSearch search(std::move(wanted));
   for (const std::string& place : where.places)
     if (!search.done()) search.look_in(place);
@@ -175,10 +176,11 @@ DebugFileSearch search_in(const DebugSearch& where, WantedSymbols wanted) {
 std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where) {
   const auto layout = read_layout(image.bytes());
   if (!layout) return std::nullopt;
-  return std::move(search_in(where, wanted_for(*layout, image.path(), image.file().get())).found());
+  return std::move(
+      search_in(where, debug_file_criteria(*layout, image.path(), image.file().get())).found());
 }
 
-bool WantedSymbols::is_name(std::string_view name) const {
+bool DebugFileCriteria::accepts_name(std::string_view name) const {
   if (link && name == link->name) return true;
   if (base_name.empty() || !name.starts_with(base_name)) return false;
   constexpr std::string_view endings[] = {"", ".debug", ".dbg", ".sym"};
@@ -197,10 +199,10 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected != Expected::maybe) warn_unused(source, file.error().message);
     return;
   }
-  const Kinship kinship = compare(wanted_.machine, wanted_.build_id, *file);
-  if (kinship.answer == Kinship::Answer::different ||
-      (kinship.answer == Kinship::Answer::unknown && expected == Expected::maybe)) {
-    if (expected != Expected::maybe) warn_unused(source, kinship.reason);
+  const BuildMatch match = match_build(wanted_.machine, wanted_.build_id, *file);
+  if (match.answer == BuildMatch::Answer::different ||
+      (match.answer == BuildMatch::Answer::unknown && expected == Expected::maybe)) {
+    if (expected != Expected::maybe) warn_unused(source, match.reason);
     return;
   }
   auto table = file->symbols(Table::debug_file, wanted_.versions);
@@ -209,8 +211,8 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected == Expected::named) warn_unused(source, "it has no .symtab");
     return;
   }
-  if (kinship.answer == Kinship::Answer::unknown)
-    warnings_.push_back(fmt::format("{} may be of another build: {}", source, kinship.reason));
+  if (match.answer == BuildMatch::Answer::unknown)
+    warnings_.push_back(fmt::format("{} may be of another build: {}", source, match.reason));
   found_ = FoundSymbols{std::move(*table), std::move(owner), source, bytes};
 }
 
@@ -262,11 +264,11 @@ void DebugFileSearch::try_link(const std::string& path) {
   const Bytes bytes = file->bytes();
   const auto symbols = SymbolFile::read(bytes);
   if (!symbols) return warn_unused(path, symbols.error().message);
-  const Kinship kinship = compare(wanted_.machine, wanted_.build_id, *symbols);
+  const BuildMatch match = match_build(wanted_.machine, wanted_.build_id, *symbols);
   // The CRC is required in any case; it is the only proof unless both have a build id.
-  if (kinship.answer == Kinship::Answer::different && (wanted_.build_id && symbols->build_id()))
-    return warn_unused(path, kinship.reason);
-  if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, kinship.reason);
+  if (match.answer == BuildMatch::Answer::different && (wanted_.build_id && symbols->build_id()))
+    return warn_unused(path, match.reason);
+  if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, match.reason);
   if (bytes.size() > max_file_size)
     return warn_unused(path,
                        fmt::format("it has {} bytes, more than are read for a CRC", bytes.size()));
@@ -298,7 +300,7 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
   const Walk walk(folder);
   for (const bool same_name : {true, false}) {
     for (const std::string& path : walk.files()) {
-      if (wanted_.is_name(file_name_of(path)) != same_name) continue;
+      if (wanted_.accepts_name(file_name_of(path)) != same_name) continue;
       try_file(path, same_name ? Expected::by_name : Expected::maybe);
       if (done()) return;
     }
@@ -320,7 +322,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
   std::vector<ArchiveEntry> same_name;
   std::vector<ArchiveEntry> others;
   const auto whole = archive->for_each([&](const ArchiveEntry& entry) {
-    if (wanted_.is_name(file_name_of(entry.name)))
+    if (wanted_.accepts_name(file_name_of(entry.name)))
       same_name.push_back(entry);
     else if (others.size() < max_others)
       others.push_back(entry);
@@ -341,7 +343,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
       return; // the same library for another ABI
     else if (start && start->build_id() && wanted_.build_id &&
              *start->build_id() != *wanted_.build_id)
-      return complain(compare(wanted_.machine, wanted_.build_id, *start).reason);
+      return complain(match_build(wanted_.machine, wanted_.build_id, *start).reason);
     if (entry.size > max_entry_size)
       return warn_unused(source, fmt::format("it has {} bytes, more than the {} that are inflated: "
                                              "extract it and name it",

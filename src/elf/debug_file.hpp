@@ -28,13 +28,13 @@ private:
 };
 
 // Whether a symbol file belongs to an image.
-struct Kinship {
+struct BuildMatch {
   enum class Answer { same, unknown, different };
   Answer answer = Answer::different;
   std::string reason; // of unknown and different; a message that follows the file's name
 };
-Kinship compare(const Machine& machine, const std::optional<std::string>& build_id,
-                const SymbolFile& file);
+BuildMatch match_build(const Machine& machine, const std::optional<std::string>& build_id,
+                       const SymbolFile& file);
 
 // .gnu_debuglink: a file name, zeros up to a multiple of four, the CRC-32 of the file (GDB manual,
 // "Separate Debug Files").
@@ -49,7 +49,7 @@ std::optional<DebugLink> read_debug_link(const Layout& layout);
 std::uint32_t crc32_of(Bytes bytes);
 
 // The properties of the image by which its symbol file is found.
-struct WantedSymbols {
+struct DebugFileCriteria {
   Machine machine;
   std::optional<std::string> build_id;
   std::optional<DebugLink> link;
@@ -59,7 +59,7 @@ struct WantedSymbols {
 
   // Whether the name is that of a symbol file for it: its own name, also followed by ".debug",
   // ".dbg" or ".sym", or the name in .gnu_debuglink.
-  bool is_name(std::string_view name) const;
+  bool accepts_name(std::string_view name) const;
 };
 
 // A symbol table with the owner of its bytes.
@@ -74,7 +74,7 @@ struct FoundSymbols {
 // those that were expected to belong to it but do not.
 class DebugFileSearch {
 public:
-  explicit DebugFileSearch(WantedSymbols wanted) : wanted_(std::move(wanted)) {}
+  explicit DebugFileSearch(DebugFileCriteria wanted) : wanted_(std::move(wanted)) {}
 
   // A place that the user named: a folder, a symbol file, or a ZIP archive of symbol files.
   void look_in(const std::string& place);
@@ -99,15 +99,16 @@ private:
   void look_in_archive(const std::shared_ptr<const MappedFile>& file, const std::string& path);
   void warn_unused(const std::string& source, const std::string& reason);
 
-  WantedSymbols wanted_;
+  DebugFileCriteria wanted_;
   std::optional<FoundSymbols> found_;
   std::vector<std::string> warnings_;
 };
 
 // file: null for bytes without one.
-WantedSymbols wanted_for(const Layout& layout, const BinaryPath& path, const MappedFile* file);
+DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
+                                      const MappedFile* file);
 // Searches all places in order of preference.
-DebugFileSearch search_in(const DebugSearch& where, WantedSymbols wanted);
+DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria wanted);
 
 // The symbols that Image::add_debug_file would add.
 std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);

@@ -58,13 +58,13 @@ std::optional<Value> accepted(llvm::Expected<Value> checked) {
 
 // Bytes; the longest name in libLLVM 14 and libstdc++ has 554. Without a limit, many symbols that
 // all refer to one string of megabytes would take hours.
-inline constexpr std::size_t longest_name = 65536;
+inline constexpr std::size_t max_name_length = 65536;
 
 // The name at an offset in a string table.
 inline std::optional<std::string_view> name_at(Bytes strings, std::uint64_t offset) {
   if (offset >= strings.size()) return std::nullopt;
   const Bytes rest = strings.subspan(offset);
-  return c_string_at(rest.first(std::min(rest.size(), longest_name + 1)), 0);
+  return c_string_at(rest.first(std::min(rest.size(), max_name_length + 1)), 0);
 }
 
 } // namespace uprobectl::elf

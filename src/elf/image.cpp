@@ -22,12 +22,12 @@ struct Located {
 };
 
 Result<Located> inflate(const Archive& archive, const ArchiveEntry& entry) {
-  if (entry.size > largest_inflated)
+  if (entry.size > max_inflated_size)
     return fail(ErrorKind::unsupported,
                 fmt::format("'{}' is compressed and has {} bytes outside the archive, at most {} "
                             "(512 MiB) are inflated",
-                            entry.name, entry.size, largest_inflated));
-  auto content = archive.extract(entry, largest_inflated);
+                            entry.name, entry.size, max_inflated_size));
+  auto content = archive.extract(entry, max_inflated_size);
   if (!content) return fail(std::move(content).error());
   auto inflated = std::make_unique<const std::vector<std::byte>>(std::move(*content));
   const Bytes image = *inflated;
@@ -49,7 +49,7 @@ Result<Located> locate(Bytes file, const std::string& entry_name, Compressed com
 }
 
 Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, KnownVersions versions) {
-  const auto section = section_named(layout, ".gnu_debugdata");
+  const auto section = section_bytes(layout, ".gnu_debugdata");
   if (!section) return std::nullopt;
   auto content = decode_xz(*section);
   if (!content) return fail(std::move(content).error());
@@ -109,18 +109,18 @@ std::optional<std::string> Image::build_id() const { return state_->build_id; }
 bool Image::is_debug_file() const {
   const auto dynamic = read_dynamic(state_->layout);
   const auto is_there = [&](const std::optional<VirtualAddress>& address) {
-    return address && elf::segment_of(state_->layout, *address) != nullptr;
+    return address && elf::find_segment(state_->layout, *address) != nullptr;
   };
   if (dynamic && *dynamic && is_there((*dynamic)->symbols) && is_there((*dynamic)->strings))
     return false;
   return has_code_without_bytes(state_->layout);
 }
 
-const Segment* Image::segment_of(VirtualAddress address) const {
-  return elf::segment_of(state_->layout, address);
+const Segment* Image::find_segment(VirtualAddress address) const {
+  return elf::find_segment(state_->layout, address);
 }
 
-const Segment* Image::segment_of(ImageOffset offset) const {
+const Segment* Image::find_segment(ImageOffset offset) const {
   for (const Segment& segment : segments())
     if (offset >= segment.offset && offset.value - segment.offset.value < segment.file_size)
       return &segment;
@@ -128,13 +128,13 @@ const Segment* Image::segment_of(ImageOffset offset) const {
 }
 
 std::optional<ImageOffset> Image::to_image(VirtualAddress address) const {
-  const Segment* segment = segment_of(address);
+  const Segment* segment = find_segment(address);
   if (segment == nullptr) return std::nullopt;
   return ImageOffset{segment->offset.value + (address.value - segment->address.value)};
 }
 
 std::optional<VirtualAddress> Image::to_address(ImageOffset offset) const {
-  const Segment* segment = segment_of(offset);
+  const Segment* segment = find_segment(offset);
   if (segment == nullptr) return std::nullopt;
   const auto sum = checked_add(segment->address.value, offset.value - segment->offset.value);
   if (!sum) return std::nullopt;
@@ -186,7 +186,8 @@ std::optional<VirtualAddress> Image::section_address(std::string_view name) cons
   return section->address;
 }
 
-Result<NotesRead> Image::visit_notes(const std::function<void(const NoteRecord&)>& visit) const {
+Result<NoteStatistics>
+Image::visit_notes(const std::function<void(const NoteRecord&)>& visit) const {
   return elf::visit_notes(state_->layout, visit);
 }
 
@@ -243,7 +244,7 @@ DebugReport Image::add_embedded_symbols() {
 }
 
 DebugReport Image::add_debug_file(const DebugSearch& where) {
-  WantedSymbols wanted = wanted_for(state_->layout, state_->path, state_->file.get());
+  DebugFileCriteria wanted = debug_file_criteria(state_->layout, state_->path, state_->file.get());
   wanted.versions = known_versions(state_->dynamic);
   DebugFileSearch search = search_in(where, std::move(wanted));
   DebugReport report{{}, std::move(search.warnings())};

@@ -165,7 +165,7 @@ Result<Layout> read_layout(Bytes image) {
   return layout;
 }
 
-const Segment* segment_of(const Layout& layout, VirtualAddress address) {
+const Segment* find_segment(const Layout& layout, VirtualAddress address) {
   for (const Segment& segment : layout.segments)
     if (address >= segment.address && address.value - segment.address.value < segment.file_size)
       return &segment;
@@ -173,7 +173,7 @@ const Segment* segment_of(const Layout& layout, VirtualAddress address) {
 }
 
 std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address) {
-  const Segment* segment = segment_of(layout, address);
+  const Segment* segment = find_segment(layout, address);
   if (segment == nullptr) return std::nullopt;
   const std::uint64_t skipped = address.value - segment->address.value;
   return slice(layout.bytes, segment->offset.value + skipped, segment->file_size - skipped);

@@ -36,7 +36,7 @@ Result<Layout> read_layout(Bytes image);
 Result<Layout> read_sections_only(Bytes image);
 
 // Null in .bss and in gaps between segments.
-const Segment* segment_of(const Layout& layout, VirtualAddress address);
+const Segment* find_segment(const Layout& layout, VirtualAddress address);
 
 // The file bytes from the address to the end of its segment; nullopt in .bss and gaps.
 std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address);
@@ -55,7 +55,7 @@ std::optional<std::string> read_build_id(const Layout& layout);
 bool has_note(const Layout& layout, std::string_view owner, std::uint32_t type);
 
 // See Image::visit_notes.
-Result<NotesRead> visit_notes(const Layout& layout,
-                              const std::function<void(const NoteRecord&)>& visit);
+Result<NoteStatistics> visit_notes(const Layout& layout,
+                                   const std::function<void(const NoteRecord&)>& visit);
 
 } // namespace uprobectl::elf

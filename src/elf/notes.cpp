@@ -106,12 +106,12 @@ bool has_note(const Layout& layout, std::string_view owner, std::uint32_t type) 
       .has_value();
 }
 
-Result<NotesRead> visit_notes(const Layout& layout,
-                              const std::function<void(const NoteRecord&)>& visit) {
+Result<NoteStatistics> visit_notes(const Layout& layout,
+                                   const std::function<void(const NoteRecord&)>& visit) {
   if (const auto headers = check_section_headers(layout); !headers) return fail(headers.error());
   std::vector<NoteTable> tables = note_sections(layout);
   tables.insert(tables.end(), layout.notes.begin(), layout.notes.end());
-  NotesRead read;
+  NoteStatistics read;
   DisjointRanges disjoint;
   std::uint64_t left = Image::max_note_bytes;
   for (const NoteTable& table : tables) {

@@ -178,7 +178,7 @@ std::optional<FoundSection> find_section(const Layout& layout, std::string_view 
   });
 }
 
-std::optional<Bytes> section_named(const Layout& layout, std::string_view name) {
+std::optional<Bytes> section_bytes(const Layout& layout, std::string_view name) {
   const auto found = find_section(layout, name);
   if (!found) return std::nullopt;
   return found->bytes;

@@ -20,7 +20,7 @@ struct FoundSection {
   bool is_compressed = false; // SHF_COMPRESSED
 };
 std::optional<FoundSection> find_section(const Layout& layout, std::string_view name);
-std::optional<Bytes> section_named(const Layout& layout, std::string_view name); // its bytes
+std::optional<Bytes> section_bytes(const Layout& layout, std::string_view name); // its bytes
 
 struct SectionContent {
   Bytes bytes;

@@ -106,7 +106,7 @@ public:
                  symbol.version ? std::optional(symbol.version->is_default) : std::nullopt);
     record.field("size", symbol.size);
     record.field("bind", to_string(symbol.binding));
-    record.field("kind", to_string(kind_of(symbol)));
+    record.field("kind", to_string(symbol_kind(symbol)));
     record.field("table", to_string(symbol.table));
     record.field("aliases", listed.aliases);
     record.field("aliases_left_out",

@@ -258,7 +258,7 @@ public:
                     ? hex(listed.image->to_file(*offset).value_or(FileOffset{offset->value}).value)
                     : "-",
                 symbol.defined ? hex(symbol.address.value) : "-", std::to_string(symbol.size),
-                to_string(symbol.binding), to_string(kind_of(symbol)), name, listed.target});
+                to_string(symbol.binding), to_string(symbol_kind(symbol)), name, listed.target});
   }
 
   void write(const LibraryRecord& listed) override {

@@ -93,7 +93,7 @@ bool has_go_tables(const elf::Image& image) {
   constexpr std::uint32_t elf_note_gobuildid_tag = 4;
   return elf::has_note(*layout, "Go", elf_note_gobuildid_tag) ||
          std::ranges::any_of(go_sections, [&](std::string_view name) {
-           return elf::section_named(*layout, name).has_value();
+           return elf::section_bytes(*layout, name).has_value();
          });
 }
 
@@ -350,7 +350,7 @@ private:
 
   // nullopt unless all bytes lie in one executable segment, so that each has a file offset.
   std::optional<Bytes> code_of(elf::AddressRange part) const {
-    const elf::Segment* segment = state_.image.segment_of(part.address);
+    const elf::Segment* segment = state_.image.find_segment(part.address);
     if (segment == nullptr || !segment->executable) return std::nullopt;
     const std::uint64_t into = part.address.value - segment->address.value;
     if (part.size > segment->file_size - into) return std::nullopt;

@@ -19,7 +19,7 @@ constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 
 // At most `most` bytes of the file's code at the address; empty outside of it.
 Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
-  const elf::Segment* const segment = image.segment_of(address);
+  const elf::Segment* const segment = image.find_segment(address);
   if (segment == nullptr || !segment->executable) return {};
   const std::uint64_t into = address.value - segment->address.value;
   const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);

@@ -18,7 +18,7 @@ namespace {
 using Symbols = std::vector<elf::Symbol>;
 
 bool is_code(const elf::Symbol& symbol) {
-  const SymbolKind kind = kind_of(symbol);
+  const SymbolKind kind = symbol_kind(symbol);
   return kind == SymbolKind::function || kind == SymbolKind::ifunc || kind == SymbolKind::label;
 }
 
@@ -66,10 +66,10 @@ std::string listed(std::vector<std::string> names) {
   return text;
 }
 
-void warn_about_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
+void warn_about_clones(const RelatedSymbols& related, bool with_clones, ProbePoint& point) {
   std::vector<std::string> missed;
   std::vector<std::string> cold;
-  for (const elf::Symbol& clone : kin.clones) {
+  for (const elf::Symbol& clone : related.clones) {
     if (!clone.name.starts_with(*point.symbol)) continue;
     auto& names = is_cold_part(clone.name) ? cold : missed;
     names.emplace_back(clone.name);
@@ -84,12 +84,12 @@ void warn_about_clones(const Kin& kin, bool with_clones, ProbePoint& point) {
                     *point.symbol, listed(std::move(cold))));
 }
 
-void warn_about_folding(const Kin& kin, ProbePoint& point) {
+void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
   const elf::Symbol own{.name = *point.symbol, .size = point.size.value_or(0)};
   const VirtualAddress start{point.address.value - point.symbol_offset};
   std::vector<std::string> others;
   for (const elf::Symbol& symbol :
-       std::ranges::equal_range(kin.same_place, start, {}, &elf::Symbol::address))
+       std::ranges::equal_range(related.aliases, start, {}, &elf::Symbol::address))
     if (are_different_functions(own, symbol))
       others.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
   if (others.empty()) return;
@@ -102,12 +102,13 @@ void warn_about_folding(const Kin& kin, ProbePoint& point) {
 
 // Warns of clones that are not probed and of functions that share the address. with_clones: the
 // clones are among the points.
-void warn_about_kin(const Kin& kin, bool with_clones, std::span<ProbePoint> points) {
+void warn_about_related(const RelatedSymbols& related, bool with_clones,
+                        std::span<ProbePoint> points) {
   std::unordered_set<std::string> warned; // once for each name
   for (ProbePoint& point : points) {
     if (!point.symbol) continue;
-    if (warned.insert(*point.symbol).second) warn_about_clones(kin, with_clones, point);
-    warn_about_folding(kin, point);
+    if (warned.insert(*point.symbol).second) warn_about_clones(related, with_clones, point);
+    warn_about_folding(related, point);
   }
 }
 
@@ -148,14 +149,14 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   const ResolveOptions& options = query.options;
   if (!searched && !options.thorough && !options.clones) return points_of(query, places);
 
-  const Kin kin = find_kin(query.image, places);
+  const RelatedSymbols related = find_related(query.image, places);
   if (options.clones) {
-    std::ranges::copy_if(kin.clones, std::back_inserter(places),
+    std::ranges::copy_if(related.clones, std::back_inserter(places),
                          [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
     places = places_of(std::move(places));
   }
   auto points = points_of(query, places);
-  if (points) warn_about_kin(kin, options.clones, *points);
+  if (points) warn_about_related(related, options.clones, *points);
   return points;
 }
 
@@ -201,7 +202,7 @@ Symbols entries_named(const Symbols& entries, std::string_view name) {
   std::ranges::copy_if(entries, std::back_inserter(named), is_named);
   if (named.empty())
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
-      return is_written_name(entry.name, name);
+      return matches_demangled_name(entry.name, name);
     });
   return named;
 }

@@ -91,7 +91,8 @@ Result<ProbePoint> point_of_number(const Query& query) {
   return point_at(query, ImageOffset{function.number - begin});
 }
 
-void name_by_number(const Query& query, ProbePoint& point, const symbolize::Covering& covering) {
+void name_by_number(const Query& query, ProbePoint& point,
+                    const symbolize::CoveringSymbol& covering) {
   name_point(query, point, covering.symbol, covering.offset);
   if (covering.symbol.table == elf::Table::oat) describe_method(query, point, covering.symbol);
   point.table.reset(); // the place comes from the number, not from a table
@@ -110,7 +111,7 @@ std::uint64_t display_offset(const ProbePoint& point) {
 }
 
 Result<ProbePoint> point_at(const Query& query, VirtualAddress address) {
-  const elf::Segment* const segment = query.image.segment_of(address);
+  const elf::Segment* const segment = query.image.find_segment(address);
   const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
@@ -118,7 +119,7 @@ Result<ProbePoint> point_at(const Query& query, VirtualAddress address) {
 }
 
 Result<ProbePoint> point_at(const Query& query, ImageOffset offset) {
-  const elf::Segment* const segment = query.image.segment_of(offset);
+  const elf::Segment* const segment = query.image.find_segment(offset);
   const auto address = query.image.to_address(offset);
   if (segment == nullptr || !address || !segment->executable)
     return fail(outside_code(query, fmt::format("offset {:#x}", offset.value)));
@@ -136,7 +137,7 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
     point.default_version = symbol.version->is_default;
   }
   point.size = symbol.size;
-  point.kind = kind_of(symbol);
+  point.kind = symbol_kind(symbol);
   point.table = symbol.table;
   if (is_cold_part(symbol.name) && symbol_offset == 0)
     point.warnings.push_back(fmt::format(

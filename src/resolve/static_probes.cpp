@@ -58,7 +58,7 @@ std::vector<std::string> full_names(const StaticProbes& notes) {
 bool is_function(const elf::Image& image, std::string_view name) {
   if (name.empty() || is_pattern(name)) return false;
   const auto has_code = [](const elf::Symbol& symbol) {
-    const SymbolKind kind = kind_of(symbol);
+    const SymbolKind kind = symbol_kind(symbol);
     return symbol.defined && (kind == SymbolKind::function || kind == SymbolKind::ifunc);
   };
   const auto exact = find_by_name(image, name);

@@ -236,7 +236,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   if (!whole_archive) {
     auto image =
         elf::Image::open(binary.file, state->path,
-                         options.extracted ? elf::Compressed::inflate : elf::Compressed::refuse);
+                         options.extracted ? elf::Compressed::inflate : elf::Compressed::reject);
     if (!image) {
       Error error = std::move(image).error();
       if (error.kind == ErrorKind::not_found && state->path.entry)

@@ -53,9 +53,9 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
     : mappings_(std::move(mappings)), cache_(cache), files_(files) {
   std::ranges::sort(mappings_, {}, &Mapping::start);
   modules_.resize(mappings_.size());
-  stretches_.resize(mappings_.size());
+  translated_.resize(mappings_.size());
   for (Mapping& mapping : mappings_) {
-    if (mapping.executable && is_of_no_file(mapping)) mapping.path = name_of_memory(mapping);
+    if (mapping.executable && is_anonymous(mapping)) mapping.path = anonymous_name(mapping);
     if (mapping.executable && mapping.path == "[uprobes]") {
       trampolines_begin_ = mapping.start;
       trampolines_end_ = mapping.end;
@@ -65,30 +65,31 @@ AddressSpace::AddressSpace(std::vector<Mapping> mappings, ModuleCache& cache, Fi
   }
 }
 
-const AddressSpace::Stretch* AddressSpace::search(std::uint64_t pc) {
+const AddressSpace::TranslatedRange* AddressSpace::search(std::uint64_t pc) {
   const auto after = std::ranges::upper_bound(mappings_, pc, {}, &Mapping::start);
   if (after == mappings_.begin()) return nullptr;
   const auto number = static_cast<std::size_t>(after - mappings_.begin()) - 1;
   if (pc >= mappings_[number].end || !mappings_[number].executable) return nullptr;
-  Stretch& known = stretches_[number];
-  if (pc < known.begin || pc >= known.end) known = stretch_at(number, pc);
+  TranslatedRange& known = translated_[number];
+  if (pc < known.begin || pc >= known.end) known = translate_around(number, pc);
   last_ = number;
   return &known;
 }
 
-AddressSpace::Stretch AddressSpace::stretch_at(std::size_t number, std::uint64_t pc) {
+AddressSpace::TranslatedRange AddressSpace::translate_around(std::size_t number, std::uint64_t pc) {
   const Mapping& mapping = mappings_[number];
-  const std::string_view name = cache_.keep(mapping.path);
-  Stretch whole{.begin = mapping.start, .end = mapping.end, .mapping = name};
+  const std::string_view name = cache_.intern(mapping.path);
+  TranslatedRange whole{.begin = mapping.start, .end = mapping.end, .mapping = name};
   // Of no image the address is 0, whatever the pc.
-  Stretch here{.begin = pc, .end = pc + 1, .to_address = -pc, .to_offset = -pc, .mapping = name};
-  if (is_of_no_file(mapping)) return here;
+  TranslatedRange here{
+      .begin = pc, .end = pc + 1, .to_address = -pc, .to_offset = -pc, .mapping = name};
+  if (is_anonymous(mapping)) return here;
   const FileOffset offset{pc - mapping.start + mapping.offset.value};
   Module*& module = modules_[number];
   if (module == nullptr || !is_of(*module, offset))
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
   // What was compiled at run time: its memory has a name, but there is no ELF image in it.
-  if (module->image() == nullptr && is_like_memory(mapping)) return here;
+  if (module->image() == nullptr && is_named_memory(mapping)) return here;
   const ImageOffset in_image{offset.value - module->begin().value};
   here.module = whole.module = module;
   here.to_offset = whole.to_offset = in_image.value - pc;
@@ -109,13 +110,13 @@ AddressSpace::Stretch AddressSpace::stretch_at(std::size_t number, std::uint64_t
   return whole;
 }
 
-std::optional<Place> Place::beside(std::uint64_t distance) const {
+std::optional<ModuleAddress> ModuleAddress::offset_by(std::uint64_t distance) const {
   if (module == nullptr || module->image() == nullptr) return std::nullopt;
   const VirtualAddress there{address.value + distance};
-  const elf::Segment* const segment = module->image()->segment_of(there);
+  const elf::Segment* const segment = module->image()->find_segment(there);
   const auto in_image = module->image()->to_image(there);
   if (segment == nullptr || !segment->executable || !in_image) return std::nullopt;
-  return Place(module, there, *in_image, mapping);
+  return ModuleAddress(module, there, *in_image, mapping);
 }
 
 } // namespace uprobectl::symbolize

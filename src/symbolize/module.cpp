@@ -13,8 +13,9 @@ Error shrunk() { return {ErrorKind::io, "it changed size while it was being read
 
 } // namespace
 
-void append_place(std::string& text, std::string_view path, std::optional<std::string_view> entry,
-                  FileOffset begin, VirtualAddress address) {
+void append_module_offset(std::string& text, std::string_view path,
+                          std::optional<std::string_view> entry, FileOffset begin,
+                          VirtualAddress address) {
   text += '(';
   text += file_name_of(path);
   if (entry)
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   return module;
 }
 
-bool Module::begins_program_at(VirtualAddress address) const {
+bool Module::is_program_start(VirtualAddress address) const {
   if (!image_) return false;
   constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
   const auto entry = image_->entry_point();
@@ -80,7 +81,7 @@ void Module::find_symbols() {
     image_->add_debug_file(sources_.debug);
   }
   symbolizer_ = std::make_unique<Symbolizer>(*image_, methods_ ? &*methods_ : nullptr);
-  symbolizer_->expect_many();
+  symbolizer_->use_index();
 }
 
 std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
@@ -95,8 +96,9 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
     if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
     frame.text += ' ';
   }
-  append_place(frame.text, path_, entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt,
-               begin_, address);
+  append_module_offset(frame.text, path_,
+                       entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt, begin_,
+                       address);
   return frames_.put(address.value, std::make_shared<const Frame>(std::move(frame)));
 }
 

@@ -61,13 +61,13 @@ Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const
 namespace {
 
 // So many files are opened before a frame lies in them: each takes a descriptor.
-constexpr std::size_t max_expected = 256;
+constexpr std::size_t max_preopened = 256;
 
 // Of memory that has the name of a file only an image is held; code that is compiled at run time
 // would outlive its process.
 Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
   auto object = files.open(mapping);
-  if (object && is_like_memory(mapping) && !begins_elf(object->bytes, 0) &&
+  if (object && is_named_memory(mapping) && !begins_elf(object->bytes, 0) &&
       !begins_elf(object->bytes, mapping.offset.value))
     return fail(ErrorKind::not_elf, "no ELF file is mapped there");
   return object;
@@ -100,8 +100,8 @@ Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& 
   return object->second;
 }
 
-void ModuleCache::expect(const Mapping& mapping, FileSource& files) {
-  if (is_of_no_file(mapping) || objects_.size() >= max_expected) return;
+void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
+  if (is_anonymous(mapping) || objects_.size() >= max_preopened) return;
   FileKey key{mapping.identity, mapping.path};
   if (objects_.contains(key) || reachable_.contains(key)) return;
   if (is_reachable_by_path(mapping))
@@ -156,16 +156,16 @@ private:
 
 } // namespace
 
-std::optional<Place> ModuleCache::find(const std::shared_ptr<const MappedFile>& file,
-                                       const std::string& path, FileOffset offset) {
+std::optional<ModuleAddress> ModuleCache::find(const std::shared_ptr<const MappedFile>& file,
+                                               const std::string& path, FileOffset offset) {
   OpenedFile files(file);
   Module* const module = module_at({.identity = file->identity(), .path = path}, offset, {}, files);
   if (module->image() == nullptr) return std::nullopt;
   const ImageOffset in_image{offset.value - module->begin().value};
-  const elf::Segment* const segment = module->image()->segment_of(in_image);
+  const elf::Segment* const segment = module->image()->find_segment(in_image);
   const auto address = module->image()->to_address(in_image);
   if (segment == nullptr || !segment->executable || !address) return std::nullopt;
-  return Place(module, *address, in_image, keep(path));
+  return ModuleAddress(module, *address, in_image, intern(path));
 }
 
 } // namespace uprobectl::symbolize

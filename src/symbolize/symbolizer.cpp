@@ -6,22 +6,22 @@
 
 namespace uprobectl::symbolize {
 
-std::optional<Covering> Symbolizer::find_method(VirtualAddress address) const {
+std::optional<CoveringSymbol> Symbolizer::find_method(VirtualAddress address) const {
   if (methods_ == nullptr) return std::nullopt;
   const auto found = methods_->methods_at(address);
   if (found.empty()) return std::nullopt;
   const art::Method& method = found.front();
   auto signature = std::make_shared<const std::string>(art::to_string(methods_->signature(method)));
-  return Covering{.symbol = art::method_symbol(*methods_, method, *signature),
-                  .offset = address.value - method.code.value,
-                  .shared_with = found.size() - 1,
-                  .signature = std::move(signature)};
+  return CoveringSymbol{.symbol = art::method_symbol(*methods_, method, *signature),
+                        .offset = address.value - method.code.value,
+                        .shared_with = found.size() - 1,
+                        .signature = std::move(signature)};
 }
 
-std::optional<Covering> Symbolizer::find(VirtualAddress address) {
+std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
   if (auto method = find_method(address)) return method;
   std::optional<SymbolAt> found;
-  if (std::exchange(is_asked_again_, true)) {
+  if (std::exchange(uses_index_, true)) {
     if (!finder_) finder_.emplace(image_);
     found = finder_->at(address);
   } else {
@@ -30,10 +30,10 @@ std::optional<Covering> Symbolizer::find(VirtualAddress address) {
   // All code of an OAT file lies behind the symbol "oatexec" (AOSP dex2oat/linker/elf_writer.cc).
   if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
     return std::nullopt;
-  return Covering{.symbol = found->symbol, .offset = found->offset};
+  return CoveringSymbol{.symbol = found->symbol, .offset = found->offset};
 }
 
-Function to_function(const Covering& covering) {
+Function to_function(const CoveringSymbol& covering) {
   Function function{.symbol = std::string(covering.symbol.name),
                     .demangled = demangle(covering.symbol.name),
                     .version = {},

@@ -9,7 +9,7 @@
 namespace uprobectl::symbolize {
 
 // A symbol or Java method, and how far into it the address lies.
-struct Covering {
+struct CoveringSymbol {
   elf::Symbol symbol; // of a Java method: of the table oat, named by `signature`
   std::uint64_t offset = 0;
   std::size_t shared_with = 0;                       // other Java methods that have the same code
@@ -25,19 +25,19 @@ public:
 
   // Java methods first, of which an OAT file's symbols name some at most; then symbol_at(). Nullopt
   // in gaps between functions. From the second address on all symbols are sorted for it.
-  std::optional<Covering> find(VirtualAddress address);
+  std::optional<CoveringSymbol> find(VirtualAddress address);
   // Sorts the symbols for the first address already: many will follow.
-  void expect_many() { is_asked_again_ = true; }
+  void use_index() { uses_index_ = true; }
 
 private:
-  std::optional<Covering> find_method(VirtualAddress address) const;
+  std::optional<CoveringSymbol> find_method(VirtualAddress address) const;
 
   const elf::Image& image_;
   const art::OatFile* methods_;
-  bool is_asked_again_ = false;
+  bool uses_index_ = false;
   std::optional<SymbolFinder> finder_;
 };
 
-Function to_function(const Covering& covering);
+Function to_function(const CoveringSymbol& covering);
 
 } // namespace uprobectl::symbolize

@@ -45,7 +45,7 @@ bool is_code(const elf::Symbol& symbol, const elf::Image& image) {
     return false;
   }
   if (!is_named(symbol, image.machine())) return false;
-  const elf::Segment* segment = image.segment_of(symbol.address);
+  const elf::Segment* segment = image.find_segment(symbol.address);
   return segment != nullptr && segment->executable;
 }
 
@@ -99,7 +99,7 @@ std::string_view to_string(elf::Table table) {
   return "symtab";
 }
 
-SymbolKind kind_of(const elf::Symbol& symbol) {
+SymbolKind symbol_kind(const elf::Symbol& symbol) {
   if (symbol.table == elf::Table::plt) return SymbolKind::plt;
   if (symbol.table == elf::Table::oat) return SymbolKind::method;
   if (!symbol.defined) return SymbolKind::import;
@@ -201,7 +201,7 @@ bool is_cold_part(std::string_view raw) {
   return clone && clone->cold;
 }
 
-Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
+RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol> functions) {
   std::unordered_set<std::string_view> names;
   std::unordered_map<std::uint64_t, FunctionsAtAddress> places;
   for (const elf::Symbol& function : functions) {
@@ -210,7 +210,7 @@ Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
     there.differ = there.differ || (!there.name.empty() && there.name != function.name);
     there.name = function.name;
   }
-  Kin kin;
+  RelatedSymbols related;
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
     const auto there = places.find(symbol.address.value);
     const bool same =
@@ -218,12 +218,12 @@ Kin find_kin(const elf::Image& image, std::span<const elf::Symbol> functions) {
     const auto clone = clone_name(symbol.name);
     const bool is_clone_of_one = clone && names.contains(clone->base);
     if ((!same && !is_clone_of_one) || !is_code(symbol, image)) return;
-    if (same) kin.same_place.push_back(symbol);
-    if (is_clone_of_one) kin.clones.push_back(symbol);
+    if (same) related.aliases.push_back(symbol);
+    if (is_clone_of_one) related.clones.push_back(symbol);
   });
-  sort_clones(kin.same_place);
-  sort_clones(kin.clones);
-  return kin;
+  sort_clones(related.aliases);
+  sort_clones(related.clones);
+  return related;
 }
 
 std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name) {
@@ -231,7 +231,7 @@ std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::strin
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
     const auto clone = clone_name(symbol.name);
     if (!clone || !is_code(symbol, image)) return;
-    if (clone->base == name || is_written_name(clone->base, name)) clones.push_back(symbol);
+    if (clone->base == name || matches_demangled_name(clone->base, name)) clones.push_back(symbol);
   });
   sort_clones(clones);
   return clones;

@@ -17,8 +17,8 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint64_t largest_text = 65536; // bytes
-constexpr std::size_t hash_component = 19;    // "::h" and 16 digits
+constexpr std::uint64_t max_demangled_size = 65536; // bytes
+constexpr std::size_t hash_component = 19;          // "::h" and 16 digits
 
 bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
@@ -29,10 +29,10 @@ std::optional<unsigned> base62_digit(char c) {
   return std::nullopt;
 }
 
-// Whether a Rust v0 name may print more than largest_text, by an upper bound: cost[i] is that of
-// the first i bytes, and a back reference "B<base-62>_" repeats at most the text between its target
-// and itself. Text that only looks like a back reference makes the bound larger, never smaller.
-// LLVM's recursion limit ends references into an enclosing production.
+// Whether a Rust v0 name may print more than max_demangled_size, by an upper bound: cost[i] is that
+// of the first i bytes, and a back reference "B<base-62>_" repeats at most the text between its
+// target and itself. Text that only looks like a back reference makes the bound larger, never
+// smaller. LLVM's recursion limit ends references into an enclosing production.
 bool prints_too_much(std::string_view name) {
   std::vector<std::uint64_t> cost(name.size() + 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -50,7 +50,7 @@ bool prints_too_much(std::string_view name) {
       if (is_reference) own += cost[i] - cost[target];
     }
     cost[i + 1] = cost[i] + own;
-    if (cost[i + 1] > largest_text) return true;
+    if (cost[i + 1] > max_demangled_size) return true;
   }
   return false;
 }
@@ -80,9 +80,9 @@ std::optional<std::string> escaped(std::string_view code) {
 }
 
 std::optional<std::string> demangle_rust_v0(std::string_view raw) {
-  if (!raw.starts_with("_R") || raw.size() > longest_mangled_name) return std::nullopt;
+  if (!raw.starts_with("_R") || raw.size() > max_mangled_length) return std::nullopt;
   DemanglingBudget& budget = DemanglingBudget::of_this_thread();
-  if (raw.size() > longest_usual_name && budget.left() == 0) return std::nullopt;
+  if (raw.size() > max_usual_length && budget.left() == 0) return std::nullopt;
   budget.charge(raw, 0);
   if (prints_too_much(raw.substr(2))) return std::nullopt;
   const std::unique_ptr<char, decltype(&std::free)> text(llvm::rustDemangle(raw), &std::free);

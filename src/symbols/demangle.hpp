@@ -12,9 +12,9 @@
 namespace uprobectl {
 
 // Bytes; compilers write far shorter names.
-inline constexpr std::size_t longest_mangled_name = 65536;
+inline constexpr std::size_t max_mangled_length = 65536;
 // Bytes. Compilers write few names that are longer, with or without debug information.
-inline constexpr std::size_t longest_usual_name = 8192;
+inline constexpr std::size_t max_usual_length = 8192;
 
 // Bytes that this thread may still spend on very long names, and on names whose demangled form
 // needs far more memory than usual for their length: each of a million symbols of a file may be

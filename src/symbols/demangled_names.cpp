@@ -52,18 +52,18 @@ private:
 
 // Idle threads claim batches in order, and so does the reader while it waits for a batch. Batches
 // are kept in a ring, so that the threads cannot run far ahead of the reader.
-class DemangledNames::Team {
+class DemangledNames::Workers {
 public:
-  Team(std::size_t count, RawName raw)
+  Workers(std::size_t count, RawName raw)
       : count_(count), raw_(std::move(raw)), ring_(thread_count_for(count) * batches_per_thread) {
     DemanglingBudget::of_this_thread().refill(); // new threads start with a full one
     const std::size_t threads = ring_.size() / batches_per_thread;
     while (threads_.size() + 1 < threads && add_thread()) {
     }
   }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
-  ~Team() {
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  ~Workers() {
     const std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();
@@ -148,10 +148,10 @@ private:
 };
 
 DemangledNames::DemangledNames(std::size_t count, RawName raw)
-    : team_(std::make_unique<Team>(count, std::move(raw))) {}
+    : workers_(std::make_unique<Workers>(count, std::move(raw))) {}
 
 DemangledNames::~DemangledNames() = default;
 
-std::optional<std::string_view> DemangledNames::next() { return team_->next(); }
+std::optional<std::string_view> DemangledNames::next() { return workers_->next(); }
 
 } // namespace uprobectl

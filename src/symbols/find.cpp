@@ -232,7 +232,7 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
   return found;
 }
 
-bool is_written_name(std::string_view raw, std::string_view name) {
+bool matches_demangled_name(std::string_view raw, std::string_view name) {
   if (!looks_mangled(raw) || raw.find(spelled_part(name)) == std::string_view::npos) return false;
   const auto parts = demangle_parts(raw);
   return parts && is_written(*parts, without_spaces(name));

@@ -141,7 +141,7 @@ private:
 // Upper bound of the bytes of nodes that an ordinary name needs.
 std::size_t usual_memory(std::string_view raw) {
   constexpr std::size_t for_a_character = 64;
-  return raw.size() > longest_usual_name ? 0 : raw.size() * for_a_character;
+  return raw.size() > max_usual_length ? 0 : raw.size() * for_a_character;
 }
 
 // Charged for the time of each character of a long name, even if the name is given up.
@@ -149,7 +149,7 @@ constexpr std::size_t time_of_a_character = 4;
 
 // A stack of 256 KiB suffices for nested pointers, function types and template arguments of this
 // depth (g++ 12, optimized); 192 KiB does not.
-constexpr unsigned deepest_recursion = 1024;
+constexpr unsigned max_recursion_depth = 1024;
 
 // LLVM's parser with a recursion limit. All its recursion goes through getDerived(), so these
 // overrides see each level. Once the name is given up they fail as at a syntax error, which ends
@@ -200,7 +200,7 @@ private:
   class Level {
   public:
     explicit Level(BoundedParser& parser) : parser_(parser) {
-      if (++parser_.depth_ > deepest_recursion) parser_.ASTAllocator.give_up();
+      if (++parser_.depth_ > max_recursion_depth) parser_.ASTAllocator.give_up();
     }
     ~Level() { --parser_.depth_; }
     Level(const Level&) = delete;
@@ -217,9 +217,9 @@ private:
 template <typename Visit>
 auto with_parsed(std::string_view raw, const Visit& visit)
     -> std::optional<decltype(visit(std::declval<const Node&>()))> {
-  if (!raw.starts_with("_Z") || raw.size() > longest_mangled_name) return std::nullopt;
+  if (!raw.starts_with("_Z") || raw.size() > max_mangled_length) return std::nullopt;
   DemanglingBudget& budget = DemanglingBudget::of_this_thread();
-  if (raw.size() > longest_usual_name && budget.left() == 0) return std::nullopt;
+  if (raw.size() > max_usual_length && budget.left() == 0) return std::nullopt;
   BoundedParser parser(raw.data(), raw.data() + raw.size());
   parser.arena().limit_extra_memory(budget.left() + usual_memory(raw));
   const Node* root = parser.parse();
@@ -245,7 +245,7 @@ DemanglingBudget& DemanglingBudget::of_this_thread() {
 }
 
 void DemanglingBudget::charge(std::string_view raw, std::size_t cost) {
-  if (raw.size() > longest_usual_name) cost += raw.size() * time_of_a_character;
+  if (raw.size() > max_usual_length) cost += raw.size() * time_of_a_character;
   const std::size_t usual = usual_memory(raw);
   left_ -= std::min(left_, cost > usual ? cost - usual : 0);
 }

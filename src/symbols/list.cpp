@@ -63,7 +63,7 @@ public:
   bool has(SymbolKind kind) const { return (wanted_ & bit(kind)) != 0; }
 
   bool want(const elf::Symbol& symbol, const elf::Image& image) const {
-    const SymbolKind kind = kind_of(symbol);
+    const SymbolKind kind = symbol_kind(symbol);
     if (!has(kind)) return false;
     if (kind == SymbolKind::import) return is_import(symbol, image.machine());
     if (kind == SymbolKind::object) return is_data(symbol, image.machine());

@@ -208,7 +208,7 @@ CodeBytes code_of(const elf::Image& image, const elf::Segment& segment,
 
 void add_entries(const elf::Image& image, const Slots& slots, const elf::AddressRange& range,
                  std::vector<PltEntry>& entries) {
-  const elf::Segment* segment = image.segment_of(range.address);
+  const elf::Segment* segment = image.find_segment(range.address);
   if (segment == nullptr) return;
   const CodeBytes code = code_of(image, *segment, range);
   for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got()))
@@ -271,7 +271,7 @@ std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
 }
 
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address) {
-  const elf::Segment* segment = image.segment_of(address);
+  const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr || !segment->executable) return std::nullopt;
   constexpr std::uint64_t longest = 24; // bytes of one entry
   const std::uint64_t before = std::min(longest, address.value - segment->address.value);

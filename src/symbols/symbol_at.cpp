@@ -71,7 +71,7 @@ constexpr std::size_t max_examined = 256;
 
 // One pass over all tables: 3 ms for the 45,000 symbols of libLLVM 14.
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address) {
-  const elf::Segment* segment = image.segment_of(address);
+  const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr) return std::nullopt;
   Closest covering; // sized, and the address is inside
   Closest unsized;  // extend up to the next symbol of any kind
@@ -127,7 +127,7 @@ elf::Symbol SymbolFinder::read(const SymbolList::Place& place) const {
 }
 
 std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
-  const elf::Segment* const segment = image_.segment_of(address);
+  const elf::Segment* const segment = image_.find_segment(address);
   if (segment == nullptr) return std::nullopt;
   const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
   const auto behind = static_cast<std::size_t>(after - places_.begin());

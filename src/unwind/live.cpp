@@ -282,7 +282,7 @@ Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::ui
     auto place = space.find(inside);
     if (!place && known != nullptr)
       if (const auto there = cache.find(known->file, known->path, known->offset))
-        place = there->beside(inside - known->pc);
+        place = there->offset_by(inside - known->pc);
     if (!place && stack.end != End::no_mapping) {
       stack.end = End::no_mapping;
       stack.address = pc;

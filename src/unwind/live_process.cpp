@@ -213,7 +213,7 @@ void LiveProcess::put(const Mapping& mapping) {
 }
 
 void LiveProcess::open_what_will_be_gone(const Mapping& mapping) {
-  if (mapping.executable) cache_.expect(mapping, files_);
+  if (mapping.executable) cache_.preopen(mapping, files_);
 }
 
 AddressSpace& LiveProcess::space() {

@@ -234,7 +234,7 @@ private:
   // The place of a caller is that of the call instruction; that of a thread interrupted in a system
   // call is the system call instruction. The return address of a signal handler may be the first of
   // its mapping.
-  bool find_place(std::uint64_t pc, std::optional<Place>& place) {
+  bool find_place(std::uint64_t pc, std::optional<ModuleAddress>& place) {
     moved_back_ = interrupted_ ? 0 : info().back_to_call;
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, place)) return false;
@@ -264,7 +264,7 @@ private:
 
   // A signal trampoline was not called, so its place is the pc itself.
   void stay_at_pc() {
-    Place& place = *stack_.frames.back().place;
+    ModuleAddress& place = *stack_.frames.back().place;
     place.address.value += moved_back_;
     place.offset.value += moved_back_;
   }
@@ -300,7 +300,7 @@ private:
   }
 
   bool go_to_caller() {
-    const Place& place = *stack_.frames.back().place;
+    const ModuleAddress& place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
       if (UnwindData* const data = unwind_data_of(*place.module, arch())) {
@@ -331,20 +331,20 @@ private:
     return without_data(place, why) || (!done_ && finish(why.end, why.address));
   }
 
-  bool begins_goroutine(const Place& place) const {
+  bool begins_goroutine(const ModuleAddress& place) const {
     return !interrupted_ && place.module != nullptr &&
            begins_stack_of_go(*place.module, place.address);
   }
 
-  bool without_file(const Place& place, NoCaller& why) {
+  bool without_file(const ModuleAddress& place, NoCaller& why) {
     return without_data(place, why) || (!done_ && finish(End::no_unwind_data));
   }
 
   // Finds the caller of code without unwind information.
-  bool without_data(const Place& place, NoCaller& why) {
+  bool without_data(const ModuleAddress& place, NoCaller& why) {
     NoCaller ignored;
     if (!interrupted_ && place.module != nullptr &&
-        (place.module->begins_program_at(place.address) || begins_goroutine(place))) {
+        (place.module->is_program_start(place.address) || begins_goroutine(place))) {
       done_ = true;
       return finish(End::outermost);
     }
@@ -364,7 +364,7 @@ private:
     return plausible(record) && take(record, FoundBy::frame_pointer, ignored);
   }
 
-  bool is_function_entry(const Place& place) const {
+  bool is_function_entry(const ModuleAddress& place) const {
     if (stack_.frames.size() == 1 && limits_.at_function_entry) return true;
     if (place.module == nullptr || place.module->image() == nullptr ||
         unwound_arch(place.module->image()->machine()) != arch())
@@ -375,7 +375,7 @@ private:
 
   // After the function has called another one, the register points into the function itself, or is
   // equal to the address in its frame record.
-  bool is_link_register_stale(const Place& place, const Caller& record) {
+  bool is_link_register_stale(const ModuleAddress& place, const Caller& record) {
     const auto link = registers_.get(info().link_register);
     if (!link) return true;
     if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;

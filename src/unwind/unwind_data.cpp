@@ -37,7 +37,7 @@ private:
 // distance, so the section bounds need not be exact.
 std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
                                      bool is_end_known, const std::optional<FrameHeader>& header) {
-  const elf::Segment* const segment = elf::segment_of(layout, frames.address);
+  const elf::Segment* const segment = elf::find_segment(layout, frames.address);
   if (segment == nullptr) return std::nullopt;
   const auto bytes = slice(layout.bytes, segment->offset.value, segment->file_size);
   if (!bytes) return std::nullopt;
@@ -99,7 +99,7 @@ bool UnwindData::add_next_source() {
     add_debug_frame(*layout, nullptr);
     return true;
   case 2: {
-    const auto compressed = elf::section_named(*layout, ".gnu_debugdata");
+    const auto compressed = elf::section_bytes(*layout, ".gnu_debugdata");
     if (!compressed) return true;
     auto content = elf::decode_xz(*compressed);
     if (!content) return true;

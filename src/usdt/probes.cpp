@@ -71,7 +71,7 @@ public:
     add(*descriptor);
   }
 
-  Result<StaticProbes> finish(const elf::NotesRead& read) && {
+  Result<StaticProbes> finish(const elf::NoteStatistics& read) && {
     for (const SkippedNotes& skipped : {other_type_, malformed_, without_code_}) {
       if (skipped.count == 0) continue;
       result_.skipped_notes += skipped.count;
@@ -130,7 +130,7 @@ private:
     probe.address = {relocated(note.location, note.base)};
     // Bit 0 of a code address selects the instruction set (AAELF32).
     if (image_.machine().info().thumb_bit) probe.address.value &= ~std::uint64_t{1};
-    const elf::Segment* const segment = image_.segment_of(probe.address);
+    const elf::Segment* const segment = image_.find_segment(probe.address);
     const auto offset = image_.to_image(probe.address);
     if (note.location == 0 || segment == nullptr || !segment->executable || !offset) {
       skip(without_code_,

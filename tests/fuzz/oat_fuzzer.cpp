@@ -29,7 +29,7 @@ const std::string& file_with(Bytes bytes) {
 
 void read(const art::OatFile& oat, const elf::Image& image) {
   for (const art::Method& method : oat.compiled()) {
-    const elf::Segment* const segment = image.segment_of(method.code);
+    const elf::Segment* const segment = image.find_segment(method.code);
     expect(segment != nullptr && segment->executable);
     const std::uint64_t size = oat.code_size(method);
     expect(method.code.value + size <= segment->address.value + segment->file_size);

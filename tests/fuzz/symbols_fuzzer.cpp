@@ -24,14 +24,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)find_clones_by_name(*image, line);
   for (const elf::Symbol& entry : plt_entries(*image)) {
     // What is an entry lies in code, and is found again from any of its bytes.
-    const elf::Segment* segment = image->segment_of(entry.address);
+    const elf::Segment* segment = image->find_segment(entry.address);
     if (segment == nullptr || !segment->executable) std::abort();
     (void)symbol_at(*image, {entry.address.value + entry.size - 1});
   }
   if (!all) return 0;
   std::vector<elf::Symbol> some;
   for (std::size_t i = 0; i < all->size() && i < 4; ++i) some.push_back((*all)[i]);
-  (void)find_kin(*image, some);
+  (void)find_related(*image, some);
   for (std::size_t i = 0; i < all->size() && i < 16; ++i) {
     // What is listed is code, so some symbol covers its address.
     if (!symbol_at(*image, (*all)[i].address)) std::abort();

@@ -26,7 +26,7 @@ bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
   const auto oat = art::OatFile::read(*image, {.files = dex, .root = {}});
   if (!oat) return false;
   for (const art::Method& method : oat->compiled()) {
-    const elf::Segment* const segment = image->segment_of(method.code);
+    const elf::Segment* const segment = image->find_segment(method.code);
     REQUIRE(segment != nullptr);
     REQUIRE(segment->executable);
     REQUIRE(to_string(oat->signature(method)).size() < longest_text);

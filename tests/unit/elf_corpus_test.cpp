@@ -84,7 +84,7 @@ TEST_CASE("every function of four libraries in a real APK has the golden offset"
   for (const auto& [entry, image] : images)
     listed += static_cast<std::size_t>(
         std::ranges::count_if(*list_symbols(image, {}), [](const elf::Symbol& symbol) {
-          return kind_of(symbol) == SymbolKind::function;
+          return symbol_kind(symbol) == SymbolKind::function;
         }));
   CHECK(listed == rows.size());
 }

@@ -24,7 +24,7 @@ TEST_CASE("the tail of a segment that has memory but no file bytes has no offset
   const auto image = parse_image(bytes);
   CHECK(image.to_image({0x4037ff})->value == 0x37ff);
   CHECK_FALSE(image.to_image({0x403800}));
-  CHECK(image.segment_of(VirtualAddress{0x403800}) == nullptr);
+  CHECK(image.find_segment(VirtualAddress{0x403800}) == nullptr);
 }
 
 TEST_CASE("segments are given in table order with their permissions") {

@@ -280,7 +280,7 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   request.stacks.folded = folder + "/folded";
   StackFiles files = *StackFiles::open(request.stacks, request.capture);
   const auto in_memory = [](std::string_view mapping) {
-    return unwind::Place(nullptr, {}, {}, mapping);
+    return unwind::ModuleAddress(nullptr, {}, {}, mapping);
   };
   unwind::Stack stack;
   stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},

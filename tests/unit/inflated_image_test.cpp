@@ -30,7 +30,7 @@ Result<elf::Image> open(const ZipEntry& entry, elf::Compressed compressed) {
 
 TEST_CASE("a compressed library is inflated only when asked for, and lies in no file then") {
   const auto entry = library_entry();
-  CHECK(open(entry, elf::Compressed::refuse).error().kind == ErrorKind::compressed);
+  CHECK(open(entry, elf::Compressed::reject).error().kind == ErrorKind::compressed);
   const auto image = open(entry, elf::Compressed::inflate);
   REQUIRE(image);
   CHECK(image->is_inflated());

@@ -251,7 +251,7 @@ TEST_CASE("a program begins where the kernel says, and nowhere else") {
     CHECK(stack.end == End::not_told);
     REQUIRE(stack.frames.at(0).place);
     REQUIRE(stack.frames[0].place->module != nullptr);
-    CHECK(stack.frames[0].place->module->begins_program_at(stack.frames[0].place->address) ==
+    CHECK(stack.frames[0].place->module->is_program_start(stack.frames[0].place->address) ==
           expected);
   }
 }

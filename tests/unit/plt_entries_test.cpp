@@ -26,7 +26,7 @@ TEST_CASE("a stub is the entry of the import whose slot it jumps through") {
   CHECK(entries(arm64_plt_elf(jump_slot, ".plt")) == "ext@10008 ");
   const std::string bytes = arm64_plt_elf(jump_slot, ".plt");
   const auto entry = plt_entries(parse_image(bytes)).front();
-  CHECK(kind_of(entry) == SymbolKind::plt);
+  CHECK(symbol_kind(entry) == SymbolKind::plt);
   CHECK(entry.size == 16);
   CHECK(entry.defined);
 }
@@ -48,7 +48,7 @@ TEST_CASE("addresses in an entry are named after its import") {
   const auto at = symbol_at(image, {0x1000c});
   REQUIRE(at);
   CHECK(at->symbol.name == "ext");
-  CHECK(kind_of(at->symbol) == SymbolKind::plt);
+  CHECK(symbol_kind(at->symbol) == SymbolKind::plt);
   CHECK(at->offset == 4);
   CHECK_FALSE(symbol_at(image, {0x10004}));
   CHECK_FALSE(symbol_at(image, {0x30010}));

@@ -212,10 +212,10 @@ TEST_CASE("what lies in the probed file is named without any mappings") {
 
 TEST_CASE("a frame is a function, a file and an address in it, as far as they are known") {
   std::string place;
-  symbolize::append_place(place, "/data/app/base.apk", "lib/arm64-v8a/libfoo.so", {0x4000},
-                          {0x5a1c});
+  symbolize::append_module_offset(place, "/data/app/base.apk", "lib/arm64-v8a/libfoo.so", {0x4000},
+                                  {0x5a1c});
   CHECK(place == "(base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)");
   place.clear();
-  symbolize::append_place(place, "/x/FILE", std::nullopt, {0x4000}, {0x66c});
+  symbolize::append_module_offset(place, "/x/FILE", std::nullopt, {0x4000}, {0x66c});
   CHECK(place == "(FILE@0x4000+0x66c)");
 }

@@ -74,7 +74,7 @@ TEST_CASE("an import comes after definitions and is marked as undefined") {
   const std::string bytes = sample_elf();
   const auto symbols = *find_by_name(parse_image(bytes), "malloc");
   REQUIRE(symbols.size() == 1);
-  CHECK(kind_of(symbols[0]) == SymbolKind::import);
+  CHECK(symbol_kind(symbols[0]) == SymbolKind::import);
 }
 
 TEST_CASE("source files, sections and mapping symbols are no names") {

@@ -134,5 +134,5 @@ Symbols:
   const auto mark = find_by_name(image, "mark");
   REQUIRE(mark);
   REQUIRE(mark->size() == 1);
-  CHECK(kind_of(mark->front()) == SymbolKind::object);
+  CHECK(symbol_kind(mark->front()) == SymbolKind::object);
 }

@@ -45,10 +45,10 @@ std::string names(const std::vector<elf::Symbol>& symbols) {
   return text;
 }
 
-Kin kin_of(const elf::Image& image, std::string_view name) {
+RelatedSymbols related_to(const elf::Image& image, std::string_view name) {
   const auto functions = find_by_name(image, name);
   REQUIRE(functions);
-  return find_kin(image, *functions);
+  return find_related(image, *functions);
 }
 
 } // namespace
@@ -85,10 +85,10 @@ TEST_CASE("names that only look derived are whole") {
 TEST_CASE("the clones of a function and the names of its place are found") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
-  const Kin kin = kin_of(image, "f");
-  CHECK(names(kin.clones) == "f.constprop.0 f.isra.0.part.1 f.cold");
-  CHECK(names(kin.same_place) == "f_alias");
-  CHECK(kin_of(image, "f.text").clones.empty());
+  const RelatedSymbols related = related_to(image, "f");
+  CHECK(names(related.clones) == "f.constprop.0 f.isra.0.part.1 f.cold");
+  CHECK(names(related.aliases) == "f_alias");
+  CHECK(related_to(image, "f.text").clones.empty());
 }
 
 TEST_CASE("clones are found where the function itself is gone, as written too") {
@@ -106,9 +106,9 @@ TEST_CASE("functions folded to one place are told from aliases by their C++ name
   const auto differ = [&](std::string_view name) {
     const auto own = find_by_name(image, name);
     REQUIRE(own);
-    const Kin kin = kin_of(image, name);
-    REQUIRE(kin.same_place.size() == 1);
-    return are_different_functions(own->front(), kin.same_place.front());
+    const RelatedSymbols related = related_to(image, name);
+    REQUIRE(related.aliases.size() == 1);
+    return are_different_functions(own->front(), related.aliases.front());
   };
   CHECK(differ("_ZN1A3getEv"));
   CHECK_FALSE(differ("f"));         // C names: an alias for all that is known
