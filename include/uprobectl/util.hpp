@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every module stands on: errors as values, bytes read with checked arithmetic, offsets that
-// cannot be mistaken for each other, and owned file descriptors and mappings. Nothing else, ever.
+// Basic types of all modules: Result and Error, one type for each kind of offset, bounded byte
+// access, and owned file descriptors and mappings.
 //
 // No exception crosses a module: a function that can fail returns Result<T>.
 #pragma once
@@ -23,39 +23,39 @@ namespace uprobectl {
 
 // ---------------------------------------------------------------------------------- errors
 
-// Why something could not be done, coarse enough to act on. code() gives the stable name that the
-// `error` record of the command line contract carries; names are added, never changed.
+// The class of a failure. code() returns its stable name, which is the `code` of `error` records in
+// the JSON output. Names are added, never changed.
 enum class ErrorKind {
   usage,         // the request itself is malformed
-  not_found,     // a file, entry, symbol or process is not there
-  ambiguous,     // several answers where one is needed
-  imported,      // the symbol is only referenced here, its code is elsewhere
-  no_code,       // a name or number that does not denote executable bytes of the file
-  compressed,    // an archive entry the kernel cannot probe because it is not stored
+  not_found,     // a file, entry, symbol or process does not exist
+  ambiguous,     // several results, but one is required
+  imported,      // the symbol is undefined in this file; another file defines it
+  no_code,       // a name or number that does not refer to executable bytes of the file
+  compressed,    // a compressed archive entry, which the kernel cannot probe
   encrypted,     // an archive entry that is encrypted
-  misaligned,    // stored where the loader or the kernel cannot use it
+  misaligned,    // stored at an offset that the loader or the kernel cannot use
   duplicated,    // an archive entry whose name occurs more than once
-  wrong_machine, // a file that a probed process can never run
+  wrong_machine, // an architecture that the target processes cannot run
   not_elf,       // the bytes are not an ELF image
   not_archive,   // the bytes are not a ZIP archive
-  corrupt,       // bytes that contradict their own format, truncation included
-  out_of_range,  // an offset beyond what it is relative to
+  corrupt,       // malformed or truncated data
+  out_of_range,  // an offset beyond the end of its file, section or function
   not_permitted, // a capability, mode or sysctl is missing
-  unsupported,   // this build, file format or kernel cannot do it
-  io,            // the operating system failed for another reason
-  interrupted,   // ended by a signal before the work was done
+  unsupported,   // not supported by this build, this kernel or for this file format
+  io,            // any other error of the operating system
+  interrupted,   // stopped by a signal before completion
 };
 
 std::string_view code(ErrorKind kind);
 
-// message: lower case, no full stop, the cause first. hints: what a person can type next.
 struct Error {
   ErrorKind kind;
-  std::string message;
-  std::vector<std::string> hints = {};
+  std::string message;                 // lower case, no full stop, the cause first
+  std::vector<std::string> hints = {}; // each an instruction, or a command that can be copied
 
-  // Prefixes the message with the subject that only the caller knows: "libc.so.6: ...".
+  // Prefixes the message with its subject: "libc.so.6: ...".
   Error within(std::string_view subject) &&;
+  // Appends a hint.
   Error hint(std::string text) &&;
 };
 
@@ -67,8 +67,8 @@ inline std::unexpected<Error> fail(ErrorKind kind, std::string message) {
   return std::unexpected(Error{kind, std::move(message)});
 }
 
-// An errno value as an Error: ENOENT, ENOTDIR and ESRCH are not_found, EACCES and EPERM
-// not_permitted, the rest io. The message is "WHAT: strerror text" with a lower-case start.
+// Converts an errno value: ENOENT, ENOTDIR and ESRCH to not_found, EACCES and EPERM to
+// not_permitted, all others to io. The message is "WHAT: strerror text" with a lower-case start.
 Error system_error(int errnum, std::string_view what);
 
 // --------------------------------------------------------------------------------- offsets
@@ -85,8 +85,8 @@ struct ImageOffset {
   auto operator<=>(const ImageOffset&) const = default;
 };
 
-// A byte position from the start of the file on disk: what the kernel takes. Equal to the image
-// offset for a plain ELF file, larger by the entry's data offset inside an archive.
+// A byte position from the start of the file on disk, which is what the kernel expects. It equals
+// the image offset for a plain ELF file. In an archive it is larger by the entry's data offset.
 struct FileOffset {
   std::uint64_t value = 0;
   auto operator<=>(const FileOffset&) const = default;
@@ -98,28 +98,28 @@ using Bytes = std::span<const std::byte>;
 
 enum class ByteOrder { little, big };
 
-// a + b, or nothing if it would wrap around.
+// Returns a + b, or nullopt on overflow.
 inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) {
   std::uint64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
   return sum;
 }
 
-// a * b, or nothing if it would wrap around.
+// Returns a * b, or nullopt on overflow.
 inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }
 
-// The size bytes at offset, or nothing if they are not all inside.
+// Returns the `size` bytes at offset, or nullopt if they exceed the bytes.
 inline std::optional<Bytes> slice(Bytes bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
   return bytes.subspan(offset, size);
 }
 
-// A structure as it lies at offset, in whatever byte order, copied out because nothing says that it
-// is aligned there; nothing if it is not all inside.
+// Copies a structure from offset, which need not be aligned. Does not convert the byte order.
+// Returns nullopt if the structure is truncated.
 template <typename Structure>
 std::optional<Structure> structure_at(Bytes bytes, std::uint64_t offset) {
   static_assert(std::is_trivially_copyable_v<Structure>);
@@ -130,7 +130,7 @@ std::optional<Structure> structure_at(Bytes bytes, std::uint64_t offset) {
   return structure;
 }
 
-// An unsigned integer at offset in the given byte order, or nothing if it is not all inside.
+// Reads an unsigned integer of the given byte order at offset. Returns nullopt if it is truncated.
 template <typename T>
 std::optional<T> read_at(Bytes bytes, std::uint64_t offset, ByteOrder order = ByteOrder::little) {
   static_assert(std::is_unsigned_v<T>);
@@ -145,9 +145,6 @@ std::optional<T> read_at(Bytes bytes, std::uint64_t offset, ByteOrder order = By
   return value;
 }
 
-// The NUL-terminated text at offset without its NUL, or nothing if no NUL follows inside.
-std::optional<std::string_view> c_string_at(Bytes bytes, std::uint64_t offset);
-
 inline std::string_view as_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -155,9 +152,18 @@ inline Bytes as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+// Returns the text at offset up to its NUL, or nullopt if there is no NUL inside the bytes.
+inline std::optional<std::string_view> c_string_at(Bytes bytes, std::uint64_t offset) {
+  if (offset >= bytes.size()) return std::nullopt;
+  const std::string_view text = as_text(bytes.subspan(offset));
+  const auto nul = text.find('\0');
+  if (nul == std::string_view::npos) return std::nullopt;
+  return text.substr(0, nul);
+}
+
 // ------------------------------------------------------------------------------ descriptors
 
-// Owns a file descriptor and closes it. -1 means none.
+// Owns a file descriptor and closes it. get() is -1 if there is none.
 class UniqueFd {
 public:
   UniqueFd() = default;
@@ -176,24 +182,24 @@ private:
   int fd_ = -1;
 };
 
-// Which file on which device: two paths with equal identity are the same file to the kernel.
+// Identifies a file. Two paths with equal identity are the same file to the kernel.
 struct FileIdentity {
   std::uint64_t device = 0; // st_dev
   std::uint64_t inode = 0;  // st_ino
   auto operator<=>(const FileIdentity&) const = default;
 };
 
-// What has become of an open file since it was opened.
+// How a file has changed since it was opened.
 enum class FileChange {
   none,
-  replaced, // its path now leads to another file, or to none
-  written,  // its own content is no longer the same
+  replaced, // its path now refers to another file, or to none
+  written,  // its content has changed
 };
 
-// A regular file opened for reading and mapped whole, read-only and private. The descriptor stays
-// open as long as the mapping, so what was resolved is what gets probed, whatever happens to the
-// path meanwhile. Only regular files: a FIFO or device is refused without blocking. A file that
-// shrinks while mapped raises SIGBUS on access; main turns that into an error message.
+// A regular file, opened and mapped completely and read-only. The descriptor stays open as long as
+// the mapping, so that the file that was resolved is probed even if its path changes meanwhile.
+// open() rejects FIFOs and devices without blocking. If the file shrinks, accessing the lost bytes
+// raises SIGBUS (see util/mapped_file.hpp).
 class MappedFile {
 public:
   static Result<MappedFile> open(const std::string& path);
@@ -209,11 +215,12 @@ public:
   FileIdentity identity() const { return identity_; }
   const std::string& path() const { return path_; } // as given to open()
 
-  // Absolute, links resolved; below /proc/PID/root if only that leads to the file from here.
+  // The absolute path with symbolic links resolved. It is below /proc/PID/root if the file is not
+  // reachable otherwise, for example in another mount namespace.
   Result<std::string> real_path() const;
 
-  // By size and time of modification: a write within the clock's grain (some milliseconds) of
-  // another may be missed.
+  // Compares size and modification time. Misses a write that follows another one within the
+  // resolution of the file system's clock (some milliseconds).
   FileChange change() const;
 
 private:

@@ -76,8 +76,8 @@ std::optional<unsigned> entry_rank(std::string_view wanted, std::string_view nam
   const std::string_view base = base_name(wanted);
   if (base_name(name) == base && !base.empty())
     return folder_distance(folder(wanted), folder(name));
-  auto rank = guess_rank(wanted, name, suggestion_limit(wanted));
-  if (!rank) rank = guess_rank(base, base_name(name), suggestion_limit(base));
+  auto rank = suggestion_rank(wanted, name, suggestion_limit(wanted));
+  if (!rank) rank = suggestion_rank(base, base_name(name), suggestion_limit(base));
   if (!rank) return std::nullopt;
   return misspelt_rank + *rank;
 }

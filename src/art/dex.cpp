@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "art/dex.hpp"
 
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

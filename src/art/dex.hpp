@@ -6,7 +6,7 @@
 
 #include "uprobectl/art.hpp"
 #include "uprobectl/util.hpp"
-#include "util/leb128.hpp"
+#include "util/numbers.hpp"
 
 #include <vector>
 

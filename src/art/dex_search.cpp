@@ -184,7 +184,7 @@ std::vector<DexFinder::Place> DexFinder::archives_for(std::string_view location)
       places.push_back({.path = folder_of(oat_path_).append(up) + name});
   if (!path.starts_with('/')) return places;
   if (where_.root) {
-    auto place = path_in_root(*where_.root, std::string(path));
+    auto place = find_in_root(*where_.root, std::string(path));
     // A link that leads nowhere in the image may lead to a file of this machine.
     places.push_back({.path = place ? std::move(*place) : *where_.root + std::string(path),
                       .is_missing = !place});

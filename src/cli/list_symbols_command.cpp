@@ -3,7 +3,7 @@
 #include "console.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

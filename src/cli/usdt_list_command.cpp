@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
 #include "target_options.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 
 namespace uprobectl::cli {
 

@@ -70,7 +70,7 @@ namespace {
 constexpr std::size_t max_warnings = 5;
 
 bool exists(const std::string& path) {
-  const auto status = status_of(path);
+  const auto status = stat_path(path);
   return status && S_ISREG(status->st_mode);
 }
 
@@ -84,11 +84,11 @@ bool is_folder(const std::string& path) {
 // another mount namespace, which means another file here.
 std::string folder_of(const MappedFile& file) {
   std::string path;
-  if (const auto rooted = in_process_root(file.path()))
-    path = real_path_in(*rooted).value_or(std::string());
+  if (const auto rooted = split_process_root(file.path()))
+    path = real_path_in_root(*rooted).value_or(std::string());
   else
     path = file.real_path().value_or(file.path());
-  const auto there = status_of(path);
+  const auto there = stat_path(path);
   if (!there || FileIdentity{there->st_dev, there->st_ino} != file.identity()) return {};
   const auto slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
@@ -256,7 +256,8 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
 // Reads the whole file for the CRC: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
   // A container can put any file beside its library.
-  const std::uint64_t max_file_size = std::uint64_t{in_process_root(path) ? 1U : 8U} << 30; // bytes
+  const std::uint64_t max_file_size = std::uint64_t{split_process_root(path) ? 1U : 8U}
+                                      << 30; // bytes
   if (!exists(path)) return;
   auto opened = MappedFile::open(path);
   if (!opened) return warn_unused(path, opened.error().message);
@@ -285,7 +286,7 @@ void DebugFileSearch::look_by_link(const std::string& system_folder) {
   if (!wanted_.link || wanted_.folder.empty()) return;
   const std::string& name = wanted_.link->name;
   const std::string& folder = wanted_.folder;
-  const auto rooted = in_process_root(folder);
+  const auto rooted = split_process_root(folder);
   const std::string in_system =
       rooted ? rooted->root + system_folder + rooted->path : system_folder + folder;
   for (const std::string& path :

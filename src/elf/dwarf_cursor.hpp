@@ -4,7 +4,7 @@
 #pragma once
 
 #include "uprobectl/util.hpp"
-#include "util/leb128.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 

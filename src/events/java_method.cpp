@@ -2,7 +2,7 @@
 #include "events/java_method.hpp"
 
 #include "events/readings.hpp"
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

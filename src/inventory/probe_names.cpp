@@ -59,7 +59,7 @@ private:
 
 // Regular files only. Nothing is opened.
 std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhere) {
-  const auto status = status_of(path);
+  const auto status = stat_path(path);
   if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
   return InventoryFiles::Found{.path = std::move(path),
                                .identity = {.device = status->st_dev, .inode = status->st_ino},

@@ -2,7 +2,7 @@
 #include "output/emit.hpp"
 
 #include "util/shell_words.hpp"
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

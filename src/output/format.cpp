@@ -3,7 +3,7 @@
 
 #include "output/json_record.hpp"
 #include "output/records.hpp"
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/flame_graph.hpp"
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <limits>

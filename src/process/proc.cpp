@@ -340,7 +340,7 @@ Likeness likeness(const FileIdentity& file, const Mapping& mapping) {
 }
 
 Likeness likeness_at(const std::string& path, const Mapping& mapping) {
-  const auto status = status_of(path);
+  const auto status = stat_path(path);
   if (!status || !S_ISREG(status->st_mode)) return Likeness::none;
   return likeness({status->st_dev, status->st_ino}, mapping);
 }

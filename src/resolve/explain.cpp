@@ -127,7 +127,7 @@ std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_vi
   const unsigned limit = suggestion_limit(wanted);
   NearestNames near;
   oat.for_each_class([&](art::Class, std::string_view name) {
-    if (const auto rank = guess_rank(wanted, name, limit))
+    if (const auto rank = suggestion_rank(wanted, name, limit))
       near.offer(*rank, name);
     else if (simple_name(name) == simple_name(wanted))
       near.offer(static_cast<unsigned>(name.size()), name);
@@ -330,7 +330,7 @@ Error no_such_method(const Query& query, const art::OatFile& oat, art::Class def
   NearestNames near;
   for (const art::Method& method : oat.methods_of(defined)) {
     const auto signature = oat.signature(method);
-    if (const auto rank = guess_rank(name.name, signature.name, limit))
+    if (const auto rank = suggestion_rank(name.name, signature.name, limit))
       near.offer(*rank, class_name + '.' + signature.name);
   }
   if (const auto names = std::move(near).take(); !names.empty())

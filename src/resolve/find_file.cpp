@@ -5,8 +5,8 @@
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/mapped_file.hpp"
 #include "util/shell_words.hpp"
-#include "util/shrinking.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>

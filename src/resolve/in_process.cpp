@@ -16,7 +16,7 @@ namespace uprobectl {
 namespace {
 
 std::optional<FileIdentity> identity_of(const std::string& path) {
-  const auto status = status_of(path);
+  const auto status = stat_path(path);
   if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
   return FileIdentity{status->st_dev, status->st_ino};
 }
@@ -119,7 +119,7 @@ public:
     std::optional<Error> unusable;
     for (const BinaryPath& reading : parse_candidates(text_)) {
       const std::string path = fmt::format("/proc/{}/root{}", pid, reading.file);
-      const auto status = status_of(path);
+      const auto status = stat_path(path);
       if (!status && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
       if (!status || !S_ISREG(status->st_mode)) {
         if (unusable) continue;

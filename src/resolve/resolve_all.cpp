@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobectl/resolve.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/symbolizer.hpp"
 #include "uprobectl/path.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "uprobectl/archive.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbolize.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 
 namespace uprobectl::symbolize {
 

@@ -176,13 +176,13 @@ public:
         base_limit_(std::min(limit_, suggestion_limit(wanted_base_))) {}
 
   void consider(std::string_view raw) {
-    if (const auto rank = guess_rank(wanted_, raw, limit_)) return near_.offer(*rank, raw);
+    if (const auto rank = suggestion_rank(wanted_, raw, limit_)) return near_.offer(*rank, raw);
     if (!looks_mangled(raw) || !spells_base(raw)) return;
     const auto parts = demangle_parts(raw);
     if (!parts || parts->name.empty()) return;
-    const auto rank = qualified_
-                          ? guess_rank(wanted_.substr(0, wanted_.find('(')), parts->name, limit_)
-                          : guess_rank(wanted_base_, base_name(parts->name), base_limit_);
+    const auto rank =
+        qualified_ ? suggestion_rank(wanted_.substr(0, wanted_.find('(')), parts->name, limit_)
+                   : suggestion_rank(wanted_base_, base_name(parts->name), base_limit_);
     if (rank) near_.offer(*rank, parts->name);
   }
 

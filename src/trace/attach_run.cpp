@@ -7,7 +7,7 @@
 #include "trace/run_loop.hpp"
 #include "trace/suspended_child.hpp"
 #include "util/clock.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>

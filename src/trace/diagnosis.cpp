@@ -23,7 +23,7 @@ constexpr std::size_t max_ended = 65536;
 // Most files have the same path here and there.
 std::string path_in_maps(const ProbedBinary& binary) {
   if (!binary.real_path.starts_with("/proc/")) return binary.real_path;
-  return path_of_descriptor(binary.file->fd()).value_or(binary.real_path);
+  return read_descriptor_path(binary.file->fd()).value_or(binary.real_path);
 }
 
 constexpr std::size_t max_pids = 65536; // that are remembered

@@ -2,7 +2,7 @@
 #include "trace/probes.hpp"
 
 #include "uprobectl/symbols.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 #include "process/proc.hpp"
 #include "uprobectl/elf.hpp"
+#include "util/mapped_file.hpp"
 #include "util/rooted_path.hpp"
-#include "util/shrinking.hpp"
 
 #include <algorithm>
 #include <fcntl.h>

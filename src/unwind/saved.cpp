@@ -3,8 +3,8 @@
 #include "unwind/saved_writer.hpp"
 #include "uprobectl/path.hpp"
 #include "util/inflate.hpp"
+#include "util/mapped_file.hpp"
 #include "util/numbers.hpp"
-#include "util/shrinking.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>

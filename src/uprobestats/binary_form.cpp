@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/forms.hpp"
 
-#include "util/leb128.hpp"
+#include "util/numbers.hpp"
 
 #include <fmt/format.h>
 #include <map>

@@ -183,7 +183,7 @@ std::optional<std::string> service_spelling(const uprobestats::TaskProbe& probe,
 
 Result<std::string> TaskProbeFinder::path_of(const std::string& file) const {
   const auto& root = request_.where.dex.root;
-  return root ? path_in_root(*root, file) : file;
+  return root ? find_in_root(*root, file) : file;
 }
 
 const Result<Target>& TaskProbeFinder::open(const std::string& path) {

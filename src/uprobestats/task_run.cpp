@@ -3,7 +3,7 @@
 #include "uprobestats/running_task.hpp"
 #include "uprobestats/task_processes.hpp"
 #include "uprobestats/task_records.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
-#include "util/utf8.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

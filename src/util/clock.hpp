@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's clocks, as numbers.
+// Reads the kernel's clocks.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 namespace uprobectl {
 
+// Returns the time in nanoseconds since the clock's epoch.
 inline std::uint64_t clock_ns(clockid_t clock) {
   timespec time{};
   ::clock_gettime(clock, &time);

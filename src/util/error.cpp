@@ -76,13 +76,14 @@ Error system_error(int errnum, std::string_view what) {
   if (errnum == ENOENT || errnum == ENOTDIR || errnum == ESRCH) kind = ErrorKind::not_found;
   if (errnum == EACCES || errnum == EPERM) kind = ErrorKind::not_permitted;
   std::string reason = strerror(errnum);
-  // "Is a directory" starts a sentence, "I/O error" would not: only a lone capital is lowered.
+  // Lower the first letter of "Is a directory", but not of "I/O error".
   if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0)
     reason[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));
   Error error{kind, std::string(what) + ": " + reason};
   if (errnum == EMFILE) return std::move(error).hint(descriptor_limit_hint());
   if (errnum == ENFILE)
-    return std::move(error).hint("the whole system has no more: sysctl fs.file-max");
+    return std::move(error).hint(
+        "raise the limit of open files of the whole system: sysctl fs.file-max");
   if (errnum == ENOMEM)
     return std::move(error).hint(
         "raise the limit of memory: ulimit -v, or memory.max of the control group");

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t max_step = std::size_t{1} << 30; // zlib's counters have 32 bits
 
-// zlib's state, ended whichever way the function is left.
+// Owns the state of zlib.
 class Inflater {
 public:
   enum class Format { raw_deflate, gzip };
@@ -29,12 +29,13 @@ public:
   bool ok() const { return ok_; }
   bool done() const { return done_; }
 
-  // Returns how many bytes of the room it has written: fewer only at the end or if it fails.
-  std::size_t fill(std::span<std::byte> room) {
+  // Returns the number of bytes written: less than the size of the output only at the end of the
+  // data or if it fails.
+  std::size_t fill(std::span<std::byte> output) {
     std::size_t filled = 0;
-    while (ok_ && !done_ && filled < room.size()) {
-      const std::size_t size = std::min(room.size() - filled, max_step);
-      stream_.next_out = reinterpret_cast<Bytef*>(room.data() + filled);
+    while (ok_ && !done_ && filled < output.size()) {
+      const std::size_t size = std::min(output.size() - filled, max_step);
+      stream_.next_out = reinterpret_cast<Bytef*>(output.data() + filled);
       stream_.avail_out = static_cast<uInt>(size);
       step();
       filled += size - stream_.avail_out;
@@ -71,24 +72,24 @@ private:
 
 } // namespace
 
-bool inflate_into(std::span<std::byte> room, Bytes data) {
+bool inflate_into(std::span<std::byte> output, Bytes data) {
   Inflater inflater(data, Inflater::Format::raw_deflate);
-  return inflater.fill(room) == room.size() && inflater.ok();
+  return inflater.fill(output) == output.size() && inflater.ok();
 }
 
 Result<std::vector<std::byte>> gunzip(Bytes compressed, std::uint64_t max_size) {
   Inflater inflater(compressed, Inflater::Format::gzip);
   std::vector<std::byte> content;
-  std::uint64_t room = std::max<std::uint64_t>(compressed.size() * 4, 4096);
+  std::uint64_t step = std::max<std::uint64_t>(compressed.size() * 4, 4096);
   while (inflater.ok() && !inflater.done()) {
     const std::size_t filled = content.size();
-    // One byte above the bound tells what reaches it from what goes beyond.
-    content.resize(filled + std::min({room, max_size + 1 - filled, std::uint64_t{max_step}}));
+    // One byte more than max_size, to detect that the content exceeds it.
+    content.resize(filled + std::min({step, max_size + 1 - filled, std::uint64_t{max_step}}));
     content.resize(filled + inflater.fill(std::span(content).subspan(filled)));
     if (content.size() > max_size)
-      return fail(ErrorKind::unsupported, "becomes more than " + std::to_string(max_size) +
-                                              " bytes, the most that is taken");
-    room = content.size();
+      return fail(ErrorKind::unsupported,
+                  "decompressed size exceeds " + std::to_string(max_size) + " bytes");
+    step = content.size();
   }
   if (!inflater.ok()) return fail(ErrorKind::corrupt, "not a whole gzip file");
   return content;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// zlib's decompression, bounded.
+// Decompression with zlib, with a limit on the size.
 #pragma once
 
 #include "uprobectl/util.hpp"
 
 namespace uprobectl {
 
-// Fills the room from raw DEFLATE data, as ZIP archives hold it (APPNOTE 4.4.5). False if the data
-// is damaged or ends too early.
-bool inflate_into(std::span<std::byte> room, Bytes data);
+// Fills the output from raw DEFLATE data, as in ZIP archives (APPNOTE 4.4.5). Returns false if the
+// data is corrupt or truncated.
+bool inflate_into(std::span<std::byte> output, Bytes data);
 
-// A whole gzip file, of one or more members. unsupported if it becomes larger than max_size,
-// corrupt if it is damaged or not whole.
+// Decompresses a gzip file of one or more members. unsupported if the result is larger than
+// max_size bytes, corrupt if the file is corrupt or truncated.
 Result<std::vector<std::byte>> gunzip(Bytes compressed, std::uint64_t max_size);
 
 } // namespace uprobectl

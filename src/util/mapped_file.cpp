@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "util/rooted_path.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 
+#include "util/rooted_path.hpp"
+
+#include <atomic>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <sys/mman.h>
@@ -11,6 +14,137 @@
 #include <unistd.h>
 
 namespace uprobectl {
+
+namespace {
+
+// One mapping, for the signal handler. The handler may read it at any time in any thread, so it is
+// never freed but reused for later mappings.
+struct GuardedMapping {
+  std::atomic<std::uintptr_t> begin = 0;
+  std::atomic<std::uintptr_t> end = 0;
+  std::atomic<bool> in_use = false;
+  std::atomic<bool> tolerated = false;
+  std::atomic<bool> shrunk = false; // a part of it was replaced by zeros
+  GuardedMapping* next = nullptr;
+};
+
+constinit std::atomic<GuardedMapping*> guarded = nullptr;
+constinit std::atomic<bool> any_shrunk = false;
+constinit std::atomic<bool> all_tolerated = false;
+constinit std::atomic<std::uintptr_t> page_size = 4096;
+
+// Reads the end before and after the begin. A mapping that changed meanwhile belongs to another
+// thread and does not contain the address.
+bool contains(const GuardedMapping& mapping, std::uintptr_t address) {
+  const std::uintptr_t end = mapping.end.load();
+  const std::uintptr_t begin = mapping.begin.load();
+  return address >= begin && address < end && mapping.end.load() == end;
+}
+
+// Replaces the bytes from the page of the address to the end of the mapping by zeros. A file
+// shrinks at its end, so this needs only one signal and one area of the address space.
+bool replace_by_zeros(GuardedMapping& mapping, std::uintptr_t address) {
+  const std::uintptr_t page = address & ~(page_size.load() - 1);
+  void* const there = reinterpret_cast<void*>(page);
+  if (::mmap(there, mapping.end.load() - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+             -1, 0) == MAP_FAILED)
+    return false;
+  mapping.shrunk.store(true);
+  any_shrunk.store(true);
+  return true;
+}
+
+// Handler of SIGBUS: only async-signal-safe calls are allowed. mmap is a plain system call.
+void on_bus_error(int, siginfo_t* info, void*) {
+  const int saved_errno = errno;
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  for (GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
+    if (contains(*mapping, address) && (all_tolerated.load() || mapping->tolerated.load()) &&
+        replace_by_zeros(*mapping, address)) {
+      errno = saved_errno;
+      return;
+    }
+  constexpr char message[] = "uprobectl: error: a file changed size while it was being read\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message, sizeof(message) - 1);
+  ::_exit(1);
+}
+
+GuardedMapping& unused_mapping() {
+  for (GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next) {
+    bool in_use = false;
+    if (mapping->in_use.compare_exchange_strong(in_use, true)) return *mapping;
+  }
+  auto* const added = new GuardedMapping;
+  added->in_use.store(true);
+  added->next = guarded.load();
+  while (!guarded.compare_exchange_weak(added->next, added)) {
+  }
+  return *added;
+}
+
+// Finds the entry of a whole mapping. The caller keeps it mapped, so the entry does not change.
+GuardedMapping* find_guarded(Bytes bytes) {
+  if (bytes.empty()) return nullptr;
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  for (GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
+    if (mapping->begin.load() == begin && mapping->end.load() == begin + bytes.size())
+      return mapping;
+  return nullptr;
+}
+
+void guard_mapping(Bytes bytes) {
+  GuardedMapping& mapping = unused_mapping();
+  mapping.tolerated.store(false);
+  mapping.shrunk.store(false);
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  mapping.begin.store(begin);
+  mapping.end.store(begin + bytes.size());
+}
+
+// Called before the bytes are unmapped.
+void release_mapping(Bytes bytes) {
+  GuardedMapping* const mapping = find_guarded(bytes);
+  if (mapping == nullptr) return;
+  mapping->end.store(0);
+  mapping->in_use.store(false);
+}
+
+} // namespace
+
+void tolerate_shrinking(const MappedFile& file) {
+  if (GuardedMapping* const mapping = find_guarded(file.bytes())) mapping->tolerated.store(true);
+}
+
+void tolerate_all_shrinking() { all_tolerated.store(true); }
+
+bool has_shrunk(const MappedFile& file) {
+  if (!any_shrunk.load(std::memory_order_relaxed)) return false;
+  const GuardedMapping* const mapping = find_guarded(file.bytes());
+  return mapping != nullptr && mapping->shrunk.load();
+}
+
+bool has_shrunk(Bytes part) {
+  if (!any_shrunk.load(std::memory_order_relaxed)) return false;
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  for (const GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
+    if (contains(*mapping, address)) return mapping->shrunk.load();
+  return false;
+}
+
+Result<void> check_size(const MappedFile& file) {
+  if (!has_shrunk(file)) return {};
+  return fail(ErrorKind::io, file.path() + ": changed size while it was being read");
+}
+
+void handle_shrinking_files() {
+  if (const long size = ::sysconf(_SC_PAGESIZE); size > 0)
+    page_size.store(static_cast<std::uintptr_t>(size));
+  struct sigaction action{};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGBUS, &action, nullptr);
+}
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
   if (this != &other) {
@@ -39,9 +173,9 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   Bytes bytes;
   if (status.st_size > 0) {
     const auto size = static_cast<std::size_t>(status.st_size);
-    // The kernel places the breakpoints of others in private mappings too, even if nothing can be
-    // executed there, but never in shared ones (kernel/events/uprobes.c, valid_vma). File systems
-    // with direct I/O only, as FUSE may have, refuse shared ones.
+    // The kernel writes the breakpoints of other tracers into private mappings, even if they are
+    // not executable, but never into shared ones (kernel/events/uprobes.c, valid_vma). File systems
+    // with direct I/O only, for example some of FUSE, reject shared mappings.
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd.get(), 0);
     if (start == MAP_FAILED)
       start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd.get(), 0);
@@ -74,7 +208,7 @@ FileChange MappedFile::change() const {
   if (::fstat(fd_.get(), &status) != 0 || modification_ns(status) != modified_ns_ ||
       static_cast<std::uint64_t>(status.st_size) != bytes_.size())
     return FileChange::written;
-  const auto there = status_of(path_);
+  const auto there = stat_path(path_);
   const bool is_replaced =
       there ? FileIdentity{there->st_dev, there->st_ino} != identity_
             : there.error() == ENOENT || there.error() == ENOTDIR || there.error() == ESTALE;
@@ -82,20 +216,20 @@ FileChange MappedFile::change() const {
 }
 
 Result<std::string> MappedFile::real_path() const {
-  auto path = path_of_descriptor(fd_.get());
+  auto path = read_descriptor_path(fd_.get());
   if (!path) {
-    // Without /proc, as in a small container or early at boot.
+    // /proc is not mounted, for example in a small container or early at boot.
     if (path.error().kind != ErrorKind::not_found) return path;
     const std::unique_ptr<char, void (*)(void*)> real(::realpath(path_.c_str(), nullptr), ::free);
     if (real == nullptr) return fail(system_error(errno, path_));
     return std::string(real.get());
   }
-  const auto rooted = in_process_root(path_);
+  const auto rooted = split_process_root(path_);
   const bool is_mapping = path_.starts_with("/proc/") && path_.contains("/map_files/");
   if (path->ends_with(" (deleted)") || (!rooted && !is_mapping)) return path;
-  const auto here = status_of(*path);
+  const auto here = stat_path(*path);
   if (here && FileIdentity{here->st_dev, here->st_ino} == identity_) return path;
-  return rooted ? real_path_in(*rooted) : path_;
+  return rooted ? real_path_in_root(*rooted) : path_;
 }
 
 } // namespace uprobectl

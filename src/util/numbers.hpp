@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in text.
+// Parses numbers in text, and LEB128 numbers in bytes.
 #pragma once
 
+#include "uprobectl/util.hpp"
+
 #include <charconv>
-#include <optional>
-#include <string_view>
 
 namespace uprobectl {
 
-// Takes the number that the text begins with off it. Returns nullopt, and takes nothing, if there
-// is none or it does not fit. Only signed types take a '-'; no type takes a '+' or blanks.
+// Parses a number at the start of the text and removes it from the text. Returns nullopt, and
+// leaves the text unchanged, if there is no number or it does not fit. Only signed types accept a
+// '-'; no type accepts a '+' or blanks.
 template <typename Number>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number value = 0;
@@ -19,11 +20,27 @@ std::optional<Number> take_number(std::string_view& text, int base = 10) {
   return value;
 }
 
-// The same where the whole text is the number.
+// Parses a text that is a number and nothing else.
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text, int base = 10) {
   const auto value = take_number<Number>(text, base);
   return text.empty() ? value : std::nullopt;
+}
+
+// Reads an unsigned LEB128 number (DWARF 5, 7.6; also in DEX files and protobuf) and moves `at`
+// behind it. `at` is at most bytes.size(). Returns nullopt if the number is truncated, is longer
+// than max_bytes or does not fit into 64 bits.
+inline std::optional<std::uint64_t> take_uleb128(Bytes bytes, std::uint64_t& at,
+                                                 unsigned max_bytes = 10) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 7 * max_bytes && at < bytes.size(); shift += 7) {
+    const auto byte = std::to_integer<std::uint64_t>(bytes[at++]);
+    const std::uint64_t part = byte & 0x7fU;
+    if (shift == 63 && part > 1) break;
+    value |= part << shift;
+    if (byte < 0x80) return value;
+  }
+  return std::nullopt;
 }
 
 } // namespace uprobectl

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int max_links = 40; // MAXSYMLINKS of Linux include/linux/namei.h
 
-// Takes the first part off a path; slashes around it go, too.
+// Removes the first component from a path, with the slashes around it, and returns it.
 std::string_view take_part(std::string_view& path) {
   path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   const auto end = std::min(path.find('/'), path.size());
@@ -32,8 +32,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// The text of a symbolic link that is open with O_PATH, or an errno value. The links of /proc to
-// open files are magic: their text is not where they lead.
+// Reads a symbolic link that is open with O_PATH. Returns an errno value if it fails. Magic links
+// of /proc (to open files) are rejected with EXDEV: their text is not the path of their target.
 std::expected<std::string, int> link_text(int fd) {
   std::array<char, 4096> text{};
   const auto length = ::readlinkat(fd, "", text.data(), text.size());
@@ -48,11 +48,12 @@ std::expected<std::string, int> link_text(int fd) {
   return target;
 }
 
-class Walk {
+// Follows a path below a root folder, component by component.
+class RootWalk {
 public:
-  explicit Walk(int root) : root_(root) {}
+  explicit RootWalk(int root) : root_(root) {}
 
-  std::expected<Walked, int> to(std::string_view path) {
+  std::expected<RootedFile, int> to(std::string_view path) {
     std::string rest(path);
     bool must_be_folder = path.ends_with('/');
     while (true) {
@@ -81,7 +82,8 @@ private:
     return ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
   }
 
-  // Goes to the part; the text of a link comes before the rest of the path. 0, or an errno value.
+  // Enters the component. For a symbolic link its text is inserted before the rest of the path.
+  // Returns 0 or an errno value.
   int step(const std::string& part, std::string& rest, bool& must_be_folder) {
     if (!is_folder(here())) return ENOTDIR;
     if (part == ".") return 0;
@@ -111,8 +113,8 @@ private:
     return 0;
   }
 
-  std::expected<Walked, int> finish() {
-    Walked walked;
+  std::expected<RootedFile, int> finish() {
+    RootedFile walked;
     for (const Level& level : levels_) walked.path.append("/").append(level.name);
     if (levels_.empty()) {
       walked.path = "/";
@@ -129,7 +131,7 @@ private:
   int links_ = 0;
 };
 
-// -1 and errno if it fails.
+// Returns -1 and sets errno if it fails.
 int open_below(int root, const std::string& path, int flags) {
   open_how how{};
   how.flags = static_cast<std::uint64_t>(flags);
@@ -141,13 +143,13 @@ UniqueFd open_folder(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-// With O_PATH; errno if it fails.
+// Opens with O_PATH. Sets errno if it fails.
 UniqueFd open_in(const RootedPath& rooted) {
   const UniqueFd root = open_folder(rooted.root);
   if (!root) return {};
   UniqueFd found{open_below(root.get(), rooted.path, O_PATH | O_CLOEXEC)};
-  // EPERM: a sandbox refuses calls that it does not know. EAGAIN: something was renamed while the
-  // kernel went through "..".
+  // EPERM: seccomp filters may reject unknown system calls. EAGAIN: a folder was renamed while the
+  // kernel followed "..".
   if (found || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return found;
   auto walked = walk_in_root(root.get(), rooted.path);
   if (walked) return std::move(walked->file);
@@ -156,7 +158,7 @@ UniqueFd open_in(const RootedPath& rooted) {
 }
 
 UniqueFd open_any(const std::string& path) {
-  if (const auto rooted = in_process_root(path)) return open_in(*rooted);
+  if (const auto rooted = split_process_root(path)) return open_in(*rooted);
   return UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC));
 }
 
@@ -176,7 +178,7 @@ bool is_same_file(int fd, const std::string& path) {
 
 } // namespace
 
-std::optional<RootedPath> in_process_root(std::string_view path) {
+std::optional<RootedPath> split_process_root(std::string_view path) {
   if (!path.starts_with('/')) return std::nullopt;
   std::string_view rest = path;
   if (take_part(rest) != "proc") return std::nullopt;
@@ -203,9 +205,9 @@ Result<UniqueFd> open_path(const std::string& path) {
   return fd;
 }
 
-std::expected<struct stat, int> status_of(const std::string& path) {
+std::expected<struct stat, int> stat_path(const std::string& path) {
   struct stat status{};
-  if (!in_process_root(path)) {
+  if (!split_process_root(path)) {
     if (::stat(path.c_str(), &status) != 0) return std::unexpected(errno);
     return status;
   }
@@ -226,8 +228,8 @@ Result<RegularFile> open_regular_file(const std::string& path) {
 
   const std::string link = "/proc/self/fd/" + std::to_string(found.get());
   file.fd = UniqueFd(::open(link.c_str(), flags));
-  // Without /proc the path is followed once more. What it leads to then is looked at again.
-  if (!file.fd && (errno == ENOENT || errno == EACCES) && !in_process_root(path))
+  // Without /proc the path is opened a second time, and checked again below.
+  if (!file.fd && (errno == ENOENT || errno == EACCES) && !split_process_root(path))
     file.fd = UniqueFd(::open(path.c_str(), flags));
   if (!file.fd) return fail(system_error(errno, path));
   const struct stat before = file.status;
@@ -237,11 +239,11 @@ Result<RegularFile> open_regular_file(const std::string& path) {
   return file;
 }
 
-std::expected<Walked, int> walk_in_root(int root, std::string_view path) {
-  return Walk(root).to(path);
+std::expected<RootedFile, int> walk_in_root(int root, std::string_view path) {
+  return RootWalk(root).to(path);
 }
 
-Result<std::string> real_path_in(const RootedPath& rooted) {
+Result<std::string> real_path_in_root(const RootedPath& rooted) {
   const UniqueFd folder = open_folder(rooted.root);
   if (!folder) return fail(system_error(errno, rooted.root));
   const auto walked = walk_in_root(folder.get(), rooted.path);
@@ -249,7 +251,7 @@ Result<std::string> real_path_in(const RootedPath& rooted) {
   return rooted.root + walked->path;
 }
 
-Result<std::string> path_of_descriptor(int fd) {
+Result<std::string> read_descriptor_path(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
@@ -258,14 +260,14 @@ Result<std::string> path_of_descriptor(int fd) {
   return path;
 }
 
-Result<std::string> path_in_root(const std::string& root, const std::string& path) {
+Result<std::string> find_in_root(const std::string& root, const std::string& path) {
   const auto entry = std::min(path.find("!/"), path.size());
   const std::string file = path.substr(0, entry);
   const UniqueFd folder = open_folder(root);
   if (!folder) return fail(system_error(errno, root));
   const auto walked = walk_in_root(folder.get(), file);
   if (!walked) return fail(open_error(walked.error(), root + file));
-  // Most paths lead there without links that matter, and are easier to recognize as they are.
+  // Keep the path as typed if it refers to the same file: users recognize it.
   if (is_same_file(walked->file.get(), root + file)) return root + path;
   return (root == "/" ? "" : root) + walked->path + path.substr(entry);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths below the root folder of another process, or of an unpacked system image. Symbolic links in
-// them lead where they would if that folder were "/", and never out of it.
+// Paths below the root folder of another process or below a sysroot. Symbolic links are followed as
+// if that folder were "/": they never lead out of it.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -9,49 +9,49 @@
 
 namespace uprobectl {
 
-// "/proc/4711/root/usr/lib/x" taken apart: "/proc/4711/root" and "/usr/lib/x".
+// A path below a root folder, for example "/proc/4711/root" and "/usr/lib/x".
 struct RootedPath {
   std::string root;
   std::string path; // begins with '/'
 };
 
-// Nullopt for all other paths.
-std::optional<RootedPath> in_process_root(std::string_view path);
+// Splits a path below /proc/PID/root. Returns nullopt for all other paths.
+std::optional<RootedPath> split_process_root(std::string_view path);
 
-// For all three: a path below "/proc/PID/root" is followed inside of that root (openat2(2) with
-// RESOLVE_IN_ROOT, before Linux 5.6 one component after the other), any other as usual. Links of
-// /proc that lead to open files are not followed inside of a root.
+// The next three functions follow a path below "/proc/PID/root" inside that root: with openat2(2)
+// and RESOLVE_IN_ROOT, before Linux 5.6 component by component. They follow other paths as usual.
+// Inside a root they do not follow magic links of /proc, such as /proc/PID/fd/N.
 
-// With O_PATH, which neither waits for a FIFO nor touches a device.
+// Opens with O_PATH, which neither blocks on a FIFO nor opens a device.
 Result<UniqueFd> open_path(const std::string& path);
-// stat(2). The errno if it fails.
-std::expected<struct stat, int> status_of(const std::string& path);
-// For reading. What is not a regular file is never opened.
+// Calls stat(2). Returns the errno value if it fails.
+std::expected<struct stat, int> stat_path(const std::string& path);
 struct RegularFile {
   UniqueFd fd;
   struct stat status;
 };
+// Opens for reading. Never opens a file that is not regular.
 Result<RegularFile> open_regular_file(const std::string& path);
 
-// A file below a folder that is open, found one component after the other, and its path there
-// without symbolic links. Linux 2.6.39.
-struct Walked {
-  UniqueFd file; // O_PATH
-  std::string path;
+// A file found by walk_in_root.
+struct RootedFile {
+  UniqueFd file;    // O_PATH
+  std::string path; // below the root, without symbolic links
 };
-// An errno value if nothing is there, or a link of /proc leads out.
-std::expected<Walked, int> walk_in_root(int root, std::string_view path);
+// Follows the path component by component below the open folder `root` (Linux 2.6.39). Returns an
+// errno value if it fails; EXDEV for a magic link of /proc.
+std::expected<RootedFile, int> walk_in_root(int root, std::string_view path);
 
-// The same path without symbolic links, also below the root.
-Result<std::string> real_path_in(const RootedPath& rooted);
+// Resolves the symbolic links of the path. The result is below the root, too.
+Result<std::string> real_path_in_root(const RootedPath& rooted);
 
-// The path of an open file in its own mount namespace, as /proc/PID/maps has it. At that path this
-// machine may have another file. Without /proc not_found.
-Result<std::string> path_of_descriptor(int fd);
+// Returns the path of an open file in its own mount namespace, as /proc/PID/maps shows it. In our
+// mount namespace this path may refer to another file. not_found if /proc is not mounted.
+Result<std::string> read_descriptor_path(int fd);
 
-// Where what the image calls `path` (absolute; ARCHIVE!/ENTRY, too) lies below the folder `root`.
-// Links of an image are absolute, "/system/product" is one to "/product". not_found if nothing is
-// there.
-Result<std::string> path_in_root(const std::string& root, const std::string& path);
+// Returns the host's path of `path` in the sysroot `root`. `path` is absolute and may be
+// ARCHIVE!/ENTRY. Absolute symbolic links of the sysroot, such as "/system/product" to "/product",
+// are followed below it. not_found if the file does not exist.
+Result<std::string> find_in_root(const std::string& root, const std::string& path);
 
 } // namespace uprobectl

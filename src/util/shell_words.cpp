@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/shell_words.hpp"
 
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,16 +12,16 @@ namespace uprobectl {
 
 namespace {
 
-// Bytes that are compared together: a vector extension of GCC and Clang.
+// Bytes that are compared at once: a vector extension of GCC and Clang.
 using Block = char __attribute__((vector_size(16)));
 
-// Of one character, or of each in a block.
+// Tests one character, or each of a block.
 template <typename Chars>
 auto is_special(Chars c) {
   return (c == ' ') | (c == '\t') | (c == '\r') | (c == '\'') | (c == '"') | (c == '\\');
 }
 
-// The length of the text before the first special character.
+// Returns the length of the text before the first special character.
 std::size_t plain_length(std::string_view text) {
   std::size_t length = 0;
   for (; text.size() - length >= sizeof(Block); length += sizeof(Block)) {
@@ -34,7 +34,7 @@ std::size_t plain_length(std::string_view text) {
   return length;
 }
 
-// The rest of a line, from which words are taken one by one.
+// The part of a line that has not been split yet.
 class Rest {
 public:
   explicit Rest(std::string_view line) : rest_(line) {}
@@ -46,14 +46,14 @@ public:
 
   bool at_end_of_word() const { return rest_.empty() || is_blank(rest_.front()); }
 
-  // The text up to the first quote, backslash or blank: usually the whole word.
+  // Removes and returns the text before the first quote, backslash or blank: usually a whole word.
   std::string_view take_plain() {
     const std::string_view text = rest_.substr(0, plain_length(rest_));
     rest_.remove_prefix(text.size());
     return text;
   }
 
-  // Takes one character, or a whole quoted part. Returns false if the line ends inside it.
+  // Appends one character or one quoted part to the word. Returns false if a quote is not closed.
   bool take_part(std::string& word) {
     const char c = take();
     if (c == '\'' || c == '"') return take_quoted(c, word);
@@ -89,7 +89,8 @@ private:
   std::string_view rest_;
 };
 
-// $'…' of bash, ksh and zsh. Octal escapes have three digits, so that a digit may follow.
+// Quotes text as $'…' of bash, ksh and zsh. Octal escapes have three digits, so that a digit may
+// follow.
 std::string ansi_c_word(std::string_view text) {
   std::string word = "$'";
   for (const char c : text) {

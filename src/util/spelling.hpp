@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Did-you-mean: which of many names a mistyped one is likely to stand for. Text only.
+// Suggestions for mistyped names.
 #pragma once
 
 #include <optional>
@@ -9,21 +9,22 @@
 
 namespace uprobectl {
 
-// The number of single-byte insertions, deletions and replacements that turn a into b, or nothing
-// if it is above the limit (at most 8). Time is proportional to the length times the limit, however
-// long the names are, and no memory is taken.
+// Returns the Levenshtein distance of a and b in bytes, or nullopt if it exceeds the limit. The
+// limit is at most 8. Takes O(length * limit) time and allocates no memory.
 std::optional<unsigned> edit_distance(std::string_view a, std::string_view b, unsigned limit);
 
-// How far a name may be off and still be suggested: min(3, 1 + length / 4); 0 below three letters,
-// which are no misspelling of anything.
-unsigned suggestion_limit(std::string_view wanted);
+// Returns the largest edit distance at which a name is suggested: min(3, 1 + length / 4), and 0 for
+// names of less than three bytes.
+unsigned suggestion_limit(std::string_view typed);
 
-// How bad a guess a name is for what was written, or nothing if it is further off than the limit:
-// edits count first, then letters that are not kept at either end, which are seldom got wrong.
-std::optional<unsigned> guess_rank(std::string_view wanted, std::string_view name, unsigned limit);
+// Rates a name as a suggestion for a typed one: the lower the better. Compares edit distances
+// first, then the length of what remains without a common prefix and suffix, because people seldom
+// mistype the ends of a name. Returns nullopt if the edit distance exceeds the limit.
+std::optional<unsigned> suggestion_rank(std::string_view typed, std::string_view name,
+                                        unsigned limit);
 
-// Collects the best few of the names it is offered: the lowest rank first, of equals what was
-// offered first, each name once.
+// Collects up to three of the offered names: those of the lowest ranks, the first offered among
+// equals, each name once.
 class NearestNames {
 public:
   void offer(unsigned rank, std::string_view name);
@@ -37,12 +38,12 @@ private:
   std::vector<Candidate> best_; // sorted, at most three
 };
 
-// Up to three of the candidates, nearest first; a candidate that begins with the wanted text counts
-// as near. Nothing for texts shorter than two characters.
-std::vector<std::string> nearest(std::string_view wanted,
+// Returns up to three candidates similar to the typed text, the most similar first. Candidates that
+// begin with the text are similar, too. Returns nothing for texts of less than two bytes.
+std::vector<std::string> nearest(std::string_view typed,
                                  const std::vector<std::string>& candidates);
 
-// "did you mean 'a', 'b' or 'c'?"; empty for no names.
+// Formats "did you mean 'a', 'b' or 'c'?". Returns an empty string if there are no names.
 std::string did_you_mean(const std::vector<std::string>& names);
 
 } // namespace uprobectl

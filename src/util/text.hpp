@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text taken apart and put together.
+// Splits and joins text, and checks it for UTF-8. Names come from files and may hold any bytes.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace uprobectl {
 
-// Without the blanks at both ends.
+// Returns the text without the blanks at both ends.
 inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r") {
   const auto begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// Takes the first line off the text. Returns it without its newline.
+// Removes the first line from the text and returns it without its newline.
 inline std::string_view take_line(std::string_view& text) {
   const auto end = std::min(text.find('\n'), text.size());
   const std::string_view line = text.substr(0, end);
@@ -43,5 +44,21 @@ std::string joined(const Texts& texts, std::string_view separator = ", ") {
 inline std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
   return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
 }
+
+// Returns the length in bytes of the UTF-8 sequence at the position, or 0 if it is not well-formed
+// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view text, std::size_t at);
+
+// Appends the code point as UTF-8 (RFC 3629). It must be at most U+10FFFF.
+void append_code_point(std::string& text, std::uint32_t point);
+
+// Checks whether a terminal interprets the character instead of showing it. `character` is one
+// UTF-8 sequence or a single byte. These are control characters (C0, DEL, C1), line and paragraph
+// separators, and characters that change the direction of text (Unicode Standard Annex 9, 2.8),
+// which make a name look like another one.
+bool is_control_character(std::string_view character);
+
+// Checks whether the text is UTF-8 without control characters.
+bool is_printable_text(std::string_view text);
 
 } // namespace uprobectl

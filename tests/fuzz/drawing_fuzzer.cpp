@@ -3,7 +3,7 @@
 // input is a stack: its weight (a byte), then names and modules in turn, with a tab behind each.
 #include "output/flame_graph.hpp"
 
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 #include <cstdlib>
 

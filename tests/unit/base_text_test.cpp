@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The helpers that parsers of text and bytes share.
 #include "util/inflate.hpp"
-#include "util/leb128.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
-#include "util/utf8.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

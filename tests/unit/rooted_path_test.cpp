@@ -24,18 +24,18 @@ TEST_CASE("links of a system image lead where they do on the device") {
   fs::create_directory_symlink("/etc", root / "vendor"); // there is none in the image
   fs::create_directory_symlink("framework", root / "system/near");
 
-  const std::string product = path_in_root(root, "/system/product/app/a.odex").value();
+  const std::string product = find_in_root(root, "/system/product/app/a.odex").value();
   CHECK(fs::equivalent(product, root / "product/app/a.odex"));
   CHECK(fs::equivalent(
-      path_in_root(root, "/system/product/app/a.odex!/x").value().substr(0, product.size()),
+      find_in_root(root, "/system/product/app/a.odex!/x").value().substr(0, product.size()),
       root / "product/app/a.odex"));
-  CHECK(path_in_root(root, "/system/product/app/a.odex!/x").value().ends_with("a.odex!/x"));
+  CHECK(find_in_root(root, "/system/product/app/a.odex!/x").value().ends_with("a.odex!/x"));
   // As they are where the image's links need no other root.
-  CHECK(path_in_root(root, "/system/framework/b.odex") ==
+  CHECK(find_in_root(root, "/system/framework/b.odex") ==
         root.string() + "/system/framework/b.odex");
-  CHECK(path_in_root(root, "/system/near/b.odex") == root.string() + "/system/near/b.odex");
+  CHECK(find_in_root(root, "/system/near/b.odex") == root.string() + "/system/near/b.odex");
   // Never out of it.
-  const auto outside = path_in_root(root, "/vendor/passwd");
+  const auto outside = find_in_root(root, "/vendor/passwd");
   REQUIRE_FALSE(outside);
   CHECK(outside.error().kind == ErrorKind::not_found);
   CHECK(outside.error().message == root.string() + "/vendor/passwd: no such file or directory");
@@ -44,7 +44,7 @@ TEST_CASE("links of a system image lead where they do on the device") {
 
 TEST_CASE("a path of a process is told from all others") {
   const auto parts = [](std::string_view path) {
-    const auto rooted = in_process_root(path);
+    const auto rooted = split_process_root(path);
     return rooted ? rooted->root + "|" + rooted->path : "none";
   };
   CHECK(parts("/proc/4711/root/usr/lib/x") == "/proc/4711/root|/usr/lib/x");

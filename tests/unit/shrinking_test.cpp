@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/saved_writer.hpp"
-#include "util/shrinking.hpp"
+#include "util/mapped_file.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

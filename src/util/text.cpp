@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "util/utf8.hpp"
+#include "util/text.hpp"
 
 namespace uprobectl {
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handles files that shrink while they are mapped: an access beyond the new end raises SIGBUS
+// (mmap(2)). All functions are thread-safe.
+#pragma once
+
+#include "uprobectl/util.hpp"
+
+namespace uprobectl {
+
+// Installs the handler of SIGBUS. Lost bytes of a tolerated file are read as zeros. For every other
+// cause the program exits with a message and status 1.
+void handle_shrinking_files();
+
+// Tolerates that this file shrinks, until it is closed. For files that are only needed for a part
+// of the result.
+void tolerate_shrinking(const MappedFile& file);
+// Tolerates it for every file from now on. Called as soon as a run has results to lose.
+void tolerate_all_shrinking();
+// Whether some bytes of the file have been replaced by zeros. Cheap as long as no file has shrunk.
+bool has_shrunk(const MappedFile& file);
+// The same for a part of a mapped file. False for all other bytes.
+bool has_shrunk(Bytes part);
+// Fails with io if the file has shrunk.
+Result<void> check_size(const MappedFile& file);
+
+} // namespace uprobectl
