@@ -52,8 +52,8 @@ private:
     if (options_.interval) request_.aggregates.interval = *options_.interval;
     if (options_.top) request_.aggregates.top = *options_.top;
     request_.limits.expected_hits = options_.expected;
-    if (options_.longest_text)
-      inspection_.longest_text = static_cast<std::uint32_t>(*options_.longest_text);
+    if (options_.max_string_bytes)
+      inspection_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
 
   // The parser accepts these words only.
@@ -105,7 +105,7 @@ private:
 };
 
 // The numbers in the help and the man page (options.toml).
-static_assert(usual_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
+static_assert(default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
 
 CountReader stack_size_of(std::string_view option) {
   return {.mistake = "invalid value '{}' for " + std::string(option) + " (expected " +
@@ -207,7 +207,7 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWo
   if (words == ProbeWords::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
   parser.bind("--if", options.conditions);
-  parser.bind("--max-string", options.longest_text,
+  parser.bind("--max-string", options.max_string_bytes,
               CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
                                      std::to_string(max_argument_bytes) + " bytes)",
                           .most = max_argument_bytes});

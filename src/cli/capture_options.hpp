@@ -20,7 +20,7 @@ struct CaptureOptions {
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
   std::vector<std::string> conditions;
-  std::optional<std::uint64_t> longest_text;
+  std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
   bool latency = false;
   std::optional<std::chrono::nanoseconds> min_latency;

@@ -23,7 +23,7 @@ enum class EventKind {
 };
 
 // What a probed function was left by: of the kernel's return probes it is not known.
-enum class LeftBy { unknown, return_instruction, tail_call };
+enum class ExitKind { unknown, return_instruction, tail_call };
 
 struct UserRecord {
   std::string map;
@@ -56,14 +56,14 @@ struct Event {
   // were asked for.
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
-  std::optional<std::vector<ArgumentValue>> typed; // what was asked for
-  LeftBy left_by = LeftBy::unknown;                // on_return
-  std::uint64_t return_value = 0;                  // on_return, but by a tail call: the register
-  std::optional<ArgumentValue> typed_return;       // where its type was said
-  std::optional<std::uint64_t> latency_ns;         // on_return of a paired call
-  std::vector<std::uint64_t> registers;            // where asked for, as register_names() has them
-  std::optional<std::uint32_t> ns_pid;             // pid in the process's own pid namespace
-  std::shared_ptr<const UserRecord> record;        // record
+  std::optional<std::vector<ArgumentValue>> typed_arguments; // what was asked for
+  ExitKind left_by = ExitKind::unknown;                      // on_return
+  std::uint64_t return_value = 0;            // on_return, but by a tail call: the register
+  std::optional<ArgumentValue> typed_return; // where its type was said
+  std::optional<std::uint64_t> latency_ns;   // on_return of a paired call
+  std::vector<std::uint64_t> registers;      // where asked for, as register_names() has them
+  std::optional<std::uint32_t> ns_pid;       // pid in the process's own pid namespace
+  std::shared_ptr<const UserRecord> record;  // record
   // Where it was asked for: borrowed, valid while the event is shown.
   const unwind::Stack* stack = nullptr;
 };

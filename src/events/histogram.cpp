@@ -29,7 +29,7 @@ HistogramRange bucket_range(std::size_t bucket) {
   return {.low = low, .high = low + width};
 }
 
-std::vector<HistogramRange> powers_of_two(const Histogram& histogram) {
+std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram) {
   std::vector<HistogramRange> ranges;
   const auto used = used_buckets(histogram);
   if (!used) return ranges;
@@ -42,12 +42,12 @@ std::vector<HistogramRange> powers_of_two(const Histogram& histogram) {
   return ranges;
 }
 
-std::int64_t percentile(const Histogram& histogram, unsigned hundredths) {
+std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   if (histogram.count == 0) return 0;
   // The rank of the number that is asked for, from 1.
   const std::uint64_t rank = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(
-             (static_cast<unsigned __int128>(histogram.count) * hundredths + 99) / 100));
+             (static_cast<unsigned __int128>(histogram.count) * percent + 99) / 100));
   if (rank == histogram.count) return histogram.max;
   if (rank <= histogram.negative) return histogram.min;
   std::uint64_t below = histogram.negative;
@@ -80,7 +80,7 @@ void add(Histogram& to, const Histogram& more) {
     to.buckets[i] += more.buckets[i];
 }
 
-Histogram since(const Histogram& now, const Histogram& before) {
+Histogram subtract(const Histogram& now, const Histogram& before) {
   if (before.count == 0) return now;
   Histogram difference{.count = now.count - before.count,
                        .negative = now.negative - before.negative,

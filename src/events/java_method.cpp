@@ -35,7 +35,7 @@ constexpr std::array java_types = {
 };
 constexpr JavaType reference{"", ArgumentType::ptr, 4, false};
 
-const JavaType& type_called(std::string_view name) {
+const JavaType& java_type(std::string_view name) {
   const auto* const found = std::ranges::find(java_types, name, &JavaType::name);
   return found == java_types.end() ? reference : *found;
 }
@@ -53,9 +53,9 @@ JavaArgument argument_of(const JavaType& type, std::string name, ArgumentSource 
 }
 
 // Hands out places in the order of the parameters.
-class Places {
+class ArgumentPlaces {
 public:
-  explicit Places(const CallingConvention& convention)
+  explicit ArgumentPlaces(const CallingConvention& convention)
       : registers_(convention.argument_registers.subspan(1)), // behind the ArtMethod
         first_on_stack_(convention.first_on_stack + method_slot) {}
 
@@ -80,7 +80,7 @@ private:
   std::size_t vectors_ = 0;
 };
 
-std::size_t java_parameters(std::span<const JavaArgument> arguments) {
+std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
   return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
     return each.spec.source.number != this_argument;
   }));
@@ -103,15 +103,15 @@ std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind
   if (!method.is_static)
     arguments.push_back(argument_of(reference, "this", {.number = this_argument}, kind));
   for (std::uint32_t i = 0; i < method.parameters.size(); ++i)
-    arguments.push_back(argument_of(type_called(method.parameters[i]), "arg" + std::to_string(i),
+    arguments.push_back(argument_of(java_type(method.parameters[i]), "arg" + std::to_string(i),
                                     {.number = i}, kind));
-  Places places(*calling_convention(CodeKind::native));
+  ArgumentPlaces places(*calling_convention(CodeKind::native));
   for (JavaArgument& argument : arguments) places.place(argument);
   return arguments;
 }
 
-const JavaArgument* find_java(std::span<const JavaArgument> arguments,
-                              const ArgumentSource& source) {
+const JavaArgument* find_java_argument(std::span<const JavaArgument> arguments,
+                                       const ArgumentSource& source) {
   const auto found = std::ranges::find_if(arguments, [&](const JavaArgument& each) {
     return each.spec.source.kind == source.kind && each.spec.source.number == source.number;
   });
@@ -120,7 +120,7 @@ const JavaArgument* find_java(std::span<const JavaArgument> arguments,
 
 std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind) {
   if (method.return_type == "void") return std::nullopt;
-  JavaArgument made = argument_of(type_called(method.return_type), "ret",
+  JavaArgument made = argument_of(java_type(method.return_type), "ret",
                                   {.kind = ArgumentSource::Kind::returned}, kind);
   if (is_floating(made.spec.type)) made.problem = in_vector_register;
   return made;
@@ -136,22 +136,23 @@ std::string signature_key(const JavaMethod* method) {
 
 // Parameters of Java methods -> how the program reads them.
 
-Result<reading> ReadingMaker::java_value(const ArgumentSource& source, std::uint32_t size,
-                                         bool is_signed) const {
-  const JavaArgument* const argument = find_java(java_, source);
+Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::uint32_t size,
+                                           bool is_signed) const {
+  const JavaArgument* const argument = find_java_argument(java_, source);
   if (argument == nullptr)
-    return fail(ErrorKind::usage, name_of_source(source) + ": the method has " +
-                                      std::to_string(java_parameters(java_)) +
-                                      (java_parameters(java_) == 1 ? " parameter" : " parameters"));
+    return fail(ErrorKind::usage,
+                source_text(source) + ": the method has " +
+                    std::to_string(count_java_parameters(java_)) +
+                    (count_java_parameters(java_) == 1 ? " parameter" : " parameters"));
   if (!argument->problem.empty())
-    return fail(ErrorKind::unsupported, name_of_source(source) + ": " + argument->problem);
+    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->problem);
   reading made{};
   if (argument->machine_register) {
     made.base = *argument->machine_register;
   } else {
     if (source.memory)
       return fail(ErrorKind::unsupported,
-                  name_of_source(source) + ": memory behind a reference on the stack is not read");
+                  source_text(source) + ": memory behind a reference on the stack is not read");
     auto read = stack_value(source, argument->on_stack);
     if (!read) return read;
     made = *read;
@@ -162,14 +163,14 @@ Result<reading> ReadingMaker::java_value(const ArgumentSource& source, std::uint
   return made;
 }
 
-std::string utf_8_of_latin_1(Bytes characters) {
+std::string latin1_to_utf8(Bytes characters) {
   std::string text;
   for (const std::byte character : characters)
     append_code_point(text, std::to_integer<std::uint32_t>(character));
   return text;
 }
 
-std::string utf_8_of_utf_16(Bytes characters) {
+std::string utf16_to_utf8(Bytes characters) {
   std::string text;
   for (std::size_t at = 0; const auto unit = read_at<std::uint16_t>(characters, at); at += 2) {
     const auto next = read_at<std::uint16_t>(characters, at + 2);

@@ -26,8 +26,8 @@ struct JavaArgument {
 std::vector<JavaArgument> java_arguments(const JavaMethod& method, CodeKind kind);
 
 // Null where the method has none of the number.
-const JavaArgument* find_java(std::span<const JavaArgument> arguments,
-                              const ArgumentSource& source);
+const JavaArgument* find_java_argument(std::span<const JavaArgument> arguments,
+                                       const ArgumentSource& source);
 
 // What it returns, as "ret"; nothing for void.
 std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind);
@@ -37,9 +37,9 @@ std::string signature_key(const JavaMethod* method);
 
 // The characters of a java.lang.String, one byte each, as UTF-8.
 
-std::string utf_8_of_latin_1(Bytes characters);
+std::string latin1_to_utf8(Bytes characters);
 
 // Little-endian; half a surrogate pair becomes U+FFFD, half a unit at the end is left out.
-std::string utf_8_of_utf_16(Bytes characters);
+std::string utf16_to_utf8(Bytes characters);
 
 } // namespace uprobectl

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t max_record_bytes = 60'000;
 
 // The six arguments, for code that passes them in other places than the program takes them from.
-std::vector<ArgumentSpec> six_arguments() {
+std::vector<ArgumentSpec> six_integer_arguments() {
   std::vector<ArgumentSpec> six;
   six.reserve(RECORD_VALUES);
   for (std::uint32_t i = 0; i < RECORD_VALUES; ++i)
@@ -31,15 +31,15 @@ std::vector<ArgumentSpec> six_arguments() {
 }
 
 // Why an argument of a static probe is not read; empty where it is.
-std::string problem_of(const ArgumentSpec& spec, const StaticProbe* probe) {
+std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe) {
   if (probe == nullptr || spec.source.kind != ArgumentSource::Kind::argument) return {};
   const StaticArgument& argument = probe->arguments[spec.source.number];
-  const std::string problem = unreadable(argument);
+  const std::string problem = unreadable_reason(argument);
   return problem.empty() ? problem : argument.raw + ": " + problem;
 }
 
 // The same of a buffer whose length another argument says.
-std::string problem_of_length(const ArgumentSpec& spec, std::span<const PlannedArgument> list) {
+std::string length_problem(const ArgumentSpec& spec, std::span<const PlannedArgument> list) {
   if (!spec.length_from) return {};
   const auto length = std::ranges::find_if(
       list, [&](const PlannedArgument& each) { return each.spec.name == *spec.length_from; });
@@ -50,9 +50,9 @@ std::string problem_of_length(const ArgumentSpec& spec, std::span<const PlannedA
 }
 
 // Integers are read first, because the lengths of buffers are among them.
-std::vector<PlannedArgument> with_readings(std::vector<PlannedArgument> planned) {
+std::vector<PlannedArgument> assign_readings(std::vector<PlannedArgument> planned) {
   for (PlannedArgument& each : planned)
-    if (each.problem.empty()) each.problem = problem_of_length(each.spec, planned);
+    if (each.problem.empty()) each.problem = length_problem(each.spec, planned);
   std::size_t next = 0;
   for (const bool memory : {false, true})
     for (PlannedArgument& each : planned)
@@ -60,17 +60,17 @@ std::vector<PlannedArgument> with_readings(std::vector<PlannedArgument> planned)
   return planned;
 }
 
-std::vector<PlannedArgument> numbered(std::span<const ArgumentSpec> specs,
-                                      const StaticProbe* probe) {
+std::vector<PlannedArgument> plan_arguments(std::span<const ArgumentSpec> specs,
+                                            const StaticProbe* probe) {
   std::vector<PlannedArgument> planned;
   for (const ArgumentSpec& spec : specs)
-    planned.push_back({.spec = spec, .reading = 0, .problem = problem_of(spec, probe)});
-  return with_readings(std::move(planned));
+    planned.push_back({.spec = spec, .reading = 0, .problem = argument_problem(spec, probe)});
+  return assign_readings(std::move(planned));
 }
 
 // What the signature of a Java method says, as far as a record has room.
-std::vector<PlannedArgument> of_signature(const JavaMethod& method, CodeKind kind, bool arguments,
-                                          bool on_return) {
+std::vector<PlannedArgument> plan_java_arguments(const JavaMethod& method, CodeKind kind,
+                                                 bool arguments, bool on_return) {
   std::vector<JavaArgument> known;
   if (arguments) known = java_arguments(method, kind);
   const auto returned = on_return ? java_return(method, kind) : std::nullopt;
@@ -84,7 +84,7 @@ std::vector<PlannedArgument> of_signature(const JavaMethod& method, CodeKind kin
       each.problem = "a record has room for " + std::to_string(MAX_READINGS) + " values";
     planned.push_back({.spec = std::move(each.spec), .problem = std::move(each.problem)});
   }
-  return with_readings(std::move(planned));
+  return assign_readings(std::move(planned));
 }
 
 // In a list for a Java method `this` is no parameter, so that it takes no position.
@@ -102,7 +102,7 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   return specs;
 }
 
-bool is_for(const ArgumentList& list, const ProbePoint& point) {
+bool applies_to(const ArgumentList& list, const ProbePoint& point) {
   if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
     return true;
   return !list.function || *list.function == point.request || *list.function == point.symbol ||
@@ -122,9 +122,9 @@ public:
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
       if (std::ranges::none_of(points_,
-                               [&](const auto& each) { return is_for(list, *each.point); }))
-        return fail(Error{ErrorKind::usage, "--args: " + in_quotes(*list.function) +
-                                                " is none of the probed functions"}
+                               [&](const auto& each) { return applies_to(list, *each.point); }))
+        return fail(Error{ErrorKind::usage,
+                          "--args: " + quoted(*list.function) + " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
     }
     if (capture_.conditions.size() > MAX_CONDITIONS)
@@ -149,33 +149,35 @@ public:
   std::size_t list_for(const ProbePoint& point) const {
     std::size_t chosen = capture_.arguments.size();
     for (std::size_t i = 0; i < capture_.arguments.size(); ++i)
-      if (is_for(capture_.arguments[i], point) &&
+      if (applies_to(capture_.arguments[i], point) &&
           (chosen == capture_.arguments.size() || capture_.arguments[i].function))
         chosen = i;
     return chosen;
   }
 
-  Result<RecordFormat> format(std::size_t list, const CodeFacts& facts, const ProbePoint& point,
+  Result<RecordFormat> format(std::size_t list, const CodeAbi& facts, const ProbePoint& point,
                               bool at_start) const {
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
     if (probe != nullptr) {
-      auto specs = arguments_of(*probe, asked);
+      auto specs = static_probe_arguments(*probe, asked);
       if (!specs) return fail(std::move(specs).error());
-      return RecordFormat{.arguments = numbered(*specs, probe)};
+      return RecordFormat{.arguments = plan_arguments(*specs, probe)};
     }
     if (asked != nullptr) {
       if (point.java)
-        return RecordFormat{.arguments = numbered(with_this(asked->arguments), nullptr)};
-      return RecordFormat{.arguments = numbered(asked->arguments, nullptr)};
+        return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
+      return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
     }
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
-      return RecordFormat{.arguments = of_signature(*point.java, facts.kind, at_entry,
-                                                    capture_.on_return || capture_.pair_calls)};
+      return RecordFormat{.arguments =
+                              plan_java_arguments(*point.java, facts.kind, at_entry,
+                                                  capture_.on_return || capture_.pair_calls)};
     const bool elsewhere = facts.kind != CodeKind::native;
-    if (elsewhere && at_entry) return RecordFormat{.arguments = numbered(six_arguments(), nullptr)};
+    if (elsewhere && at_entry)
+      return RecordFormat{.arguments = plan_arguments(six_integer_arguments(), nullptr)};
     return RecordFormat{.arguments = {}, .six_registers = true};
   }
 
@@ -189,18 +191,19 @@ public:
   }
 
   // Code of Go's older calling convention, in assembly, does not keep the goroutine in a register.
-  bool is_by_goroutine(const ProbePoint& point, const CodeFacts& facts) const {
+  bool is_by_goroutine(const ProbePoint& point, const CodeAbi& facts) const {
     return capture_.pair_calls && facts.kind == CodeKind::go &&
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  Result<builtin_settings> settings(const RecordFormat& format, const CodeFacts& facts,
-                                    bool at_start, bool is_entry, bool by_goroutine,
-                                    const StaticPlace& place, const JavaMethod* method) const {
+  Result<builtin_settings> settings(const RecordFormat& format, const CodeAbi& facts, bool at_start,
+                                    bool is_entry, bool by_goroutine,
+                                    const StaticProbeLocation& place,
+                                    const JavaMethod* method) const {
     const auto convention = calling_convention(facts.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
-    const ReadingMaker maker(capture_, *convention, facts, at_start, place, method);
+    const ReadingBuilder maker(capture_, *convention, facts, at_start, place, method);
     builtin_settings settings{};
     settings.flags = flags();
     add_stack(facts, settings);
@@ -241,7 +244,7 @@ private:
   }
 
   // 32-bit code has other registers and no unwinder.
-  void add_stack(const CodeFacts& facts, builtin_settings& settings) const {
+  void add_stack(const CodeAbi& facts, builtin_settings& settings) const {
     if (capture_.stack == StackWalk::frame_pointers) {
       settings.flags |= WALK_STACK;
       settings.stack_size = MAX_FRAMES * sizeof(std::uint64_t);
@@ -253,7 +256,7 @@ private:
   }
 
   // What the record holds, and where.
-  Result<void> add_readings(const ReadingMaker& maker, const RecordFormat& format,
+  Result<void> add_readings(const ReadingBuilder& maker, const RecordFormat& format,
                             builtin_settings& settings) const {
     const auto count = static_cast<std::size_t>(
         std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
@@ -286,7 +289,7 @@ private:
 };
 
 // Variants share their maps, and so the size of what lies in them. Stacks come last.
-void give_one_size(std::vector<builtin_settings>& variants) {
+void unify_sizes(std::vector<builtin_settings>& variants) {
   std::uint32_t largest = 0;
   std::uint32_t stack = 0;
   std::uint32_t returns = 0;
@@ -308,7 +311,7 @@ void give_one_size(std::vector<builtin_settings>& variants) {
   }
 }
 
-Error too_short(std::size_t size, std::size_t needed) {
+Error record_too_short(std::size_t size, std::size_t needed) {
   return {ErrorKind::corrupt, "a record of the BPF program has " + std::to_string(size) +
                                   " bytes where " + std::to_string(needed) + " are needed"};
 }
@@ -316,7 +319,7 @@ Error too_short(std::size_t size, std::size_t needed) {
 // Records come from the kernel in one piece: that the whole has the size that was asked for is
 // checked before anything is read.
 template <typename Value>
-Value value_at(Bytes record, std::size_t offset) {
+Value read_value(Bytes record, std::size_t offset) {
   Value value;
   std::memcpy(&value, record.data() + offset, sizeof(value));
   return value;
@@ -325,7 +328,7 @@ Value value_at(Bytes record, std::size_t offset) {
 ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
                               std::size_t index) {
   const auto result =
-      value_at<reading_result>(record, sizeof(probe_record) + index * sizeof(reading_result));
+      read_value<reading_result>(record, sizeof(probe_record) + index * sizeof(reading_result));
   ArgumentValue value{
       .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
   if (result.status < 0) {
@@ -344,12 +347,12 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
     const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
     value.truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
     const Bytes characters = record.subspan(how.bytes_offset, length);
-    value.bytes = is_utf_16 ? utf_8_of_utf_16(characters) : utf_8_of_latin_1(characters);
+    value.bytes = is_utf_16 ? utf16_to_utf8(characters) : latin1_to_utf8(characters);
     return value;
   } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
     value.truncated = result.value > length;
   } else if (how.length_from > 0) {
-    const auto wanted = value_at<reading_result>(
+    const auto wanted = read_value<reading_result>(
         record, sizeof(probe_record) + (how.length_from - 1) * sizeof(reading_result));
     if (wanted.status < 0) {
       value.error = "its length cannot be read";
@@ -362,7 +365,7 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   return value;
 }
 
-std::vector<std::uint64_t> numbers_in(Bytes bytes) {
+std::vector<std::uint64_t> read_words(Bytes bytes) {
   std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
   if (!numbers.empty())
     std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
@@ -371,8 +374,8 @@ std::vector<std::uint64_t> numbers_in(Bytes bytes) {
 
 // At the end of a call its function may have another's return probe, too: what it was entered with
 // is known besides.
-std::vector<replaced_return> returns_in(Bytes record, const builtin_settings& settings,
-                                        const stack_head& head) {
+std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_settings& settings,
+                                                   const stack_head& head) {
   std::vector<replaced_return> returns;
   if (settings.returns_offset != 0)
     if (const auto read = structure_at<replaced_returns>(record, settings.returns_offset))
@@ -399,7 +402,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
-    const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation place{.probe = point.static_probe.get(), .address = point.address};
     const auto [variant, is_new] =
         known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
                                  reading_key(place) + signature_key(point.java.get())),
@@ -429,11 +432,11 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       std::ranges::any_of(capture.conditions, [&](const ConditionSpec& condition) {
         return !condition.name && is_argument(condition.source);
       });
-  give_one_size(plan.variants_);
+  unify_sizes(plan.variants_);
   return plan;
 }
 
-bool CapturePlan::numbers_arguments(std::size_t probe) const {
+bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
   return compares_arguments_ ||
          std::ranges::any_of(formats_[probes_[probe].variant].arguments,
                              [](const PlannedArgument& each) {
@@ -441,7 +444,7 @@ bool CapturePlan::numbers_arguments(std::size_t probe) const {
                              });
 }
 
-std::vector<std::string> CapturePlan::problems_of(std::size_t probe) const {
+std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {
   std::vector<std::string> problems;
   if (copies_stacks_ && (variants_[probes_[probe].variant].flags & COPY_STACK) == 0)
     problems.emplace_back("stacks of 32-bit code are not unwound");
@@ -453,22 +456,23 @@ std::vector<std::string> CapturePlan::problems_of(std::size_t probe) const {
 
 std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
   if (record.size() < sizeof(probe_record)) return std::nullopt;
-  const auto raw = value_at<probe_record>(record, 0);
+  const auto raw = read_value<probe_record>(record, 0);
   if (raw.kind != RECORD_NEW_STACK) return std::nullopt;
   return raw.pid;
 }
 
 Result<Event> CapturePlan::decode(Bytes record) const {
   if (record.size() < sizeof(probe_record))
-    return fail(too_short(record.size(), sizeof(probe_record)));
-  const auto raw = value_at<probe_record>(record, 0);
+    return fail(record_too_short(record.size(), sizeof(probe_record)));
+  const auto raw = read_value<probe_record>(record, 0);
   if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
     return fail(ErrorKind::corrupt, "a record of the BPF program names probe " +
                                         std::to_string(raw.cookie) + " of " +
                                         std::to_string(probes_.size()));
   const auto [point, variant] = probes_[raw.cookie];
   const builtin_settings& settings = variants_[variant];
-  if (record.size() < settings.kept_size) return fail(too_short(record.size(), settings.kept_size));
+  if (record.size() < settings.kept_size)
+    return fail(record_too_short(record.size(), settings.kept_size));
 
   Event event;
   event.time_ns = raw.time_ns;
@@ -482,17 +486,17 @@ Result<Event> CapturePlan::decode(Bytes record) const {
                : point->static_probe    ? EventKind::static_probe
                                         : EventKind::entry;
   event.return_value = raw.return_value;
-  event.left_by = raw.left_by == LEFT_BY_RETURN      ? LeftBy::return_instruction
-                  : raw.left_by == LEFT_BY_TAIL_CALL ? LeftBy::tail_call
-                                                     : LeftBy::unknown;
+  event.left_by = raw.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
+                  : raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
+                                                     : ExitKind::unknown;
   if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
   event.has_arguments = raw.kind != RECORD_RETURN;
   const RecordFormat& format = formats_[variant];
   if (format.six_registers && event.has_arguments)
-    event.arguments = value_at<decltype(event.arguments)>(record, sizeof(raw));
+    event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
   for (const auto& [spec, reading, problem] : format.arguments) {
     const bool is_return = spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned;
-    if (is_return && event.left_by == LeftBy::tail_call) continue;
+    if (is_return && event.left_by == ExitKind::tail_call) continue;
     if (!problem.empty() && is_return) {
       if (raw.kind != RECORD_ENTRY)
         event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};
@@ -500,7 +504,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     }
     if (!problem.empty()) {
       if (raw.kind == RECORD_RETURN) continue;
-      (event.typed ? *event.typed : event.typed.emplace())
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
           .push_back({.name = spec.name, .type = spec.type, .error = problem});
       continue;
     }
@@ -512,9 +516,11 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     if (is_return)
       event.typed_return = std::move(value);
     else
-      (event.typed ? *event.typed : event.typed.emplace()).push_back(std::move(value));
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
+          .push_back(std::move(value));
   }
-  if (!format.six_registers && event.has_arguments && !event.typed) event.typed.emplace();
+  if (!format.six_registers && event.has_arguments && !event.typed_arguments)
+    event.typed_arguments.emplace();
   if (shows_registers_) {
     event.registers.resize(register_names().size());
     std::memcpy(event.registers.data(), record.data() + settings.registers_offset,
@@ -523,7 +529,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   return event;
 }
 
-std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
+std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
   const auto raw = structure_at<probe_record>(record, 0);
   if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
   const builtin_settings& settings = variants_[probes_[raw->cookie].variant];
@@ -534,15 +540,15 @@ std::optional<CapturedStack> CapturePlan::stack_of(Bytes record) const {
   const std::size_t size = std::min<std::size_t>(head->size, record.size() - begin);
   CapturedStack captured;
   if ((settings.flags & WALK_STACK) != 0) {
-    captured.frames = walked_frames(numbers_in(record.subspan(begin, size)), head->caller);
+    captured.frames = walked_frames(read_words(record.subspan(begin, size)), head->caller);
     return captured;
   }
   const std::size_t caller = head->has_caller != 0 ? sizeof(head->caller) : 0;
   captured.address = head->address;
   captured.bytes = record.subspan(begin - caller, caller + size);
-  captured.registers = numbers_in(
+  captured.registers = read_words(
       record.subspan(settings.registers_offset, register_names().size() * sizeof(std::uint64_t)));
-  captured.replaced_returns = returns_in(record, settings, *head);
+  captured.replaced_returns = read_replaced_returns(record, settings, *head);
   captured.at_function_entry =
       raw->kind != RECORD_RETURN && (settings.flags & AT_FUNCTION_START) != 0;
   return captured;

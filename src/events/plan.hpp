@@ -17,7 +17,7 @@ enum class StackWalk {
   frame_pointers, // by the kernel
   frame_data      // by call frame information, from the registers and bytes of the stack
 };
-constexpr std::uint32_t usual_stack_bytes = 16384; // docs/stacks.md has the measurements
+constexpr std::uint32_t default_stack_bytes = 16384; // docs/stacks.md has the measurements
 
 struct CaptureSpec {
   bool on_entry = true;
@@ -31,12 +31,12 @@ struct CaptureSpec {
   std::optional<ArgumentSource> measured = {}; // a value instead of latencies
 
   std::vector<ArgumentList> arguments = {};
-  std::vector<ConditionSpec> conditions = {}; // all must hold
-  std::chrono::nanoseconds min_latency{0};    // of pairs
-  bool registers = false;                     // all of them with each event
-  std::uint32_t longest_text = usual_bytes;   // of strings without a length of their own
-  StackWalk stack = StackWalk::none;          // with each event, also where only its sum is shown
-  std::uint32_t stack_bytes = usual_stack_bytes; // MIN_STACK_BYTES to MAX_STACK_BYTES
+  std::vector<ConditionSpec> conditions = {};            // all must hold
+  std::chrono::nanoseconds min_latency{0};               // of pairs
+  bool registers = false;                                // all of them with each event
+  std::uint32_t max_string_bytes = default_string_bytes; // of strings without a length of their own
+  StackWalk stack = StackWalk::none; // with each event, also where only its sum is shown
+  std::uint32_t stack_bytes = default_stack_bytes; // MIN_STACK_BYTES to MAX_STACK_BYTES
   // With frame_data: what return probes have replaced is in the record where this is known.
   return_instance_layout return_instances = {};
   bool by_trampoline = false;  // returns are told by the kernel's return probes ...
@@ -53,7 +53,7 @@ enum class CodeKind {
 };
 
 // What must be known of the code at a point.
-struct CodeFacts {
+struct CodeAbi {
   CodeKind kind = CodeKind::native;
   std::optional<reading_form> strings; // what a std::string is there; nothing: not known
 };
@@ -61,7 +61,7 @@ struct CodeFacts {
 // A point that is probed, and the code there.
 struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
-  CodeFacts code = {};
+  CodeAbi code = {};
 };
 
 struct PlannedArgument {
@@ -105,17 +105,17 @@ public:
   static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points);
 
   const std::vector<builtin_settings>& variants() const { return variants_; }
-  std::uint32_t variant_of(std::size_t probe) const { return probes_[probe].variant; }
+  std::uint32_t probe_variant(std::size_t probe) const { return probes_[probe].variant; }
   // What was asked for and cannot be had there, and why.
-  std::vector<std::string> problems_of(std::size_t probe) const;
+  std::vector<std::string> describe_problems(std::size_t probe) const;
   // Whether a list, a condition or a measurement asks for arguments by their number there.
-  bool numbers_arguments(std::size_t probe) const;
+  bool uses_argument_numbers(std::size_t probe) const;
 
   // The names in the event are the plan's, the point is the one given to make(). corrupt if the
   // record is too short or names a probe that the plan does not have.
   Result<Event> decode(Bytes record) const;
   // Of a record that has been decoded; nothing where none was asked for, or for 32-bit code.
-  std::optional<CapturedStack> stack_of(Bytes record) const;
+  std::optional<CapturedStack> decode_stack(Bytes record) const;
 
 private:
   std::vector<builtin_settings> variants_;

@@ -14,7 +14,7 @@ bool is_two_letters(std::string_view name) {
   return name.size() == 2 && (name[1] < '0' || name[1] > '9');
 }
 
-std::optional<std::uint32_t> argument_of_call(const ArchInfo& arch, std::uint32_t number) {
+std::optional<std::uint32_t> argument_index(const ArchInfo& arch, std::uint32_t number) {
   const auto registers = arch.native->argument_registers;
   const auto found = std::ranges::find(registers, number);
   if (found == registers.end()) return std::nullopt;
@@ -32,7 +32,7 @@ Error has_fewer(const StaticProbe& probe, std::size_t number) {
                                         name_of(number))};
 }
 
-Result<std::uint32_t> register_named(const std::string& name) {
+Result<std::uint32_t> register_index(const std::string& name) {
   if (name.empty()) return std::uint32_t{NO_REGISTER};
   const auto number = register_number(name);
   if (!number) return fail(ErrorKind::unsupported, "register " + name + " cannot be read");
@@ -123,28 +123,28 @@ std::optional<std::uint32_t> register_number(std::string_view name) {
 
 std::uint32_t instruction_pointer() { return host_arch_info().pc; }
 
-std::optional<std::uint32_t> register_meant_by(std::string_view name) {
+std::optional<std::uint32_t> find_register_by_argument_name(std::string_view name) {
   if (name == "flags") return std::nullopt;
   return register_number(name);
 }
 
 bool is_ambiguous_register(std::string_view name) {
-  return is_two_letters(name) && register_meant_by(name).has_value();
+  return is_two_letters(name) && find_register_by_argument_name(name).has_value();
 }
 
 std::optional<std::uint32_t> argument_in_register(std::string_view name) {
-  const auto number = register_meant_by(name);
-  return number ? argument_of_call(host_arch_info(), *number) : std::nullopt;
+  const auto number = find_register_by_argument_name(name);
+  return number ? argument_index(host_arch_info(), *number) : std::nullopt;
 }
 
-std::optional<ForeignRegister> foreign_register(std::string_view name) {
+std::optional<OtherArchRegister> find_other_arch_register(std::string_view name) {
   if (is_two_letters(name)) return std::nullopt; // rather a parameter
   for (const ArchInfo* const arch : all_archs()) {
     if (arch->arch == host_arch) continue;
     const auto number = arch->register_called(name);
     if (!number || arch->registers[*number].dwarf == no_register) continue;
-    return ForeignRegister{.machine = arch->names.little64,
-                           .argument = argument_of_call(*arch, *number)};
+    return OtherArchRegister{.machine = arch->names.little64,
+                             .argument = argument_index(*arch, *number)};
   }
   return std::nullopt;
 }
@@ -182,7 +182,7 @@ std::optional<ArgumentType> type_of(const StaticArgument& argument) {
   }
 }
 
-std::string unreadable(const StaticArgument& argument) {
+std::string unreadable_reason(const StaticArgument& argument) {
   if (argument.kind == StaticArgument::Kind::out_of_reach ||
       argument.kind == StaticArgument::Kind::unparsed)
     return argument.problem;
@@ -192,7 +192,8 @@ std::string unreadable(const StaticArgument& argument) {
   return {};
 }
 
-Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const ArgumentList* list) {
+Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
+                                                         const ArgumentList* list) {
   const bool retypes =
       list != nullptr &&
       std::ranges::any_of(list->arguments, [](const auto& spec) { return spec.by_number; });
@@ -223,15 +224,16 @@ Result<std::vector<ArgumentSpec>> arguments_of(const StaticProbe& probe, const A
   return specs;
 }
 
-Result<reading> static_reading(const StaticPlace& place, const StaticArgument& argument,
-                               std::uint32_t size, bool is_signed) {
+Result<reading> make_static_reading(const StaticProbeLocation& place,
+                                    const StaticArgument& argument, std::uint32_t size,
+                                    bool is_signed) {
   reading made{};
   made.moment = MOMENT_ENTRY;
   // No more than there is: what lies behind it is something else.
   made.size = std::min(size, argument.size.value_or(argument.width));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;
-  const auto base = register_named(argument.base);
-  const auto index = register_named(argument.index);
+  const auto base = register_index(argument.base);
+  const auto index = register_index(argument.index);
   if (!base) return fail(base.error());
   if (!index) return fail(index.error());
   made.base = *base;
@@ -260,19 +262,19 @@ Result<reading> static_reading(const StaticPlace& place, const StaticArgument& a
   return made;
 }
 
-std::vector<std::optional<reading>> readings_of(const StaticPlace& place) {
+std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& place) {
   std::vector<std::optional<reading>> readings;
   for (const StaticArgument& argument : place.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
-    if (!unreadable(argument).empty()) continue;
-    if (auto read = static_reading(place, argument, argument.size.value_or(argument.width),
-                                   argument.is_signed))
+    if (!unreadable_reason(argument).empty()) continue;
+    if (auto read = make_static_reading(place, argument, argument.size.value_or(argument.width),
+                                        argument.is_signed))
       made = *read;
   }
   return readings;
 }
 
-std::string reading_key(const StaticPlace& place) {
+std::string reading_key(const StaticProbeLocation& place) {
   if (place.probe == nullptr) return {};
   std::string key = "usdt " + place.probe->raw_arguments;
   // The same text may name other symbols in another file.
@@ -284,7 +286,7 @@ std::string reading_key(const StaticPlace& place) {
   return key;
 }
 
-std::string name_of_source(const ArgumentSource& source) {
+std::string source_text(const ArgumentSource& source) {
   switch (source.kind) {
   case Kind::argument:
     return source.number == this_argument ? "this" : "arg" + std::to_string(source.number);
@@ -296,7 +298,7 @@ std::string name_of_source(const ArgumentSource& source) {
   return source.register_name;
 }
 
-Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) const {
+Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
     if (capture_.on_return || capture_.pair_calls) return MOMENT_RETURN;
@@ -306,7 +308,7 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
                     .hint("add --return or --latency"));
   case Kind::argument:
     if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
-    return fail(Error{ErrorKind::usage, name_of_source(source) +
+    return fail(Error{ErrorKind::usage, source_text(source) +
                                             " is known where the function begins, which is not "
                                             "probed"}
                     .hint("add --entry, or --latency for both in one event"));
@@ -317,15 +319,15 @@ Result<std::uint32_t> ReadingMaker::moment_of(const ArgumentSource& source) cons
 }
 
 Result<std::optional<ArgumentType>>
-ReadingMaker::noted_integer(const ArgumentSource& source) const {
+ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
   if (is_java_ && !source.memory && source.addend == 0) {
     const JavaArgument* const argument = source.kind == Kind::returned
                                              ? (java_return_ ? &*java_return_ : nullptr)
-                                             : find_java(java_, source);
+                                             : find_java_argument(java_, source);
     if (argument == nullptr) return std::nullopt;
     if (is_floating(argument->spec.type))
-      return fail(ErrorKind::usage, name_of_source(source) + " is a floating-point number, only "
-                                                             "integers are compared and measured");
+      return fail(ErrorKind::usage, source_text(source) + " is a floating-point number, only "
+                                                          "integers are compared and measured");
     return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
   }
   const bool noted = place_.probe != nullptr && source.kind == Kind::argument && !source.memory &&
@@ -333,16 +335,17 @@ ReadingMaker::noted_integer(const ArgumentSource& source) const {
   if (!noted) return std::nullopt;
   const StaticArgument& argument = place_.probe->arguments[source.number];
   if (argument.is_float)
-    return fail(ErrorKind::usage, name_of_source(source) + " is a floating-point number, only "
-                                                           "integers are compared and measured");
+    return fail(ErrorKind::usage, source_text(source) + " is a floating-point number, only "
+                                                        "integers are compared and measured");
   return type_of(argument);
 }
 
-Result<reading> ReadingMaker::stack_value(const ArgumentSource& source, std::int64_t above) const {
+Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
+                                            std::int64_t above) const {
   if (!at_start_)
     return fail(
         Error{ErrorKind::unsupported,
-              name_of_source(source) + " lies on the stack, which has moved inside the function"}
+              source_text(source) + " lies on the stack, which has moved inside the function"}
             .hint("probe where the function begins"));
   reading made{};
   made.base = convention_.stack_pointer;
@@ -350,18 +353,18 @@ Result<reading> ReadingMaker::stack_value(const ArgumentSource& source, std::int
   return made;
 }
 
-Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::uint32_t size,
-                                             bool is_signed) const {
+Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std::uint32_t size,
+                                               bool is_signed) const {
   if (place_.probe != nullptr) {
     const auto& arguments = place_.probe->arguments;
     if (source.number >= arguments.size())
-      return fail(ErrorKind::usage, name_of_source(source) + ": the probe has " +
+      return fail(ErrorKind::usage, source_text(source) + ": the probe has " +
                                         std::to_string(arguments.size()) + " arguments here");
     const StaticArgument& argument = arguments[source.number];
-    if (const std::string problem = unreadable(argument); !problem.empty())
+    if (const std::string problem = unreadable_reason(argument); !problem.empty())
       return fail(ErrorKind::unsupported,
-                  name_of_source(source) + " (" + argument.raw + "): " + problem);
-    return static_reading(place_, argument, size, is_signed);
+                  source_text(source) + " (" + argument.raw + "): " + problem);
+    return make_static_reading(place_, argument, size, is_signed);
   }
   if (is_java_) return java_value(source, size, is_signed);
   const auto registers = convention_.argument_registers;
@@ -374,8 +377,7 @@ Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::
   }
   if (!convention_.has_stack_arguments)
     return fail(ErrorKind::unsupported,
-                name_of_source(source) +
-                    ": Go passes it on the stack, where it has no fixed place");
+                source_text(source) + ": Go passes it on the stack, where it has no fixed place");
   auto read =
       stack_value(source, convention_.first_on_stack +
                               static_cast<std::int64_t>(convention_.slot) *
@@ -386,8 +388,8 @@ Result<reading> ReadingMaker::argument_value(const ArgumentSource& source, std::
   return read;
 }
 
-Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType type) const {
-  const auto moment = moment_of(source);
+Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType type) const {
+  const auto moment = read_moment(source);
   if (!moment) return fail(moment.error());
   const std::uint32_t size = size_of(type, convention_.pointer_size);
   reading made{};
@@ -418,31 +420,31 @@ Result<reading> ReadingMaker::value(const ArgumentSource& source, ArgumentType t
   return made;
 }
 
-Result<reading> ReadingMaker::argument(const ArgumentSpec& spec,
-                                       std::span<const PlannedArgument> list) const {
+Result<reading> ReadingBuilder::argument(const ArgumentSpec& spec,
+                                         std::span<const PlannedArgument> list) const {
   auto made = value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
   if (spec.type == ArgumentType::java_string) {
     made->form = READ_JAVA_STRING;
-    made->capacity = capture_.longest_text;
+    made->capacity = capture_.max_string_bytes;
   } else if (spec.type == ArgumentType::string) {
     made->form = READ_STRING;
-    made->capacity = capture_.longest_text + 2; // NUL, and a byte that tells if there is more
+    made->capacity = capture_.max_string_bytes + 2; // NUL, and a byte that tells if there is more
   } else if (spec.type == ArgumentType::cxx_string) {
     if (!facts_.strings)
       return fail(Error{ErrorKind::unsupported,
                         spec.name + ": the file does not tell whose std::string it has"}
                       .hint("it uses neither libstdc++ nor libc++, or both"));
     made->form = *facts_.strings;
-    made->capacity = capture_.longest_text;
+    made->capacity = capture_.max_string_bytes;
   } else {
     made->form = READ_BYTES;
-    made->capacity = spec.length.value_or(capture_.longest_text);
+    made->capacity = spec.length.value_or(capture_.max_string_bytes);
   }
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // the parser has seen to it
   made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
-  const auto known = moment_of(length->spec.source);
+  const auto known = read_moment(length->spec.source);
   if (!known) return fail(known.error());
   if (*known > made->moment)
     return fail(Error{ErrorKind::usage, spec.name + ": its length " + *spec.length_from +
@@ -451,33 +453,32 @@ Result<reading> ReadingMaker::argument(const ArgumentSpec& spec,
   return made;
 }
 
-Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
-                                           std::span<const PlannedArgument> list) const {
+Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
+                                             std::span<const PlannedArgument> list) const {
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
   const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
   if (declared != list.end()) {
     if (is_memory(declared->spec.type))
-      return fail(ErrorKind::usage,
-                  "--if " + in_quotes(spec.text) + ": only integers are compared");
+      return fail(ErrorKind::usage, "--if " + quoted(spec.text) + ": only integers are compared");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
     if (!named)
-      return fail(Error{ErrorKind::usage, "--if " + in_quotes(spec.text) + ": " +
-                                              in_quotes(*spec.name) + " is not an argument"}
+      return fail(Error{ErrorKind::usage, "--if " + quoted(spec.text) + ": " + quoted(*spec.name) +
+                                              " is not an argument"}
                       .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
                             "be compared"));
     source = std::move(*named);
   }
-  const auto noted = noted_integer(source);
-  if (!noted) return fail(Error(noted.error()).within("--if " + in_quotes(spec.text)));
+  const auto noted = noted_integer_type(source);
+  if (!noted) return fail(Error(noted.error()).within("--if " + quoted(spec.text)));
   if (!type) type = *noted;
   auto compared = value(source, type.value_or(ArgumentType::s64));
   if (!compared) {
     Error error = std::move(compared).error();
-    error.message.insert(0, "--if " + in_quotes(spec.text) + ": ");
+    error.message.insert(0, "--if " + quoted(spec.text) + ": ");
     return fail(std::move(error));
   }
   condition made{};
@@ -498,9 +499,9 @@ Result<condition> ReadingMaker::comparison(const ConditionSpec& spec,
   return made;
 }
 
-Result<reading> ReadingMaker::measured(const ArgumentSource& source,
-                                       std::span<const PlannedArgument> list) const {
-  const auto noted = noted_integer(source);
+Result<reading> ReadingBuilder::measured(const ArgumentSource& source,
+                                         std::span<const PlannedArgument> list) const {
+  const auto noted = noted_integer_type(source);
   if (!noted) return fail(Error(noted.error()).within("--measure"));
   const auto declared = find_integer(list, source);
   return value(source,

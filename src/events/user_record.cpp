@@ -126,7 +126,7 @@ struct ObjectMap {
   std::string_view object;
   std::string_view map;
   std::span<const RecordLayout> layouts;
-  bool says_enough = true; // the map's name alone; anybody may call a map "output"
+  bool is_unique = true; // the map's name alone; anybody may call a map "output"
 };
 
 inline constexpr std::array object_maps = {
@@ -151,9 +151,9 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t kernel_name = 15; // bytes of a map's name that the kernel keeps
+constexpr std::size_t max_kernel_map_name = 15; // bytes of a map's name that the kernel keeps
 
-std::size_t unit(FieldKind kind) {
+std::size_t alignment(FieldKind kind) {
   switch (kind) {
   case FieldKind::boolean:
   case FieldKind::text:
@@ -212,7 +212,7 @@ std::size_t lay_out(const RecordLayout& layout, Visit visit) {
   std::size_t at = 0;
   std::size_t widest = 1;
   for (const RecordField& field : layout.fields) {
-    const std::size_t size = unit(field.kind);
+    const std::size_t size = alignment(field.kind);
     at = aligned(at, size);
     visit(field, at);
     at += size * field.count;
@@ -223,7 +223,7 @@ std::size_t lay_out(const RecordLayout& layout, Visit visit) {
 
 // The names that authors give the record type of a buffer: libbpf's own tools have map "events" and
 // `struct event`.
-std::vector<std::string> usual_names(std::string_view map) {
+std::vector<std::string> candidate_type_names(std::string_view map) {
   constexpr std::string_view with_stack = "_with_stack"; // which says nothing of the type
   if (map.ends_with(with_stack)) map.remove_suffix(with_stack.size());
   std::vector<std::string> names = {std::string(map) + "_record", std::string(map)};
@@ -238,7 +238,7 @@ bool has_size(MapUse use, std::size_t type, std::size_t record) {
 }
 
 // Of the layouts that the map's records may have.
-const RecordLayout* layout_of(const KnownMap& map, MapUse use, std::size_t size) {
+const RecordLayout* find_layout(const KnownMap& map, MapUse use, std::size_t size) {
   for (const RecordLayout& layout : map.layouts)
     if (has_size(use, size_of(layout), size)) return &layout;
   return nullptr;
@@ -264,8 +264,8 @@ std::optional<KnownMap> find_known_map(std::string_view name) {
   for (const auto& known : object_maps) {
     if (name == "map_" + std::string(known.object) + "_" + std::string(known.map))
       return KnownMap{known.layouts, true};
-    const bool kept = name.size() == kernel_name && known.map.starts_with(name);
-    if (known.says_enough && (name == known.map || kept)) by_map = KnownMap{known.layouts, false};
+    const bool kept = name.size() == max_kernel_map_name && known.map.starts_with(name);
+    if (known.is_unique && (name == known.map || kept)) by_map = KnownMap{known.layouts, false};
   }
   return by_map;
 }
@@ -281,17 +281,17 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types
               "compile it with -g"));
     auto found = types->find(*type_name);
     if (!found) return fail(std::move(found).error());
-    decoder.wanted_ = std::move(*found);
+    decoder.requested_type_ = std::move(*found);
   }
   for (const UserMap& map : maps) {
-    Stream stream{.map = map.name, .known_as = {}, .use = map.use, .by_name = {}};
-    const std::string& known_as = map.pin.empty() ? map.name : map.pin;
-    const auto known = find_known_map(known_as);
-    if (known && !type_name) stream.known_as = known_as;
+    Stream stream{.map = map.name, .known_name = {}, .use = map.use, .candidates = {}};
+    const std::string& known_name = map.pin.empty() ? map.name : map.pin;
+    const auto known = find_known_map(known_name);
+    if (known && !type_name) stream.known_name = known_name;
     const bool by_object = known && known->has_object_name;
     if (types && !type_name && !by_object)
-      for (const std::string& name : usual_names(map.name))
-        if (auto found = types->find(name)) stream.by_name.push_back(std::move(*found));
+      for (const std::string& name : candidate_type_names(map.name))
+        if (auto found = types->find(name)) stream.candidates.push_back(std::move(*found));
     decoder.streams_.push_back(std::move(stream));
   }
   decoder.types_ = std::move(types);
@@ -299,8 +299,8 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types
 }
 
 const DataTypes::Type* UserRecordDecoder::type_of(const Stream& stream, std::size_t size) const {
-  if (wanted_) return &*wanted_;
-  for (const DataTypes::Type& candidate : stream.by_name)
+  if (requested_type_) return &*requested_type_;
+  for (const DataTypes::Type& candidate : stream.candidates)
     if (has_size(stream.use, candidate.size, size)) return &candidate;
   return nullptr;
 }
@@ -312,14 +312,14 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   if (const DataTypes::Type* const type = type_of(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
-  } else if (stream.known_as) {
-    const auto known = find_known_map(*stream.known_as);
-    const RecordLayout* const layout = layout_of(*known, stream.use, record.size());
+  } else if (stream.known_name) {
+    const auto known = find_known_map(*stream.known_name);
+    const RecordLayout* const layout = find_layout(*known, stream.use, record.size());
     if (layout != nullptr) {
       decoded->type = layout->type;
       decoded->value = read_record(*layout, record);
     } else {
-      ++wrong_sized_;
+      ++unknown_layouts_;
     }
   }
   if (!decoded->value) decoded->raw.assign(record.begin(), record.end());

@@ -61,21 +61,21 @@ public:
                                         const std::optional<std::string>& type_name);
   Event decode(std::size_t map, Bytes record);
   // Records of UprobeStats' maps, of sizes that no version of its programs has: shown raw.
-  std::uint64_t wrong_sized() const { return wrong_sized_; }
+  std::uint64_t unknown_layouts() const { return unknown_layouts_; }
 
 private:
   struct Stream {
     std::string map;
-    std::optional<std::string> known_as; // a name that find_known_map() knows
+    std::optional<std::string> known_name; // a name that find_known_map() knows
     MapUse use = MapUse::ring_buffer;
-    std::vector<DataTypes::Type> by_name; // candidates, of which the size decides
+    std::vector<DataTypes::Type> candidates; // candidates, of which the size decides
   };
   const DataTypes::Type* type_of(const Stream& stream, std::size_t size) const;
 
   std::optional<DataTypes> types_;
-  std::optional<DataTypes::Type> wanted_;
+  std::optional<DataTypes::Type> requested_type_;
   std::vector<Stream> streams_;
-  std::uint64_t wrong_sized_ = 0;
+  std::uint64_t unknown_layouts_ = 0;
 };
 
 } // namespace uprobectl

@@ -217,7 +217,7 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
                    in_unit(record, histogram.min), in_unit(record, percentile(histogram, 50)),
                    in_unit(record, percentile(histogram, 99)), in_unit(record, histogram.max));
   out += '\n';
-  const std::vector<HistogramRange> ranges = powers_of_two(histogram);
+  const std::vector<HistogramRange> ranges = merge_by_power_of_two(histogram);
   std::uint64_t most = histogram.negative;
   for (const HistogramRange& range : ranges) most = std::max(most, range.count);
   const auto row = [&](std::string_view label, std::uint64_t count) {
@@ -239,14 +239,14 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
 std::string bucket_list(const Histogram& histogram) {
   std::string text;
   if (histogram.negative > 0) text = fmt::format("-:{}", histogram.negative);
-  for (const HistogramRange& range : powers_of_two(histogram))
+  for (const HistogramRange& range : merge_by_power_of_two(histogram))
     text += fmt::format("{}{}:{}", text.empty() ? "" : ",", range.low, range.count);
   return text;
 }
 
 void append_json_buckets(std::string& out, const Histogram& histogram) {
   out += '[';
-  for (const HistogramRange& range : powers_of_two(histogram)) {
+  for (const HistogramRange& range : merge_by_power_of_two(histogram)) {
     out += out.back() == '[' ? "{\"low\":" : ",{\"low\":";
     append_json_value(out, DataValue{range.low});
     out += ",\"high\":";

@@ -26,11 +26,11 @@ std::string_view event_kind(const Event& event) {
 
 Text left_by(const Event& event) {
   switch (event.left_by) {
-  case LeftBy::return_instruction:
+  case ExitKind::return_instruction:
     return "return";
-  case LeftBy::tail_call:
+  case ExitKind::tail_call:
     return "tail_call";
-  case LeftBy::unknown:
+  case ExitKind::unknown:
     break;
   }
   return std::nullopt;
@@ -222,7 +222,7 @@ public:
       record.field("return_error", event.typed_return->error);
     } else {
       const bool has_value =
-          event.kind == EventKind::on_return && event.left_by != LeftBy::tail_call;
+          event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call;
       record.field("return_value",
                    has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }

@@ -497,7 +497,7 @@ private:
   }
 
   static std::string return_of(const Event& event) {
-    if (event.left_by == LeftBy::tail_call) return "left by a tail call";
+    if (event.left_by == ExitKind::tail_call) return "left by a tail call";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
     append_text_value(text, *event.typed_return);
@@ -516,8 +516,8 @@ private:
 
   static std::string arguments_of(const Event& event) {
     std::string text;
-    if (event.typed) {
-      append_text_arguments(text, *event.typed);
+    if (event.typed_arguments) {
+      append_text_arguments(text, *event.typed_arguments);
       return text;
     }
     if (!event.has_arguments) return text;

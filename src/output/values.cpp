@@ -106,8 +106,8 @@ void append_six(std::string& out, std::span<const std::uint64_t> arguments) {
 } // namespace
 
 void append_json_arguments(std::string& out, const Event& event) {
-  if (event.typed)
-    append_typed(out, *event.typed);
+  if (event.typed_arguments)
+    append_typed(out, *event.typed_arguments);
   else if (event.has_arguments)
     append_six(out, event.arguments);
   else

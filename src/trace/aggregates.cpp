@@ -92,7 +92,7 @@ void Sums::report_histograms(std::uint64_t now_ns, Output& output) {
     Histogram& before = reported_[probe.number].histogram;
     records.push_back({.point = &probe.point,
                        .in_nanoseconds = capture_.measure_latency,
-                       .histogram = since(now, before),
+                       .histogram = subtract(now, before),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
                        .of_interval = asked_.interval.has_value()});

@@ -106,7 +106,7 @@ public:
   void report_cautions() const override {
     std::set<std::string> told; // a static probe may have several places
     for (const Probe& probe : probes_)
-      for (const std::string& problem : plan_.problems_of(probe.number)) {
+      for (const std::string& problem : plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
         if (told.insert(text).second) output_.gathered_warning(problem, text);
       }
@@ -236,7 +236,7 @@ private:
     }
     event->ns_pid = own_pids_.of(event->pid, event->time_ns);
     if (stacks_)
-      if (const auto captured = plan_.stack_of(record))
+      if (const auto captured = plan_.decode_stack(record))
         event->stack = stacks_->find(*event, *captured);
     if (unwound_ && event->stack != nullptr)
       unwound_->add(*event, *event->stack, stacks_->wholeness());
@@ -250,7 +250,7 @@ private:
     std::vector<const ProbePoint*> clones;
     for (const Probe& probe : probes_)
       if (!probe.point.static_probe && probe.point.symbol &&
-          has_other_arguments(*probe.point.symbol) && plan_.numbers_arguments(probe.number))
+          has_other_arguments(*probe.point.symbol) && plan_.uses_argument_numbers(probe.number))
         clones.push_back(&probe.point);
     if (clones.empty()) return {};
     const std::string others =
@@ -293,7 +293,7 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_)
       loaded.push_back(
-          {.variant = plan_.variant_of(probe.number),
+          {.variant = plan_.probe_variant(probe.number),
            .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
     return loaded;
   }

@@ -47,8 +47,8 @@ Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
   return &*known->second;
 }
 
-CodeFacts CodeReaders::facts_of(const ProbePoint& point, bool strings) {
-  CodeFacts facts;
+CodeAbi CodeReaders::facts_of(const ProbePoint& point, bool strings) {
+  CodeAbi facts;
   if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
   const auto reader = reader_of(point);
   if (!reader) return facts;

@@ -32,7 +32,7 @@ public:
 
   // What cannot be found out is taken for code of this machine's own kind. Whose strings it has may
   // take a look at all names, and so only where somebody asks for them.
-  CodeFacts facts_of(const ProbePoint& point, bool strings);
+  CodeAbi facts_of(const ProbePoint& point, bool strings);
 
 private:
   bool has_frame(const elf::Image& image, VirtualAddress at);

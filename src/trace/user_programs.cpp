@@ -237,15 +237,15 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
   for (Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
-    const StaticPlace place{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation place{.probe = point.static_probe.get(), .address = point.address};
     const bool is_64bit = point.binary->machine.is_64bit;
     const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
     if (is_new) {
-      UsdtSpecs::Spec spec{.arguments = readings_of(place), .cookie = cookie};
+      UsdtSpecs::Spec spec{.arguments = make_static_readings(place), .cookie = cookie};
       for (std::size_t n = 0; n < spec.arguments.size(); ++n) {
         std::optional<reading>& argument = spec.arguments[n];
         if (!argument) {
-          add_caution(point, n, unreadable(place.probe->arguments[n]));
+          add_caution(point, n, unreadable_reason(place.probe->arguments[n]));
         } else if (!specs_->can_express(*argument, is_64bit)) {
           add_caution(point, n, "the usdt.bpf.h of this program cannot say where it is");
           argument.reset();

@@ -149,7 +149,7 @@ public:
     return drain_buffers(one);
   }
   // What cannot be decoded is shown raw, but for what the kernel has added.
-  std::uint64_t corrupt() const override { return decoder_ ? decoder_->wrong_sized() : 0; }
+  std::uint64_t corrupt() const override { return decoder_ ? decoder_->unknown_layouts() : 0; }
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
   }
@@ -266,7 +266,7 @@ Result<void> UserSource::open_streams() {
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
-  const bool size_is_given = run_.capture.stack_bytes != usual_stack_bytes;
+  const bool size_is_given = run_.capture.stack_bytes != default_stack_bytes;
   if (!has_stacks_ && (files_.wanted() || run_.stacks.kept || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
         "a perf event array has them with --stack, or where its name ends in _with_stack"));

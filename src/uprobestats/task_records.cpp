@@ -202,7 +202,7 @@ void TaskRecords::tell_end() const {
     if (stream.stale > 0)
       output_.warn(fmt::format("{}: {} passed over that no probe of this run has sent", name,
                                counted(stream.stale, "record", "records")));
-    if (const std::uint64_t odd = stream.decoder->wrong_sized(); odd > 0)
+    if (const std::uint64_t odd = stream.decoder->unknown_layouts(); odd > 0)
       output_.warn(fmt::format("{}: {} of a size that no version of its program sends", name,
                                counted(odd, "record", "records")));
     if (stream.damaged > 0)

@@ -7,7 +7,7 @@
 namespace uprobectl {
 
 inline std::vector<CapturePoint> capture_points(std::span<const ProbePoint> points,
-                                                CodeFacts code = {}) {
+                                                CodeAbi code = {}) {
   std::vector<CapturePoint> result;
   for (const ProbePoint& point : points) result.push_back({.point = &point, .code = code});
   return result;
@@ -16,7 +16,7 @@ inline std::vector<CapturePoint> capture_points(std::span<const ProbePoint> poin
 // By probe.
 inline std::vector<std::uint32_t> variants_of(const CapturePlan& plan, std::size_t probes) {
   std::vector<std::uint32_t> result;
-  for (std::size_t i = 0; i < probes; ++i) result.push_back(plan.variant_of(i));
+  for (std::size_t i = 0; i < probes; ++i) result.push_back(plan.probe_variant(i));
   return result;
 }
 

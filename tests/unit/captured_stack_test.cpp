@@ -40,7 +40,7 @@ std::vector<ProbePoint> one_function(std::uint64_t size = 16) {
   return points;
 }
 
-CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeFacts facts = {},
+CapturePlan plan_with(StackWalk walk, std::span<const ProbePoint> points, CodeAbi facts = {},
                       return_instance_layout returns = {}) {
   CaptureSpec inspection;
   inspection.stack = walk;
@@ -77,7 +77,7 @@ TEST_CASE("a record has the registers and as much of the stack as could be copie
   const auto event = plan.decode(as_bytes(bytes));
   REQUIRE(event);
   CHECK(event->registers.empty()); // nobody asked to see them
-  const auto stack = plan.stack_of(as_bytes(bytes));
+  const auto stack = plan.decode_stack(as_bytes(bytes));
   REQUIRE(stack);
   CHECK(stack->address == 0x7ffd00001000);
   CHECK(as_text(stack->bytes) == "stack");
@@ -92,7 +92,7 @@ TEST_CASE("a return has taken the caller off the stack: it is put back below") {
   std::string bytes = record_of(RECORD_CALL);
   put_head(bytes, 0x7ffd00000ff8, 4, 1, 0x0000726c6c6163); // "callr"
   bytes += "rest";
-  const auto stack = plan.stack_of(as_bytes(bytes));
+  const auto stack = plan.decode_stack(as_bytes(bytes));
   REQUIRE(stack);
   CHECK(stack->address == 0x7ffd00000ff8);
   CHECK(as_text(stack->bytes) == std::string("callr\0\0\0rest", 12));
@@ -103,11 +103,11 @@ TEST_CASE("a size beyond the record's end takes what there is, a record without 
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_RETURN);
-  CHECK_FALSE(plan.stack_of(as_bytes(bytes)));
+  CHECK_FALSE(plan.decode_stack(as_bytes(bytes)));
   CHECK_FALSE(plan.decode(as_bytes(bytes)));
   put_head(bytes, 0x7ffd00001000, 0xffffffff, 0, 0);
   bytes += "four";
-  const auto stack = plan.stack_of(as_bytes(bytes));
+  const auto stack = plan.decode_stack(as_bytes(bytes));
   REQUIRE(stack);
   CHECK(as_text(stack->bytes) == "four");
   CHECK_FALSE(stack->at_function_entry);
@@ -166,7 +166,8 @@ TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
   const CapturePlan plan =
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
   CHECK((plan.variants().front().flags & COPY_STACK) == 0);
-  CHECK(plan.problems_of(0) == std::vector<std::string>{"stacks of 32-bit code are not unwound"});
+  CHECK(plan.describe_problems(0) ==
+        std::vector<std::string>{"stacks of 32-bit code are not unwound"});
 }
 #endif
 
@@ -187,7 +188,7 @@ TEST_CASE("a record has the addresses that frame pointers lead to") {
   put(bytes, 0x1111, 8);
   put(bytes, 0x3333, 8);
   bytes += std::string(std::size_t{125} * 8, '?');
-  const auto stack = plan.stack_of(as_bytes(bytes));
+  const auto stack = plan.decode_stack(as_bytes(bytes));
   REQUIRE(stack);
   CHECK(stack->registers.empty());
   CHECK(stack->frames == std::vector<std::uint64_t>{0x1111, 0x2222, 0x3333});
@@ -221,7 +222,7 @@ TEST_CASE("a record has as many replaced return addresses as it says, and as it 
     put_returns(bytes, count, returns);
     put_head(bytes, 0x7ffd00001000, 5, 0, 0);
     bytes += "stack";
-    const auto stack = plan.stack_of(as_bytes(bytes));
+    const auto stack = plan.decode_stack(as_bytes(bytes));
     REQUIRE(stack);
     CHECK(as_text(stack->bytes) == "stack");
     return stack->replaced_returns;
@@ -244,11 +245,11 @@ TEST_CASE("a record that ends among its replaced return addresses has no stack")
   std::string bytes = record_of(RECORD_ENTRY);
   put_returns(bytes, 64, {});
   put_head(bytes, 0x7ffd00001000, 0, 0, 0);
-  REQUIRE(plan.stack_of(as_bytes(bytes)));
+  REQUIRE(plan.decode_stack(as_bytes(bytes)));
   CHECK(plan.decode(as_bytes(bytes)));
   for (const std::size_t missing : {1U, 24U, 25U, 24U + 64U * 16U, 24U + 64U * 16U + 8U}) {
     const std::string cut = bytes.substr(0, bytes.size() - missing);
-    CHECK_FALSE(plan.stack_of(as_bytes(cut)));
+    CHECK_FALSE(plan.decode_stack(as_bytes(cut)));
     CHECK_FALSE(plan.decode(as_bytes(cut)));
   }
 }
@@ -260,7 +261,7 @@ TEST_CASE("of a call the return address is known besides, which its entry has se
     std::string bytes = record_of(RECORD_CALL);
     if (layout.utask != 0) put_returns(bytes, 0, {});
     put_head(bytes, 0x7ffd00001000, 0, 0, 0x1111);
-    const auto stack = plan.stack_of(as_bytes(bytes));
+    const auto stack = plan.decode_stack(as_bytes(bytes));
     REQUIRE(stack);
     REQUIRE(stack->replaced_returns.size() == 1);
     CHECK(stack->replaced_returns[0].stack_pointer == 0x7ffd00001000);

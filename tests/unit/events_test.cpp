@@ -82,7 +82,7 @@ TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
   const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes());
   REQUIRE(plain);
   CHECK(plain->kind == EventKind::on_return);
-  CHECK(plain->left_by == LeftBy::tail_call);
+  CHECK(plain->left_by == ExitKind::tail_call);
   CaptureSpec inspection = typed("ret:s32");
   inspection.on_entry = false;
   inspection.on_return = true;
@@ -121,7 +121,7 @@ TEST_CASE("a record that is short or names an unknown probe is refused") {
 TEST_CASE("typed arguments come in the order they were asked for, integers read first") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str,flags:s32,ret:s64");
-  inspection.longest_text = 6;
+  inspection.max_string_bytes = 6;
   inspection.pair_calls = true;
   const CapturePlan plan = plan_for(inspection, points);
   // Results of flags, ret, path, then the bytes of path: 6, a NUL and one to tell, made 8.
@@ -130,26 +130,26 @@ TEST_CASE("typed arguments come in the order they were asked for, integers read 
   record.put(8, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/ho\0", 8), 8);
   const auto event = plan.decode(record.bytes());
   REQUIRE(event);
-  REQUIRE(event->typed->size() == 2);
-  const ArgumentValue& path = event->typed->at(0);
+  REQUIRE(event->typed_arguments->size() == 2);
+  const ArgumentValue& path = event->typed_arguments->at(0);
   CHECK(path.name == "path");
   CHECK(path.bytes == "/etc/h");
   CHECK(path.truncated);
-  CHECK(event->typed->at(1).name == "flags");
-  CHECK(static_cast<std::int64_t>(event->typed->at(1).number) == -2);
+  CHECK(event->typed_arguments->at(1).name == "flags");
+  CHECK(static_cast<std::int64_t>(event->typed_arguments->at(1).number) == -2);
   CHECK(static_cast<std::int64_t>(event->typed_return->number) == -1);
 }
 
 TEST_CASE("a string that just fits is whole") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
-  inspection.longest_text = 6;
+  inspection.max_string_bytes = 6;
   Record record(0, RECORD_ENTRY);
   record.put(7, 8).put(0x7f0000001000, 8).text(std::string_view("/etc/h\0", 7), 8);
   const auto event = plan_for(inspection, points).decode(record.bytes());
   REQUIRE(event);
-  CHECK(event->typed->front().bytes == "/etc/h");
-  CHECK_FALSE(event->typed->front().truncated);
+  CHECK(event->typed_arguments->front().bytes == "/etc/h");
+  CHECK_FALSE(event->typed_arguments->front().truncated);
 }
 
 TEST_CASE("what cannot be read has an error, never an empty text") {
@@ -161,7 +161,7 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
     record.put(0xfffffffffffffff2, 8).put(address, 8).text("", 136);
     auto event = plan.decode(record.bytes());
     REQUIRE(event);
-    return std::move(*event->typed);
+    return std::move(*event->typed_arguments);
   };
   CHECK(decode(0x1000)[0].error == "memory at 0x1000 cannot be read");
   CHECK(decode(0)[0].error == "null pointer");
@@ -171,14 +171,14 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
 TEST_CASE("a buffer is as long as the argument that says so, and tells when that is too long") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("data:buf[size],size:u64");
-  inspection.longest_text = 4;
+  inspection.max_string_bytes = 4;
   const CapturePlan plan = plan_for(inspection, points);
   const auto decode = [&](std::uint64_t size, std::uint64_t read) {
     Record record(0, RECORD_ENTRY);
     record.put(0, 8).put(size, 8).put(read, 8).put(0x1000, 8).text("\x01\x02\x03\x04", 8);
     auto event = plan.decode(record.bytes());
     REQUIRE(event);
-    return event->typed->front();
+    return event->typed_arguments->front();
   };
   CHECK(decode(3, 3).bytes == "\x01\x02\x03");
   CHECK_FALSE(decode(3, 3).truncated);
@@ -194,7 +194,7 @@ TEST_CASE("a buffer whose length cannot be read is none of length 0") {
   record.put(0, 8).put(0x1000, 8).text("", 128);
   const auto event = plan.decode(record.bytes());
   REQUIRE(event);
-  CHECK(event->typed->front().error == "its length cannot be read");
+  CHECK(event->typed_arguments->front().error == "its length cannot be read");
 }
 
 TEST_CASE("registers come behind the values") {

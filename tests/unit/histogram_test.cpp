@@ -42,15 +42,15 @@ TEST_CASE("buckets cover all numbers, four for each power of two") {
 }
 
 TEST_CASE("powers of two go from the first that has numbers to the last") {
-  const auto ranges = powers_of_two(histogram_of({5, 7, 4, 33}));
+  const auto ranges = merge_by_power_of_two(histogram_of({5, 7, 4, 33}));
   CHECK(ranges == std::vector<HistogramRange>{{.low = 4, .high = 8, .count = 3},
                                               {.low = 8, .high = 16, .count = 0},
                                               {.low = 16, .high = 32, .count = 0},
                                               {.low = 32, .high = 64, .count = 1}});
-  CHECK(powers_of_two(histogram_of({0, 0, 1})) ==
+  CHECK(merge_by_power_of_two(histogram_of({0, 0, 1})) ==
         std::vector<HistogramRange>{{.low = 0, .high = 1, .count = 2},
                                     {.low = 1, .high = 2, .count = 1}});
-  CHECK(powers_of_two({}).empty());
+  CHECK(merge_by_power_of_two({}).empty());
 }
 
 TEST_CASE("a percentile is within an eighth of the true one") {
@@ -78,10 +78,10 @@ TEST_CASE("what came since has its own extremes") {
     now.total += static_cast<std::uint64_t>(number);
     ++now.count;
   }
-  const Histogram difference = since(now, before);
+  const Histogram difference = subtract(now, before);
   CHECK(difference.count == 2);
   CHECK(difference.total == 2020);
   CHECK(difference.min == 896); // of the bucket [896, 1024)
   CHECK(difference.max == 1023);
-  CHECK(since(now, now).count == 0);
+  CHECK(subtract(now, now).count == 0);
 }

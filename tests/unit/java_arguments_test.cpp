@@ -133,7 +133,7 @@ TEST_CASE("a method of many parameters is read as far as a record has room") {
   const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(20, "int")};
   const auto plan = plan_of({}, method);
   CHECK(plan.variants()[0].reading_count == 16);
-  CHECK(plan.problems_of(0) ==
+  CHECK(plan.describe_problems(0) ==
         std::vector<std::string>{"arg15 cannot be read (a record has room for 16 values)",
                                  "arg16 cannot be read (a record has room for 16 values)",
                                  "arg17 cannot be read (a record has room for 16 values)",
@@ -167,11 +167,11 @@ TEST_CASE("methods with other parameters get programs of their own") {
 }
 
 TEST_CASE("characters of Java strings become UTF-8") {
-  CHECK(utf_8_of_latin_1(uprobectl::as_bytes("K\xe4se\x7f\x80\xff")) == "Käse\x7f\xc2\x80ÿ");
+  CHECK(latin1_to_utf8(uprobectl::as_bytes("K\xe4se\x7f\x80\xff")) == "Käse\x7f\xc2\x80ÿ");
   const std::string_view text("\xe5\x65 \0\x3c\xd8\x4e\xdf", 8); // 日, a space, an apple
-  CHECK(utf_8_of_utf_16(uprobectl::as_bytes(text)) == "日 🍎");
+  CHECK(utf16_to_utf8(uprobectl::as_bytes(text)) == "日 🍎");
   const std::string_view halves("\x4e\xdf\x3c\xd8\x41\0\x3c\xd8\x7f", 9);
-  CHECK(utf_8_of_utf_16(uprobectl::as_bytes(halves)) == "\xef\xbf\xbd\xef\xbf\xbd"
-                                                        "A\xef\xbf\xbd");
-  CHECK(utf_8_of_utf_16({}).empty());
+  CHECK(utf16_to_utf8(uprobectl::as_bytes(halves)) == "\xef\xbf\xbd\xef\xbf\xbd"
+                                                      "A\xef\xbf\xbd");
+  CHECK(utf16_to_utf8({}).empty());
 }

@@ -146,9 +146,9 @@ TEST_CASE("a record of a size that no version has is shown raw, and counted") {
   const Event event = decoder.decode(0, bytes_of(eleven));
   CHECK_FALSE(event.record->value);
   CHECK(event.record->raw.size() == 96);
-  CHECK(decoder.wrong_sized() == 1);
+  CHECK(decoder.unknown_layouts() == 1);
   decoder.decode(0, bytes_of(CallResult{}));
-  CHECK(decoder.wrong_sized() == 1);
+  CHECK(decoder.unknown_layouts() == 1);
 }
 
 TEST_CASE("a text that fills its array ends with it") {

@@ -134,12 +134,12 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
 TEST_CASE("an event that a tail call has ended says so and has no value") {
   const ProbePoint place = point();
   Event event = event_at(place, EventKind::on_return);
-  event.left_by = LeftBy::tail_call;
+  event.left_by = ExitKind::tail_call;
   const auto use = [&](RecordFormatter& records) { records.write(event); };
   CHECK(as_json_record(use).find(R"("return_value":null,"left_by":"tail_call",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\tleft by a tail call\n"));
-  event.left_by = LeftBy::return_instruction;
+  event.left_by = ExitKind::return_instruction;
   CHECK(as_json_record(use).find(R"("return_value":"0x2a","left_by":"return",)") !=
         std::string::npos);
   CHECK(as_text_record({}, use).ends_with("\tf\t\t= 0x2a\n"));

@@ -9,7 +9,7 @@ using namespace uprobectl;
 namespace {
 
 Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points,
-                            CodeFacts facts = {}) {
+                            CodeAbi facts = {}) {
   return CapturePlan::make(inspection, capture_points(points, facts));
 }
 
@@ -30,7 +30,7 @@ CaptureSpec typed(std::initializer_list<const char*> lists) {
   return inspection;
 }
 
-std::string error_of(const CaptureSpec& inspection, CodeFacts facts = {}) {
+std::string error_of(const CaptureSpec& inspection, CodeAbi facts = {}) {
   const auto plan = plan_of(inspection, points_named({"f"}), facts);
   return plan ? "no error" : plan.error().message;
 }
@@ -63,8 +63,8 @@ TEST_CASE("a function's own arguments make a program of their own, records keep 
 TEST_CASE("a function's own list goes before the one for all") {
   const auto plan = plan_of(typed({"a:s32", "g=a:s8,b:s8"}), points_named({"f", "g"}));
   REQUIRE(plan);
-  CHECK(plan->variants()[plan->variant_of(0)].reading_count == 1);
-  CHECK(plan->variants()[plan->variant_of(1)].reading_count == 2);
+  CHECK(plan->variants()[plan->probe_variant(0)].reading_count == 1);
+  CHECK(plan->variants()[plan->probe_variant(1)].reading_count == 2);
   CHECK(error_of(typed({"a:s32", "b:s32"})) == "--args without a function is given twice");
   CHECK(error_of(typed({"k=a:s32"})) == "--args: 'k' is none of the probed functions");
 }

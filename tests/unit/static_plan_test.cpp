@@ -186,7 +186,7 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   REQUIRE(plan);
   const builtin_settings& settings = plan->variants().front();
   REQUIRE(settings.reading_count == 1);
-  CHECK(plan->problems_of(0) ==
+  CHECK(plan->describe_problems(0) ==
         std::vector<std::string>{"arg0 cannot be read (8f@%xmm0: a vector register)"});
 
   std::vector<std::byte> record(settings.record_size);
@@ -195,10 +195,10 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   const auto event = plan->decode(record);
   REQUIRE(event);
   CHECK(event->kind == EventKind::static_probe);
-  REQUIRE(event->typed->size() == 2);
-  CHECK(event->typed->at(0).error == "8f@%xmm0: a vector register");
-  CHECK(event->typed->at(1).number == 42);
-  CHECK(event->typed->at(1).type == ArgumentType::s64);
+  REQUIRE(event->typed_arguments->size() == 2);
+  CHECK(event->typed_arguments->at(0).error == "8f@%xmm0: a vector register");
+  CHECK(event->typed_arguments->at(1).number == 42);
+  CHECK(event->typed_arguments->at(1).type == ArgumentType::s64);
 
   CaptureSpec condition;
   condition.conditions.push_back(*parse_condition("arg0==1"));
@@ -219,11 +219,12 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
       place({in_register(1, 8, false), weight}, 0x4000, "8@a 8f@m")};
   const auto plan = plan_of(asked, points);
   REQUIRE(plan);
-  CHECK(plan->problems_of(0).empty());
-  CHECK(plan->problems_of(1) ==
+  CHECK(plan->describe_problems(0).empty());
+  CHECK(plan->describe_problems(1) ==
         std::vector<std::string>{"arg0 cannot be read (its length arg1 is not an argument here)"});
-  CHECK(plan->problems_of(2).front() == "arg0 cannot be read (its length arg1 cannot be read)");
-  CHECK(plan->problems_of(3) ==
+  CHECK(plan->describe_problems(2).front() ==
+        "arg0 cannot be read (its length arg1 cannot be read)");
+  CHECK(plan->describe_problems(3) ==
         std::vector<std::string>{"arg0 cannot be read (its length arg1 cannot be read)"});
 }
 
@@ -279,8 +280,8 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   const std::vector<std::byte> record(plan->variants().front().record_size);
   const auto event = plan->decode(record);
   REQUIRE(event);
-  REQUIRE(event->typed);
-  CHECK(event->typed->empty());
+  REQUIRE(event->typed_arguments);
+  CHECK(event->typed_arguments->empty());
   CaptureSpec returns;
   returns.conditions.push_back(*parse_condition("ret<0"));
   CHECK(error_of(returns, points) == "shop:order: --if 'ret<0': a static probe returns nothing");

@@ -112,7 +112,7 @@ TEST_CASE("what could not be read is an error and no value") {
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
   CHECK(as_json(unread) == "null");
   Event event;
-  event.typed = {unread};
+  event.typed_arguments = {unread};
   std::string json;
   append_json_arguments(json, event);
   CHECK(json == R"([{"name":"a","type":"str","value":null,"error":"memory at 0x8 cannot be read",)"
