@@ -20,7 +20,7 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view text) {
   return parse_number<std::uint64_t>(text, base);
 }
 
-bool is_name(std::string_view text) {
+bool is_identifier(std::string_view text) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
@@ -28,7 +28,7 @@ bool is_name(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_single_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::optional<ArgumentSource> parse_source_name(std::string_view name) {
   ArgumentSource source;
@@ -36,10 +36,10 @@ std::optional<ArgumentSource> parse_source_name(std::string_view name) {
     source.kind = ArgumentSource::Kind::returned;
     return source;
   }
-  constexpr std::uint64_t most = 63; // beyond that nobody has arguments
+  constexpr std::uint64_t max_number = 63;
   if (name.starts_with("arg")) {
     const auto number = parse_unsigned(name.substr(3));
-    if (!number || *number > most || name.substr(3).starts_with("0x")) return std::nullopt;
+    if (!number || *number > max_number || name.substr(3).starts_with("0x")) return std::nullopt;
     source.number = static_cast<std::uint32_t>(*number);
     return source;
   }
@@ -85,16 +85,17 @@ Error unknown_type(std::string_view name) {
   constexpr std::array floating = {"f32", "f64", "float", "double", "f", "d"};
   if (std::ranges::find(floating, name) != floating.end())
     return Error{ErrorKind::unsupported,
-                 in_quotes(name) + ": the kernel gives a probe no floating-point registers"}
-        .hint("integers and pointers can be read; floating-point arguments do not count among "
-              "arg0, arg1, …");
-  Error error = usage("unknown type " + in_quotes(name));
+                 in_single_quotes(name) + ": uprobes cannot read floating-point registers"}
+        .hint("read integers and pointers instead; arg0, arg1, … do not count floating-point "
+              "arguments");
+  Error error = usage("unknown type " + in_single_quotes(name));
   std::vector<std::string> names;
   for (const TypeName& each : type_names) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
     return std::move(error).hint(did_you_mean(near));
-  return std::move(error).hint("types are s8 … s64, u8 … u64, x8 … x64, ptr, bool, char, str, "
-                               "cxxstring, jstring and buf[N]");
+  return std::move(error).hint(
+      "valid types are s8 … s64, u8 … u64, x8 … x64, ptr, bool, char, str, "
+      "cxxstring, jstring and buf[N]");
 }
 
 // "u32", "buf[16]", "buf[len]", "buf".
@@ -102,7 +103,7 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   std::string_view name = text;
   std::optional<std::string_view> length;
   if (const auto bracket = text.find('['); bracket != std::string_view::npos) {
-    if (!text.ends_with(']')) return fail(usage(in_quotes(text) + ": ']' is missing"));
+    if (!text.ends_with(']')) return fail(usage(in_single_quotes(text) + ": missing ']'"));
     name = text.substr(0, bracket);
     length = text.substr(bracket + 1, text.size() - bracket - 2);
   }
@@ -110,16 +111,18 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   if (!type || is_floating(*type)) return fail(unknown_type(name));
   spec.type = *type;
   if (!length) return {};
-  if (*type != ArgumentType::bytes) return fail(usage(in_quotes(text) + ": only buf has a length"));
+  if (*type != ArgumentType::bytes)
+    return fail(usage(in_single_quotes(text) + ": only buf can have a length"));
   if (const auto number = parse_unsigned(*length)) {
     if (*number == 0 || *number > max_argument_bytes)
-      return fail(usage(in_quotes(text) + ": a buffer has 1 to " +
-                        std::to_string(max_argument_bytes) + " bytes"));
+      return fail(usage(in_single_quotes(text) + ": invalid buffer length (expected 1 to " +
+                        std::to_string(max_argument_bytes) + ")"));
     spec.length = static_cast<std::uint32_t>(*number);
-  } else if (is_name(*length)) {
+  } else if (is_identifier(*length)) {
     spec.length_from = *length;
   } else {
-    return fail(usage(in_quotes(text) + ": the length is a number or the name of an argument"));
+    return fail(usage(in_single_quotes(text) +
+                      ": invalid buffer length (expected a number or the name of an argument)"));
   }
   return {};
 }
@@ -132,84 +135,85 @@ Result<ArgumentSource> parse_source(std::string_view text) {
   const auto sign = rest.find_first_of("+-");
   auto source = parse_source_name(rest.substr(0, sign));
   if (!source)
-    return fail(usage(in_quotes(text) + " does not name a value")
-                    .hint("it is arg0, arg1, …, ret or a register, with or without +OFFSET"));
+    return fail(usage(in_single_quotes(text) + " does not name a value")
+                    .hint("use arg0, arg1, …, ret or a register, with or without +OFFSET"));
   if (sign == std::string_view::npos) return std::move(*source);
   const auto offset = parse_unsigned(rest.substr(sign + 1));
   if (!offset || *offset > std::uint64_t{1} << 40)
-    return fail(usage(in_quotes(text) + ": the offset is not a number"));
+    return fail(usage(in_single_quotes(text) + ": invalid offset"));
   const auto distance = static_cast<std::int64_t>(*offset);
   (address ? source->addend : source->memory.emplace()) = rest[sign] == '-' ? -distance : distance;
   return std::move(*source);
 }
 
-bool is_same_place(const ArgumentSource& a, const ArgumentSource& b) {
+bool is_same_source(const ArgumentSource& a, const ArgumentSource& b) {
   if (a.kind != b.kind) return false;
   if (a.kind == ArgumentSource::Kind::machine_register)
     return register_number(a.register_name) == register_number(b.register_name);
   return a.kind == ArgumentSource::Kind::returned || a.number == b.number;
 }
 
-// argN, ret or a register that a NAME means.
-std::optional<ArgumentSource> place_named(std::string_view name) {
+// Returns the argument, return value or register that the NAME stands for by itself.
+std::optional<ArgumentSource> source_by_name(std::string_view name) {
   auto place = parse_source_name(name);
-  if (place && place->kind == ArgumentSource::Kind::machine_register && !register_meant_by(name))
+  if (place && place->kind == ArgumentSource::Kind::machine_register &&
+      !find_register_by_argument_name(name))
     return std::nullopt;
   return place;
 }
 
-// "arg99": meant as an argument, but beyond those that can be read.
+// Whether the name is that of an argument beyond the supported ones, "arg99".
 bool is_excess_argument(std::string_view name) {
   return name.starts_with("arg") && name.size() > 3 &&
          std::ranges::all_of(name.substr(3), [](char c) { return c >= '0' && c <= '9'; }) &&
          !parse_source_name(name);
 }
 
-// Decides where an argument is from its NAME, where no "@" says it.
-Result<void> place_by_name(ArgumentSpec& spec, std::uint32_t position,
-                           std::vector<std::string>& warnings) {
+// Sets the source of an argument without "@" from its NAME, or else from its position.
+Result<void> set_source_by_name(ArgumentSpec& spec, std::uint32_t position,
+                                std::vector<std::string>& warnings) {
   if (is_excess_argument(spec.name))
-    return fail(usage(in_quotes(spec.name) + " does not name a value")
-                    .hint("arguments are arg0 to arg63; another name can have any place, as in " +
-                          in_quotes("name:u64@arg0")));
-  if (auto place = place_named(spec.name)) {
+    return fail(usage(in_single_quotes(spec.name) + " does not name a value")
+                    .hint("use arg0 to arg63, or another name with a source, as in " +
+                          in_single_quotes("name:u64@arg0")));
+  if (auto place = source_by_name(spec.name)) {
     spec.source = std::move(*place);
-    // "dx:s32,dy:s32" may be meant as the names of parameters.
+    // "dx:s32,dy:s32" may be intended as the names of parameters.
     if (is_ambiguous_register(spec.name) && argument_in_register(spec.name) != position)
-      warnings.push_back("--args: " + in_quotes(spec.name) +
-                         " is read from the register of this name; write " +
-                         in_quotes(spec.name + ":TYPE@arg" + std::to_string(position)) +
+      warnings.push_back("--args: " + in_single_quotes(spec.name) +
+                         " is read from the register of this name: write " +
+                         in_single_quotes(spec.name + ":TYPE@arg" + std::to_string(position)) +
                          " for argument " + std::to_string(position));
     return {};
   }
   spec.source.number = position;
   spec.by_position = true;
-  const auto foreign = foreign_register(spec.name);
-  if (foreign && foreign->argument != position)
-    warnings.push_back("--args: " + in_quotes(spec.name) + " is a register of " +
-                       std::string(foreign->machine) + ", not of this machine: it shows arg" +
-                       std::to_string(position) + " by its position");
+  const auto other = find_other_arch_register(spec.name);
+  if (other && other->argument != position)
+    warnings.push_back("--args: " + in_single_quotes(spec.name) + " is a register of " +
+                       std::string(other->machine) + ", not of this machine: it is read from arg" +
+                       std::to_string(position) + ", by its position");
   return {};
 }
 
-// "NAME:TYPE[@SOURCE]"; `position` is the argument that it is if neither says where it lies.
+// Parses "NAME:TYPE[@SOURCE]". `position` is the number of the argument that is read if neither
+// NAME nor SOURCE decides, and is advanced to the next one.
 Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& position,
                                     std::vector<std::string>& warnings) {
   ArgumentSpec spec;
   const auto colon = text.find(':');
   if (colon == std::string_view::npos)
-    return fail(usage(in_quotes(text) + ": the type is missing, as in fd:s32"));
+    return fail(usage(in_single_quotes(text) + ": missing type (expected for example fd:s32)"));
   spec.name = text.substr(0, colon);
   const auto numbered = parse_source_name("arg" + spec.name);
-  if (!numbered && !is_name(spec.name))
-    return fail(usage("invalid argument name " + in_quotes(spec.name))
-                    .hint("names have letters, digits and underscores; a number is that of an "
-                          "argument"));
+  if (!numbered && !is_identifier(spec.name))
+    return fail(usage("invalid argument name " + in_single_quotes(spec.name))
+                    .hint("use letters, digits and underscores, or the number of an argument"));
   std::string_view type = text.substr(colon + 1);
   const auto at = type.find('@');
   if (numbered) {
     if (at != std::string_view::npos)
-      return fail(usage(in_quotes(text) + " says twice which argument it is"));
+      return fail(usage(in_single_quotes(text) + " has both a number and a source"));
     spec.name.insert(0, "arg");
     spec.by_number = true;
     spec.source = *numbered;
@@ -218,14 +222,14 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
     auto source = parse_source(type.substr(at + 1));
     if (!source) return fail(std::move(source).error());
     spec.source = std::move(*source);
-    if (const auto named = place_named(spec.name); named && !is_same_place(*named, spec.source))
-      warnings.push_back("--args: " + in_quotes(spec.name) + " shows " +
-                         std::string(type.substr(at + 1)) + ", not the place of this name");
+    if (const auto named = source_by_name(spec.name); named && !is_same_source(*named, spec.source))
+      warnings.push_back("--args: " + in_single_quotes(spec.name) + " is read from " +
+                         std::string(type.substr(at + 1)) + ", not from what the name says");
     type = type.substr(0, at);
   } else {
-    if (auto placed = place_by_name(spec, position, warnings); !placed)
+    if (auto placed = set_source_by_name(spec, position, warnings); !placed)
       return fail(std::move(placed).error());
-    // "arg3:s32,next:s32": what follows counts from there.
+    // In "arg3:s32,next:s32" the second is arg4.
     if (!spec.by_position && spec.source.kind == ArgumentSource::Kind::argument)
       position = spec.source.number;
   }
@@ -239,29 +243,32 @@ Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
     if (!spec->length_from) continue;
     const auto length = std::ranges::find(arguments, *spec->length_from, &ArgumentSpec::name);
     if (length == arguments.end())
-      return fail(usage(in_quotes(*spec->length_from) + ": no argument of the list has this name"));
-    if (is_memory(length->type))
       return fail(
-          usage(in_quotes(*spec->length_from) + " cannot be a length: it is not an integer"));
+          usage(in_single_quotes(*spec->length_from) + ": the list has no argument of this name"));
+    if (is_memory(length->type))
+      return fail(usage(in_single_quotes(*spec->length_from) +
+                        " is not an integer, so it cannot be a length"));
   }
   return {};
 }
 
-struct Sign {
+struct ComparisonOperator {
   std::string_view text;
   Comparison comparison;
 };
-// The longer ones first.
-constexpr std::array signs = {
-    Sign{"==", Comparison::equal},   Sign{"!=", Comparison::not_equal},
-    Sign{"<=", Comparison::at_most}, Sign{">=", Comparison::at_least},
-    Sign{"<", Comparison::less},     Sign{">", Comparison::more},
-    Sign{"&", Comparison::has_bits},
+// Longer operators come before their prefixes.
+constexpr std::array comparison_operators = {
+    ComparisonOperator{"==", Comparison::equal},   ComparisonOperator{"!=", Comparison::not_equal},
+    ComparisonOperator{"<=", Comparison::at_most}, ComparisonOperator{">=", Comparison::at_least},
+    ComparisonOperator{"<", Comparison::less},     ComparisonOperator{">", Comparison::more},
+    ComparisonOperator{"&", Comparison::has_bits},
 };
 
-Error no_condition(std::string_view text, std::string_view what) {
-  return Error{ErrorKind::usage, "invalid condition " + in_quotes(text) + ": " + std::string(what)}
-      .hint("conditions read 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
+Error invalid_condition(std::string_view text, std::string_view what) {
+  return Error{ErrorKind::usage,
+               "invalid condition " + in_single_quotes(text) + ": " + std::string(what)}
+      .hint(
+          "write for example 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
 }
 
 Result<void> parse_value(std::string_view whole, std::string_view text, ConditionSpec& condition) {
@@ -270,18 +277,19 @@ Result<void> parse_value(std::string_view whole, std::string_view text, Conditio
   if (colon != std::string_view::npos) {
     const auto type = parse_type_name(text.substr(colon + 1));
     if (!type)
-      return fail(no_condition(whole, "unknown type " + in_quotes(text.substr(colon + 1))));
-    if (is_memory(*type)) return fail(no_condition(whole, "only integers are compared"));
+      return fail(
+          invalid_condition(whole, "unknown type " + in_single_quotes(text.substr(colon + 1))));
+    if (is_memory(*type)) return fail(invalid_condition(whole, "only integers can be compared"));
     condition.type = type;
   }
-  // A register, too, unless an argument has its name.
+  // The name of a register may be that of an argument, which has precedence.
   auto source = parse_source_name(name);
   if (source && source->kind != ArgumentSource::Kind::machine_register)
     condition.source = std::move(*source);
-  else if (is_name(name))
+  else if (is_identifier(name))
     condition.name = name;
   else
-    return fail(no_condition(whole, "nothing to compare before the operator"));
+    return fail(invalid_condition(whole, "no value before the operator"));
   return {};
 }
 
@@ -308,7 +316,7 @@ bool is_memory(ArgumentType type) {
 
 Result<ArgumentList> parse_arguments(std::string_view text) {
   ArgumentList list;
-  // A C++ operator has the sign in its name, a list never has.
+  // The last '=': the FUNCTION may be a C++ operator such as operator==, a list has none.
   if (const auto equals = text.rfind('='); equals != std::string_view::npos) {
     if (equals == 0) return fail(usage("no function before '='"));
     list.function = text.substr(0, equals);
@@ -328,7 +336,7 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
   }
   for (const ArgumentSpec& spec : list.arguments)
     if (!names.insert(spec.name).second)
-      return fail(usage("two arguments have the name " + in_quotes(spec.name)));
+      return fail(usage("two arguments have the name " + in_single_quotes(spec.name)));
   if (auto checked = check_lengths(list.arguments); !checked)
     return fail(std::move(checked).error());
   return list;
@@ -338,11 +346,11 @@ Result<ConditionSpec> parse_condition(std::string_view text) {
   ConditionSpec condition;
   condition.text = text;
   const auto at = text.find_first_of("=!<>&");
-  if (at == std::string_view::npos) return fail(no_condition(text, "it has no operator"));
-  const Sign* sign = nullptr;
-  for (const Sign& each : signs)
+  if (at == std::string_view::npos) return fail(invalid_condition(text, "no operator"));
+  const ComparisonOperator* sign = nullptr;
+  for (const ComparisonOperator& each : comparison_operators)
     if (sign == nullptr && text.substr(at).starts_with(each.text)) sign = &each;
-  if (sign == nullptr) return fail(no_condition(text, "equality is written '=='"));
+  if (sign == nullptr) return fail(invalid_condition(text, "use '==' for equality"));
   condition.comparison = sign->comparison;
   if (auto value = parse_value(text, trimmed(text.substr(0, at), " "), condition); !value)
     return fail(std::move(value).error());
@@ -351,7 +359,7 @@ Result<ConditionSpec> parse_condition(std::string_view text) {
   if (condition.negative) number.remove_prefix(1);
   const auto magnitude = parse_unsigned(number);
   if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
-    return fail(no_condition(text, "a number is expected after the operator"));
+    return fail(invalid_condition(text, "no number after the operator"));
   condition.magnitude = *magnitude;
   condition.negative = condition.negative && *magnitude != 0;
   return condition;

@@ -123,8 +123,8 @@ public:
         if (auto checked = check_numbers(list); !checked) return checked;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
-        return fail(Error{ErrorKind::usage,
-                          "--args: " + quoted(*list.function) + " is none of the probed functions"}
+        return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
+                                                " is none of the probed functions"}
                         .hint("it is written as the FUNCTION is, or as the events show it"));
     }
     if (capture_.conditions.size() > MAX_CONDITIONS)

@@ -460,25 +460,26 @@ Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
   const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
   if (declared != list.end()) {
     if (is_memory(declared->spec.type))
-      return fail(ErrorKind::usage, "--if " + quoted(spec.text) + ": only integers are compared");
+      return fail(ErrorKind::usage,
+                  "--if " + in_single_quotes(spec.text) + ": only integers are compared");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
     if (!named)
-      return fail(Error{ErrorKind::usage, "--if " + quoted(spec.text) + ": " + quoted(*spec.name) +
-                                              " is not an argument"}
+      return fail(Error{ErrorKind::usage, "--if " + in_single_quotes(spec.text) + ": " +
+                                              in_single_quotes(*spec.name) + " is not an argument"}
                       .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
                             "be compared"));
     source = std::move(*named);
   }
   const auto noted = noted_integer_type(source);
-  if (!noted) return fail(Error(noted.error()).within("--if " + quoted(spec.text)));
+  if (!noted) return fail(Error(noted.error()).within("--if " + in_single_quotes(spec.text)));
   if (!type) type = *noted;
   auto compared = value(source, type.value_or(ArgumentType::s64));
   if (!compared) {
     Error error = std::move(compared).error();
-    error.message.insert(0, "--if " + quoted(spec.text) + ": ");
+    error.message.insert(0, "--if " + in_single_quotes(spec.text) + ": ");
     return fail(std::move(error));
   }
   condition made{};

@@ -96,7 +96,7 @@ shows_named_places() {
   printf '%s\n' '2147483647 1 -2147483648' '12 20 11' | expect_values take_s32
   printf '%s\n' '32767 32768' '12 16' | expect_values take_u16
   printf '%s\n' '128' '11' | expect_values take_u8
-  file_says err "warning: --args: 'arg1' shows arg0, not the place of this name" ||
+  file_says err "warning: --args: 'arg1' is read from arg0, not from what the name says" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
 }
@@ -205,7 +205,7 @@ refuses_cxx_strings() {
   attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'a:s64,text:cxxstring'
   expect_match 'message' "take_text: text: the file does not tell whose std::string it has" "$(cat err)"
   attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'x:f64'
-  expect_match 'message' 'no floating-point registers' "$(cat err)"
+  expect_match 'message' 'cannot read floating-point registers' "$(cat err)"
 }
 
 shows_flags() {

@@ -70,22 +70,25 @@ TEST_CASE("a name that promises another place than it has is warned of") {
     return list && list->warnings.size() == 1 ? list->warnings.front() : std::string();
   };
   CHECK(parse_arguments("arg1:s32@arg0")->arguments[0].source == ArgumentSource{.number = 0});
-  CHECK(warning_of("arg1:s32@arg0") == "--args: 'arg1' shows arg0, not the place of this name");
-  CHECK(warning_of("ret:s32@arg0+8") == "--args: 'ret' shows arg0+8, not the place of this name");
+  CHECK(warning_of("arg1:s32@arg0") ==
+        "--args: 'arg1' is read from arg0, not from what the name says");
+  CHECK(warning_of("ret:s32@arg0+8") ==
+        "--args: 'ret' is read from arg0+8, not from what the name says");
   CHECK(parse_arguments("arg1:s32@arg1,arg0:str@arg0+8")->warnings.empty());
 #if defined(__x86_64__)
-  CHECK(warning_of("rsi:s32@arg0") == "--args: 'rsi' shows arg0, not the place of this name");
+  CHECK(warning_of("rsi:s32@arg0") ==
+        "--args: 'rsi' is read from arg0, not from what the name says");
   CHECK(parse_arguments("rsi:s32@esi")->warnings.empty());
-  CHECK(warning_of("dx:s32,dy:s32") == "--args: 'dx' is read from the register of this name; write "
+  CHECK(warning_of("dx:s32,dy:s32") == "--args: 'dx' is read from the register of this name: write "
                                        "'dx:TYPE@arg0' for argument 0");
   CHECK(parse_arguments("di:s32,si:s32,rax:u64")->warnings.empty());
   CHECK(warning_of("a:s32,x0:s32") == "--args: 'x0' is a register of arm64, not of this machine: "
-                                      "it shows arg1 by its position");
+                                      "it is read from arg1, by its position");
   CHECK(parse_arguments("x0:s32,x1:s32")->warnings.empty());
 #else
-  CHECK(warning_of("x1:s32@arg0") == "--args: 'x1' shows arg0, not the place of this name");
+  CHECK(warning_of("x1:s32@arg0") == "--args: 'x1' is read from arg0, not from what the name says");
   CHECK(warning_of("rsi:s32") == "--args: 'rsi' is a register of x86-64, not of this machine: "
-                                 "it shows arg0 by its position");
+                                 "it is read from arg0, by its position");
   CHECK(parse_arguments("rdi:s32,rsi:s32")->warnings.empty());
 #endif
 }
@@ -110,12 +113,12 @@ TEST_CASE("buffers have a length, a number or an argument's") {
   CHECK(arguments[0].length == 16);
   CHECK(arguments[1].length_from == "n");
   CHECK_FALSE(arguments[3].length);
-  CHECK(error_of("a:buf[0]") == "'buf[0]': a buffer has 1 to 4096 bytes");
-  CHECK(error_of("a:buf[4097]") == "'buf[4097]': a buffer has 1 to 4096 bytes");
-  CHECK(error_of("a:buf[n]") == "'n': no argument of the list has this name");
-  CHECK(error_of("a:buf[s],s:str") == "'s' cannot be a length: it is not an integer");
-  CHECK(error_of("a:buf[4") == "'buf[4': ']' is missing");
-  CHECK(error_of("a:u32[4]") == "'u32[4]': only buf has a length");
+  CHECK(error_of("a:buf[0]") == "'buf[0]': invalid buffer length (expected 1 to 4096)");
+  CHECK(error_of("a:buf[4097]") == "'buf[4097]': invalid buffer length (expected 1 to 4096)");
+  CHECK(error_of("a:buf[n]") == "'n': the list has no argument of this name");
+  CHECK(error_of("a:buf[s],s:str") == "'s' is not an integer, so it cannot be a length");
+  CHECK(error_of("a:buf[4") == "'buf[4': missing ']'");
+  CHECK(error_of("a:u32[4]") == "'u32[4]': only buf can have a length");
 }
 
 TEST_CASE("an argument can be called by its number") {
@@ -127,14 +130,14 @@ TEST_CASE("an argument can be called by its number") {
 }
 
 TEST_CASE("what is wrong with an argument is named") {
-  CHECK(error_of("") == "'': the type is missing, as in fd:s32");
-  CHECK(error_of("fd") == "'fd': the type is missing, as in fd:s32");
+  CHECK(error_of("") == "'': missing type (expected for example fd:s32)");
+  CHECK(error_of("fd") == "'fd': missing type (expected for example fd:s32)");
   CHECK(error_of("2x:s32") == "invalid argument name '2x'");
   CHECK(error_of("64:s32") == "invalid argument name '64'");
-  CHECK(error_of("2:s32@arg1") == "'2:s32@arg1' says twice which argument it is");
+  CHECK(error_of("2:s32@arg1") == "'2:s32@arg1' has both a number and a source");
   CHECK(error_of("fd:int") == "unknown type 'int'");
   CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' does not name a value");
-  CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': the offset is not a number");
+  CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': invalid offset");
   CHECK(error_of("fd:s32@arg64") == "'arg64' does not name a value");
   CHECK(error_of("a:s32,a:s32") == "two arguments have the name 'a'");
   CHECK(error_of("=a:s32") == "no function before '='");
@@ -149,7 +152,7 @@ TEST_CASE("a floating-point argument is refused with the reason") {
     REQUIRE_FALSE(list);
     CHECK(list.error().kind == ErrorKind::unsupported);
     CHECK(list.error().message ==
-          "'" + std::string(type) + "': the kernel gives a probe no floating-point registers");
+          "'" + std::string(type) + "': uprobes cannot read floating-point registers");
   }
 }
 
@@ -168,13 +171,12 @@ TEST_CASE("a condition compares an argument with a number") {
 }
 
 TEST_CASE("what is no condition is told why") {
-  CHECK(condition_error("arg1") == "invalid condition 'arg1': it has no operator");
-  CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': equality is written '=='");
-  CHECK(condition_error("==3") ==
-        "invalid condition '==3': nothing to compare before the operator");
-  CHECK(condition_error("arg1==x") ==
-        "invalid condition 'arg1==x': a number is expected after the operator");
+  CHECK(condition_error("arg1") == "invalid condition 'arg1': no operator");
+  CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': use '==' for equality");
+  CHECK(condition_error("==3") == "invalid condition '==3': no value before the operator");
+  CHECK(condition_error("arg1==x") == "invalid condition 'arg1==x': no number after the operator");
   CHECK(condition_error("arg1==-0x8000000000000001") ==
-        "invalid condition 'arg1==-0x8000000000000001': a number is expected after the operator");
-  CHECK(condition_error("s:str==3") == "invalid condition 's:str==3': only integers are compared");
+        "invalid condition 'arg1==-0x8000000000000001': no number after the operator");
+  CHECK(condition_error("s:str==3") ==
+        "invalid condition 's:str==3': only integers can be compared");
 }
