@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processor architectures: one ArchInfo for each, with everything about it that is data. The tables
-// are in src/arch, one source for each supported architecture and others.cpp for those whose files
-// are only resolved. Code that differs (instruction decoding, PLT stubs, operands of static probes)
-// stands in the module that needs it and switches on Arch.
+// Describes processor architectures as data, one ArchInfo each. The tables are in src/arch: one
+// source for each supported architecture, and others.cpp for those whose files are resolved only.
+// Code that depends on the architecture (instruction decoding, PLT stubs, operands of static
+// probes) is in the module that needs it and switches on Arch.
 #pragma once
 
 #include "uprobectl/util.hpp"
 
 namespace uprobectl {
 
-// As e_machine tells them apart: word size and byte order of a file are elf::Machine's.
+// An architecture as identified by e_machine. elf::Machine adds word size and byte order.
 enum class Arch : std::uint8_t {
   unknown,
   x86_64,
   i386,
   arm64,
   arm,
-  thumb, // the second instruction set of arm; no file is of this architecture, only code
+  thumb, // the second instruction set of arm: code can be Thumb, files are arm
   riscv,
   s390,
   ppc64,
@@ -30,7 +30,7 @@ enum class Arch : std::uint8_t {
 };
 inline constexpr std::size_t arch_count = static_cast<std::size_t>(Arch::alpha) + 1;
 
-// Probes are attached, and stacks captured, on these.
+// The architectures on which probes can be attached and stacks captured.
 #if defined(__x86_64__)
 inline constexpr Arch host_arch = Arch::x86_64;
 #elif defined(__aarch64__)
@@ -39,63 +39,63 @@ inline constexpr Arch host_arch = Arch::arm64;
 #error "not a supported host architecture: describe it in src/arch and docs/design/architectures.md"
 #endif
 
-// No number of this kind.
+// The register has no number in this numbering.
 inline constexpr std::uint8_t no_register = 255;
 
-// A register that the kernel saves for a probe, in every numbering that is used here.
+// A register of struct pt_regs, with its number in each numbering.
 struct RegisterInfo {
   std::string_view name;
-  std::uint8_t dwarf = no_register;    // only of those that unwinding restores
+  std::uint8_t dwarf = no_register;    // set for registers that unwinding restores
   std::uint8_t perf = no_register;     // its bit in perf_event_attr::sample_regs_user
-  std::uint8_t encoding = no_register; // in general-purpose operands of instructions
+  std::uint8_t encoding = no_register; // in operands of instructions; general-purpose registers
 };
 
-// Another name of a register, by its index in ArchInfo::registers.
+// Another name of a register; `index` is into ArchInfo::registers.
 struct RegisterAlias {
   std::string_view name;
   std::uint8_t index = 0;
 };
 
-// A register, or a part of one, as an assembler operand names it.
+// A register or sub-register named in an assembler operand: "eax" is the low 32 bits of "rax".
 struct OperandRegister {
-  std::string whole;       // the register that it is a part of; empty: reads as zero
-  std::uint32_t bits = 0;  // of the part
-  std::uint32_t shift = 0; // of the part, from the lowest bit: 8 for "ah"
+  std::string whole;       // the full register; empty for the zero register
+  std::uint32_t bits = 0;  // width of the sub-register
+  std::uint32_t shift = 0; // its lowest bit in the full register: 8 for "ah"
 };
 
-// How calls of some code pass integers and pointers. Registers by their index in
-// ArchInfo::registers of the architecture whose kernel runs the code.
+// How a function call passes integers and pointers. Registers are indexes into ArchInfo::registers
+// of the kernel's architecture, which for 32-bit code is the 64-bit one.
 struct CallingConvention {
-  std::span<const std::uint32_t> argument_registers; // the first ones, in order
-  bool has_stack_arguments = true;                   // the others lie on the stack ...
-  std::int64_t first_on_stack = 0;                   // so far above the stack pointer, at entry
-  std::uint32_t slot = 8;                            // bytes from one to the next
+  std::span<const std::uint32_t> argument_registers; // in the order of the arguments
+  bool has_stack_arguments = true;                   // the remaining ones are on the stack
+  std::int64_t stack_arguments_offset = 0;           // from the stack pointer at function entry
+  std::uint32_t slot = 8;                            // bytes per stack argument
   std::uint32_t pointer_size = 8;
   std::uint32_t stack_pointer = 0;
   std::uint32_t return_register = 0;
 };
 
-// What unwinding needs. Registers by their DWARF number.
+// Data for stack unwinding. Registers are DWARF numbers.
 struct UnwindInfo {
   std::uint8_t stack_pointer = 0;
   std::uint8_t frame_pointer = 0;
-  std::uint8_t pc = 0; // the return address column, where the ABI has one
-  // Holds the return address at a function's entry; no_register where a call pushes it.
+  std::uint8_t pc = 0; // the return address column, if the ABI has one
+  // Holds the return address at a function's entry; no_register if a call pushes it.
   std::uint8_t link_register = no_register;
-  // Bytes between a return address and an address inside the call before it.
-  std::uint8_t back_to_call = 1;
-  // A frame record is the caller's frame pointer and the return address. The caller's stack begins
-  // right above the record; where it does not, the record may lie anywhere in the frame.
-  bool record_ends_frame = false;
+  // Bytes to subtract from a return address to get an address inside the call instruction.
+  std::uint8_t call_address_offset = 1;
+  // The frame record (the caller's frame pointer and the return address) is at the top of the
+  // frame, so that the caller's stack begins above it. If false, it can be anywhere in the frame.
+  bool frame_record_at_top = false;
   bool signs_return_addresses = false;              // pointer authentication
   std::uint64_t address_mask = ~std::uint64_t{0};   // of data: without the tag in the top byte
   std::string_view system_call = {};                // the instruction
   std::string_view signal_trampoline = {};          // the code that signal handlers return to
-  std::uint32_t signal_registers_at = 0;            // from the stack pointer in that code
-  std::span<const std::uint8_t> signal_registers{}; // in the order in which they lie there
+  std::uint32_t signal_registers_offset = 0;        // from the stack pointer in the trampoline
+  std::span<const std::uint8_t> signal_registers{}; // DWARF numbers in memory order
 };
 
-// Names for each ELF class and byte order; empty: the number of the machine has to do.
+// Names for each ELF class and byte order; empty if only the machine number is shown.
 struct ArchNames {
   std::string_view little64;
   std::string_view big64 = little64;
@@ -103,23 +103,25 @@ struct ArchNames {
   std::string_view big32 = big64;
 };
 
+// The mapping symbols with which compilers mark code and data.
 enum class MappingSymbols : std::uint8_t {
   none,
   plain,    // "$x", "$d.3" (ELF for the Arm Architecture, 5.5.5)
   with_isa, // also "$xrv64i2p1" (RISC-V ELF psABI)
 };
 
+// The description of one architecture.
 struct ArchInfo {
   Arch arch = Arch::unknown;
   std::uint16_t elf_machine = 0; // EM_*
-  ArchNames names = {};          // as users see them
+  ArchNames names = {};          // for messages and output
 
-  // Instructions. Every one begins at a multiple of the alignment.
+  // Instructions. Each begins at a multiple of the alignment.
   std::uint8_t instruction_alignment = 1;
-  std::uint8_t instruction_size = 0; // of each; 0: sizes differ
-  bool has_decoder = false;          // src/insn tells where instructions begin
-  std::uint8_t breakpoint_size = 1;  // UPROBE_SWBP_INSN_SIZE: offsets of probes are multiples
-  const char* llvm_triple = nullptr; // of the disassembler; null: none is linked
+  std::uint8_t instruction_size = 0; // 0: variable
+  bool has_decoder = false;          // src/insn can find instruction boundaries
+  std::uint8_t breakpoint_size = 1;  // UPROBE_SWBP_INSN_SIZE: probe offsets are multiples of it
+  const char* llvm_triple = nullptr; // for the disassembler; null if none is linked
   const char* llvm_features = "";
   // Registers that a function restores before it returns or makes a tail call.
   std::span<const std::string_view> callee_saved = {};
@@ -128,48 +130,47 @@ struct ArchInfo {
   bool thumb_bit = false; // bit 0 of a code address selects the instruction set
   MappingSymbols mapping_symbols = MappingSymbols::none;
   bool wide_hash_words = false;    // DT_HASH of 64-bit files has words of 8 bytes
-  std::uint32_t jump_slot = 0;     // R_*_JUMP_SLOT; 0: slots of imports are not looked for
+  std::uint32_t jump_slot = 0;     // R_*_JUMP_SLOT; 0: import slots are not supported
   std::uint32_t glob_dat = 0;      // R_*_GLOB_DAT
   std::uint32_t loader_flags = 0;  // of native libraries in ld.so.cache (glibc dl-cache.h)
-  std::string_view multiarch = {}; // Debian's folder of libraries
+  std::string_view multiarch = {}; // Debian's multiarch tuple: the directory of libraries
 
-  // Android: "lib/ABI" in APKs (Build.SUPPORTED_ABIS), "lib/ISA" and "oat/ISA" in app folders, and
-  // InstructionSet of art/runtime/arch/instruction_set.h.
+  // Android: "lib/ABI" in APKs (Build.SUPPORTED_ABIS), "lib/ISA" and "oat/ISA" in app directories,
+  // and InstructionSet of art/runtime/arch/instruction_set.h.
   std::span<const std::string_view> android_abis = {};
   std::string_view android_isa = {};
   std::span<const std::uint32_t> art_instruction_sets = {};
 
-  // Probes. Registers in the order of the words of struct pt_regs (user_pt_regs on arm64): the
-  // number of a register in BPF programs and in records is its index.
-  std::string_view kernel_name = {}; // uname -m; empty: probes are not attached there
+  // Probes. Registers in the order of struct pt_regs (user_pt_regs on arm64). BPF programs and
+  // records identify a register by its index.
+  std::string_view kernel_name = {}; // uname -m; empty if probes cannot be attached
   std::span<const RegisterInfo> registers = {};
   std::span<const std::string_view> register_names = {}; // the same names alone
-  // Further names that people may use. Others that assemblers know are not here: parameters of
-  // functions are called "fp".
+  // Other accepted names. "fp" is not among them, because it is a common parameter name.
   std::span<const RegisterAlias> aliases = {};
   std::uint8_t pc = 0; // index
   std::uint8_t stack_pointer = 0;
   const CallingConvention* native = nullptr;
   const CallingConvention* go = nullptr;     // Go's register ABI (abi-internal.md)
-  const CallingConvention* compat = nullptr; // 32-bit code of this kernel; null: not probed
+  const CallingConvention* compat = nullptr; // of 32-bit code; null if it cannot be probed
 
-  const UnwindInfo* unwind = nullptr; // null: stacks are not unwound
+  const UnwindInfo* unwind = nullptr; // null if unwinding is not supported
 
-  // Names of registers in operands of static probes; null: operands are not parsed.
+  // Parses a register name in an operand of a static probe; null if operands are not supported.
   std::optional<OperandRegister> (*operand_register)(std::string_view name) = nullptr;
-  // What kind of register it is that the kernel does not save: "vector register".
+  // Returns the kind of a register that is not in struct pt_regs, for example "vector register".
   std::optional<std::string_view> (*unsaved_register)(std::string_view name) = nullptr;
 
-  // Indexes into registers.
-  std::optional<std::uint32_t> register_called(std::string_view name) const; // or an alias
-  std::optional<std::uint32_t> register_encoded(std::uint8_t encoding) const;
+  // Return an index into `registers`; find_register() also accepts aliases.
+  std::optional<std::uint32_t> find_register(std::string_view name) const;
+  std::optional<std::uint32_t> find_encoded_register(std::uint8_t encoding) const;
 };
 
 const ArchInfo& arch_info(Arch arch);
 std::span<const ArchInfo* const> all_archs();
 
-// unknown for other numbers.
-Arch arch_of_elf(std::uint16_t elf_machine);
+// Returns Arch::unknown for an e_machine without an ArchInfo.
+Arch arch_from_elf(std::uint16_t elf_machine);
 
 inline const ArchInfo& host_arch_info() { return arch_info(host_arch); }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Java methods that were compiled ahead of time: which methods an OAT file (.odex, .oat) has code
-// of, and where. Format: AOSP art/runtime/oat/oat.h and oat_file.cc, art/runtime/vdex_file.h, and
-// the "Dalvik executable format" of source.android.com.
+// Reads ahead-of-time compiled Java methods from OAT files (.odex, .oat). Formats: AOSP
+// art/runtime/oat/oat.h and oat_file.cc, art/runtime/vdex_file.h, and the "Dalvik executable
+// format" of source.android.com.
 //
-// An OAT file is an ELF image with the code, in the order of the classes and methods of DEX files
-// that lie elsewhere: in the VDEX file beside it, or in the jar or APK that it was made from. ART
-// changes the layout often, and version numbers have been used twice: so a layout is taken only
-// where everything it says about the file holds, and a DEX file only where its checksum is the one
-// that the OAT file knows.
+// An OAT file is an ELF image. It lists code by class and method number; the names are in DEX
+// files, which are in the VDEX file beside it or in the jar or APK that it was compiled from. ART
+// changes the layout often and has used version numbers twice. A layout is therefore accepted only
+// if the whole file is consistent with it, and a DEX file only if its checksum matches the OAT
+// file.
 //
-// Not supported, and said so: DEX containers (version 041), code that was compiled at run time.
+// Unsupported: DEX containers (version 041) and code that was compiled at run time.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -20,14 +20,15 @@
 
 namespace uprobectl::art {
 
-// The versions whose layouts are known; others need the file's own .gnu_debugdata to agree.
+// The OAT versions with known layouts. Other versions are accepted only if the symbols in the
+// file's .gnu_debugdata confirm the result.
 constexpr std::uint32_t oldest_version = 131; // Android 8.1
 constexpr std::uint32_t newest_version = 244; // Android 15
 
-// Where DEX files may be, besides the VDEX file and the places that the OAT file itself names.
+// Places to search for DEX files, besides the VDEX file and the locations in the OAT file.
 struct DexSearch {
-  std::vector<std::string> files;  // named by a person: .dex, .vdex, jar, APK
-  std::optional<std::string> root; // the folder that a system image was unpacked into
+  std::vector<std::string> files;  // given by the user: .dex, .vdex, jar or APK
+  std::optional<std::string> root; // the sysroot: a directory with the files of a device
 };
 
 // access_flags of the DEX format.
@@ -37,10 +38,10 @@ constexpr std::uint32_t access_abstract = 0x400;
 
 // A method of a class that is defined in one of the DEX files.
 struct Method {
-  VirtualAddress code;      // of the first instruction, without the Thumb bit; where compiled
-  std::uint32_t index = 0;  // in the method_ids of its DEX file
+  VirtualAddress code;      // of the first instruction, without the Thumb bit, if compiled
+  std::uint32_t index = 0;  // into the method_ids of its DEX file
   std::uint32_t access = 0; // access_flags
-  std::uint16_t dex = 0;    // the number of the DEX file
+  std::uint16_t dex = 0;    // index of the DEX file
   bool compiled = false;
   bool thumb = false;
 
@@ -49,7 +50,8 @@ struct Method {
   bool is_abstract() const { return (access & access_abstract) != 0; }
 };
 
-// Types as Java has them: "int", "java.lang.String", "byte[][]", "com.foo.Outer$Inner".
+// The signature of a method. Types are Java names: "int", "java.lang.String", "byte[][]",
+// "com.foo.Outer$Inner".
 struct Signature {
   std::string return_type;
   std::string class_name;
@@ -58,80 +60,84 @@ struct Signature {
 };
 std::string to_string(const Signature& signature); // "void com.foo.Bar.baz(int, long)"
 
-// A class_def.
+// A class that a DEX file defines.
 struct Class {
-  std::uint16_t dex = 0;
-  std::uint32_t index = 0;
+  std::uint16_t dex = 0;   // index of the DEX file
+  std::uint32_t index = 0; // into its class_defs
 };
 
 // A DEX file that the OAT file was compiled from.
 struct OatDex {
-  std::string location;              // as the OAT file has it: "/system/framework/services.jar"
-  std::optional<std::string> source; // where it was found; nothing: it was not
-  std::vector<std::string> tried;    // where it was looked for, and what was wrong with that
+  std::string location;              // in the OAT file: "/system/framework/services.jar"
+  std::optional<std::string> source; // where it was found; nullopt if it was not
+  std::vector<std::string> tried;    // paths that were tried, with the reason for each failure
 };
-// Hints where one that is missing was looked for, and how it can be named.
-Error with_dex_places(Error error, const OatDex& missing);
+// Adds hints: the paths that were tried for a missing DEX file, and how to specify its path.
+Error add_missing_dex_hints(Error error, const OatDex& missing);
 
-// What oatdump says of a method (--dump-method-and-offset-as-json).
+// A method in the output of oatdump --dump-method-and-offset-as-json.
 struct DumpedMethod {
   std::string signature;
   std::uint64_t offset = 0; // with the Thumb bit; 0: not compiled
 };
-// One line of it. corrupt.
+// Parses a line of that output. Errors: corrupt.
 Result<DumpedMethod> parse_dumped_method(std::string_view line);
 
+// An OAT file with its DEX files, or with the output of oatdump in place of them.
 class OatFile {
 public:
-  // Whether the image is an OAT file of whatever version.
+  // Whether the image is an OAT file, of any version.
   static bool is_oat(const elf::Image& image);
 
-  // Finds the DEX files and reads where the code of every method is. The image must outlive it. One
-  // without a path has no files beside it. corrupt where no known layout fits; unsupported, with
-  // the version named, for versions outside the known ones that the symbols of the image
-  // (.gnu_debugdata is read for it) do not confirm.
-  static Result<OatFile> read(elf::Image& image, const DexSearch& where);
+  // Finds the DEX files and reads the code address of every method. The image must outlive the
+  // result. Files beside the OAT file are found only if the image has a path.
+  // Errors: corrupt if no known layout fits; unsupported for a version outside the known range that
+  // the image's symbols (.gnu_debugdata, loaded if needed) do not confirm.
+  static Result<OatFile> read(elf::Image& image, const DexSearch& search);
 
-  // The same from what oatdump says, which has the methods and no DEX files. Older versions count
-  // from oatdata, newer ones from the file: taken is that which puts every method where a function
-  // begins in the executable bytes, by the image's symbols (.gnu_debugdata is read for it), by our
-  // own reading of the file, which must have the same methods there (those of DEX files that are
-  // not found only oatdump has), or else by the headers of at least eight functions. corrupt where
-  // neither does, ambiguous where both do or the headers do not tell.
+  // Takes the methods from oatdump's output in place of DEX files. Its offsets count from oatdata
+  // (older versions of oatdump) or from the start of the file (newer ones). The base is the one for
+  // which every method begins at a function, checked against the first of these that exists:
+  // - the image's symbols (.gnu_debugdata, loaded if needed);
+  // - the result of read(), which must have the same methods at the same addresses, except for
+  //   methods of DEX files that were not found;
+  // - the method headers before the code, of at least eight functions.
+  // Errors: corrupt if neither base fits; ambiguous if both fit or the headers are inconclusive.
   static Result<OatFile> from_oatdump(elf::Image& image, std::vector<DumpedMethod> methods,
-                                      const DexSearch& where);
+                                      const DexSearch& search);
 
   OatFile(OatFile&&) noexcept;
   OatFile& operator=(OatFile&&) noexcept;
   ~OatFile();
 
   std::uint32_t version() const;
-  // Of the key-value store ("compiler-filter", ...); empty where it is not in it.
+  // Returns a value of the key-value store ("compiler-filter", ...); empty if the key is missing.
   std::string_view value(std::string_view key) const;
 
   std::span<const OatDex> dex_files() const;
-  bool has_all_dex_files() const; // or needs none
-  bool knows_access() const;      // Method::access; oatdump does not tell it
+  bool has_all_dex_files() const; // true also if there are none
+  bool has_access_flags() const;  // Method::access is valid; oatdump's output has no access_flags
 
-  // Every compiled method of the DEX files that were found, by address; several may share one.
+  // The compiled methods of the DEX files that were found, by address. Methods can share code.
   std::span<const Method> compiled() const;
-  // Those whose code covers the address: all have the same code. Empty between functions, and
-  // behind the first byte of code whose size is not known.
+  // Returns the methods whose code contains the address; they share that code. Returns none between
+  // functions. Code of unknown size counts as its first byte only.
   std::span<const Method> methods_at(VirtualAddress address) const;
-  // Of a compiled method, bytes; 0: not known.
+  // Returns the code size of a compiled method in bytes; 0 if it is unknown.
   std::uint64_t code_size(const Method& method) const;
 
-  // The class as Java names it ("com.foo.Outer$Inner"); the first DEX file that has it wins, as at
-  // run time.
+  // Finds a class by its Java name ("com.foo.Outer$Inner"). If several DEX files define it, the
+  // first is returned, as at run time.
   std::optional<Class> find_class(std::string_view name) const;
-  // Every class with its name as Java has it, until the visitor returns false.
+  // Visits every class with its Java name, until the visitor returns false.
   void for_each_class(const std::function<bool(Class, std::string_view name)>& visit) const;
   std::string class_name(Class defined) const;
-  std::string superclass(Class defined) const;         // empty: none
-  std::vector<Method> methods_of(Class defined) const; // compiled or not, in the order of the DEX
+  std::string superclass(Class defined) const; // empty if none
+  std::vector<Method>
+  class_methods(Class defined) const; // compiled or not, in the order of the DEX
 
   Signature signature(const Method& method) const;
-  // "com.foo.Bar.baz" is put at the end of the text; quicker than the signature.
+  // Appends "com.foo.Bar.baz" to the text; faster than signature().
   void append_qualified_name(const Method& method, std::string& text) const;
 
   struct State; // private
@@ -141,12 +147,13 @@ private:
   std::unique_ptr<State> state_;
 };
 
-// A compiled method as a symbol of the table oat, called by its signature, which must outlive it.
+// Returns a compiled method as a symbol of elf::Table::oat. The signature is the symbol's name and
+// must outlive it.
 elf::Symbol method_symbol(const OatFile& oat, const Method& method, std::string_view signature);
 
-// Whether symbols that were made with the file (.gnu_debugdata) say the same: a function at every
-// compiled method's address, called as one of the methods there wherever it has a method's name,
-// which at least one has.
-bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols);
+// Whether the symbols of .gnu_debugdata confirm the methods: there is a function symbol at every
+// compiled method's address, each symbol with a method's name is at an address of such a method,
+// and there is at least one.
+bool matches_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols);
 
 } // namespace uprobectl::art

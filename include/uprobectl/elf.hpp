@@ -21,7 +21,7 @@ struct Machine {
   Machine() = default;
   explicit Machine(std::uint16_t elf_machine, bool wide = true,
                    ByteOrder word_order = ByteOrder::little)
-      : arch(arch_of_elf(elf_machine)), is_64bit(wide), order(word_order), id(elf_machine) {}
+      : arch(arch_from_elf(elf_machine)), is_64bit(wide), order(word_order), id(elf_machine) {}
 
   Arch arch = Arch::unknown;
   bool is_64bit = true;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine instructions: where they begin and how they read. Decodes bytes with LLVM's disassemblers
-// (x86-64, i386, arm64) and by hand where the rule is one line: arm64 and arm instructions have 4
-// bytes, Thumb tells 2 from 4 by its first halfword (ARM DDI 0406C A6.1).
+// Decodes machine instructions: their boundaries, their text, the exits of a function and the
+// effect of a uprobe. Uses LLVM's disassemblers (x86-64, i386, arm64). Instruction sizes of arm64,
+// arm (4 bytes) and Thumb (2 or 4, by the first halfword, ARM DDI 0406C A6.1) need no disassembler.
 //
-// A disassembler is made when it is first needed, once a thread; a program that needs none pays
-// nothing. Any bytes may be given: hostile ones are no instruction at worst.
+// A disassembler is created at its first use, one per thread. Input bytes need not be trusted:
+// invalid ones do not decode.
 //
-// Not supported, and said so: text for arm and Thumb; other architectures altogether. Data between
-// instructions is not told from code: arm64, arm and Thumb take every word for an instruction.
+// Unsupported: the text of arm and Thumb instructions; any other architecture. Data between
+// instructions is not detected: on arm64, arm and Thumb every word counts as an instruction.
 #pragma once
 
 #include "uprobectl/arch.hpp"
@@ -16,39 +16,40 @@
 
 namespace uprobectl {
 
-// Bytes that hold any instruction (x86: at most 15, Intel SDM volume 2, 2.3.11).
-inline constexpr std::uint64_t instruction_window = 16;
+// Bytes that suffice for any instruction (x86: at most 15, Intel SDM volume 2, 2.3.11).
+inline constexpr std::uint64_t max_instruction_size = 16;
 
 struct Instruction {
-  std::uint64_t offset = 0; // from the start of the bytes that were decoded
+  std::uint64_t offset = 0; // from the start of the decoded bytes
   std::uint32_t size = 0;   // bytes
 };
 
-// Whether an instruction begins at a place inside a function.
+// Whether an instruction begins at an offset of a function.
 enum class Boundary {
   yes,
   no,      // inside an instruction, or outside the function
-  unknown, // bytes up to there could not be decoded, or the set is not supported
+  unknown, // the bytes before the offset do not decode, or the architecture is not supported
 };
 
-// Decodes from the start of a function up to the place. Bounded by the place: work is linear.
+// Decodes from the start of the function up to the offset; takes time linear in the offset.
 Boundary boundary_at(Arch arch, Bytes function, std::uint64_t offset);
 
-// The start of the instruction that contains the place, for a message: nothing if unknown.
+// Returns the instruction that contains the offset, for a message; nullopt if it is unknown.
 std::optional<Instruction> instruction_around(Arch arch, Bytes function, std::uint64_t offset);
 
-// How many of the bytes their first instruction takes, prefixes included: to walk a function.
-// Nothing where they begin with no instruction or end before it does.
+// Returns the size of the first instruction of the bytes, prefixes included. Returns nullopt if it
+// is invalid or truncated.
 std::optional<std::uint32_t> instruction_size(Arch arch, Bytes bytes);
 
-// One line in the architecture's usual syntax (AT&T for x86, as objdump prints it), each run of
-// tabs a single space; address is where the first byte lies, for branch targets and, in a comment
-// at the end, for memory addressed relative to the instruction. Nothing where the bytes are no
-// instruction or the set has no text.
+// Returns the first instruction as one line in the architecture's usual syntax (AT&T for x86, as
+// objdump prints it), with single spaces. `address` is that of the first byte: branch targets are
+// computed from it, and so is memory addressed relative to the instruction, in a comment at the
+// end. Returns nullopt if the bytes are not a valid instruction or the architecture has no
+// disassembler.
 std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddress address);
 
-// When a jump is taken, as the registers before it say. Registers are numbered as the machine
-// encodes them; 31 of arm64 reads as zero.
+// The condition under which a jump is taken, as a test of the registers before it. Registers are
+// numbered as in instruction encodings; 31 is the zero register on arm64.
 struct JumpCondition {
   enum class Test {
     always,
@@ -57,16 +58,16 @@ struct JumpCondition {
     not_zero,
     bit_clear, // the bit `code`
     bit_set,
-    unknown, // needs more than the registers: jrcxz, loop, xbegin
+    unknown, // not a plain test of registers: jrcxz, loop, xbegin
   };
   Test test = Test::always;
   std::uint8_t code = 0;
-  std::uint8_t tested = 0; // the register, of zero and the following
-  std::uint8_t size = 8;   // bytes of it that count
+  std::uint8_t tested = 0; // the register that zero, not_zero, bit_clear and bit_set test
+  std::uint8_t size = 8;   // tested bytes of it
 };
 
-// Where an indirect jump goes: to what a register holds, or the word at base + index * scale +
-// displacement.
+// The operand of an indirect jump: a register that holds the target, or the memory at
+// base + index * scale + displacement.
 struct JumpSource {
   bool in_memory = false;
   std::optional<std::uint8_t> base = {}; // registers, as in JumpCondition
@@ -75,68 +76,70 @@ struct JumpSource {
   std::int64_t displacement = 0;
 };
 
-// How control can leave a function, found by reading it from its start to its end.
+// The instructions through which control can leave a function, found by a linear sweep.
 struct FunctionExits {
-  // Where its return instructions begin, prefixes included: from the function's start, ascending.
-  // Not those that leave the kernel or change the code segment (iret, sysret, eret, lret).
+  // Offsets of return instructions, prefixes included, ascending. Returns that leave the kernel or
+  // change the code segment (iret, sysret, eret, lret) are not included.
   std::vector<std::uint64_t> returns;
 
   struct Jump {
     enum class Kind {
-      jump,     // out of the function for certain: to the target, or to what the slot holds
-      table,    // to a place of the function itself, as compilers write `switch`
-      indirect, // through a register or memory; nothing says whether it stays in the function
+      jump,     // leaves the function, to the target or to the address in the slot
+      table,    // stays in the function: the jump table of a `switch`
+      indirect, // through a register or memory; unknown whether it stays in the function
     };
     std::uint64_t offset = 0; // from the function's start, prefixes included
     Kind kind = Kind::jump;
-    bool by_form = false; // a table that only looks like one: a tail call could be written so, too
-    // Something has moved the stack pointer since the jump before, as if the frame were taken down.
+    // The kind table is a guess from the form of the jump: a tail call can have the same form.
+    bool is_heuristic = false;
+    // The stack pointer was raised since the previous jump, as a function epilogue does.
     bool moves_stack = false;
     JumpCondition condition = {};
     std::optional<VirtualAddress> target = {}; // outside the function; kind jump only
-    std::optional<VirtualAddress> slot = {};   // the word with the target, kind jump only: of the
-                                               // GOT, mostly
-    std::optional<JumpSource> source = {};     // kinds table and indirect, where it can be told
+    std::optional<VirtualAddress> slot = {};   // the word with the target, mostly in the GOT; kind
+                                               // jump only
+    std::optional<JumpSource> source = {};     // kinds table and indirect, if known
   };
-  std::vector<Jump> jumps_out;   // by offset
-  std::vector<Jump> jumps_again; // to the function's first byte: a loop, or a call of itself
+  std::vector<Jump> jumps_out;      // by offset
+  std::vector<Jump> jumps_to_entry; // to the function's first byte: a loop or a recursive call
 
-  // Where bytes lie that are no instruction, or one that the function's end cuts off. On x86 what
-  // follows is not known, it was not read; arm64 goes on with the next word.
+  // Offsets of invalid or truncated instructions. Decoding stops there on x86 and continues with
+  // the next word on arm64.
   std::vector<std::uint64_t> undecodable;
-  bool runs_on = false; // behind its last instruction comes that of another function
+  bool falls_through = false; // the last instruction continues into the next function
 };
 
-// Nothing for sets that LLVM does not decode here: arm and Thumb. The address is that of the
-// function's first byte. Whether a jump through a register is one of a table is a matter of form:
-// `notrack`, an index, an address that is a sum, a register that the function must restore before a
-// tail call (System V AMD64 3.2.1, AAPCS64 6.1.1).
+// Finds the exits of a function whose first byte is at the address. Returns nullopt for
+// architectures without a disassembler (arm, Thumb). A jump through a register counts as a jump
+// table if it has a `notrack` prefix, an index register, an address computed as a sum, or a
+// callee-saved register, which a tail call cannot use (System V AMD64 3.2.1, AAPCS64 6.1.1).
 std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address);
 
-// What a uprobe at an instruction does to the program that runs over it.
+// The effect of a uprobe at an instruction on the probed program.
 struct ProbeEffect {
   enum class Kind {
-    right,   // the program goes on as it would without the probe
-    refused, // the kernel does not place the probe
-    wrong,   // the kernel places it, and the program computes something else, crashes or hangs
+    safe,    // the program behaves as without the probe
+    refused, // the kernel refuses the probe
+    unsafe,  // the kernel accepts the probe, and the program misbehaves, crashes or hangs
   };
-  Kind kind = Kind::right;
-  std::string_view reason = {}; // why it is not right; static storage
-  // The kernel does the instruction's work itself. Otherwise it runs a copy of it with a trap
-  // behind, which costs ten times as much or more.
+  Kind kind = Kind::safe;
+  std::string_view reason = {}; // why it is refused or unsafe; static storage
+  // The kernel emulates the instruction. Otherwise it single-steps a copy out of line (XOL), which
+  // costs at least ten times as much.
   bool emulated = false;
 };
 
-// How much of a function some code is.
+// Whether the bytes given to probe_effect() are a whole function or a part of one.
 enum class CodeExtent { function, part };
 
-// The effect of a probe at the offset of some code, best of the whole function: what is around a
-// place can decide (exclusive loads and stores of arm64, nops of x86-64 that become calls). The
-// offset must be where an instruction begins. Right for arm and Thumb, whose rules are not known.
+// Returns the effect of a probe at an offset of the code, which must be the start of an
+// instruction. Pass the whole function if possible: the surrounding code can decide (exclusive
+// loads and stores of arm64, nops of x86-64 that become calls). Returns safe for arm and Thumb,
+// whose rules are not implemented.
 //
 // The rules are those of Linux 6.1 to 6.18 (arch/x86/kernel/uprobes.c,
-// arch/arm64/kernel/probes/decode-insn.c); docs/instructions.md has them as a table, which a test
-// finds by running every form.
+// arch/arm64/kernel/probes/decode-insn.c). docs/instructions.md lists them; a native test verifies
+// the table by probing every instruction form.
 ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset,
                          CodeExtent extent = CodeExtent::function);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes as /proc shows them: who exists, what they map, and who could ever reach a probe.
+// Reads processes and their mappings from /proc, and surveys which processes map probed files.
 // Source: Linux Documentation/filesystems/proc.rst (maps, map_files, comm).
 #pragma once
 
@@ -17,80 +17,86 @@ struct Mapping {
   bool executable = false;
   FileIdentity
       identity;     // device as the kernel prints it; may differ from st_dev on overlayfs, btrfs
-  std::string path; // as the kernel prints it, without " (deleted)"; "[stack]", empty, … for those
-                    // of no file
+  std::string path; // without " (deleted)"; "[stack]" or empty, for example, for mappings that are
+                    // not of a file
   bool deleted = false;
 };
 
-// Takes the text of a maps file; lines that are no file mapping are left out.
+// Parses the text of a maps file and returns the file mappings.
 std::vector<Mapping> parse_maps(std::string_view text);
-// The same with the mappings of no file, and those whose inode is not told.
+// The same, including mappings that are not of a file or have no inode number.
 std::vector<Mapping> parse_all_maps(std::string_view text);
 
-// not_found if the process does not exist, not_permitted if its maps may not be read.
-Result<std::vector<Mapping>> mappings_of(pid_t pid);
-// With the mappings of no file.
-Result<std::vector<Mapping>> all_mappings_of(pid_t pid);
-// When the process began, in clock ticks since boot: a pid that is used again has another one.
-std::optional<std::uint64_t> start_time_of(pid_t pid);
+// Reads the file mappings of a process. Errors: not_found if it does not exist; not_permitted if
+// its maps are not readable.
+Result<std::vector<Mapping>> read_mappings(pid_t pid);
+// The same, including mappings that are not of a file.
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid);
+// Returns when the process started, in clock ticks since boot. Distinguishes processes that had the
+// same pid.
+std::optional<std::uint64_t> process_start_time(pid_t pid);
 
-// Fails if /proc is not mounted: then no process can be seen, and no file be handed to the kernel
-// by its descriptor.
+// Fails if /proc is not mounted. Without it processes cannot be listed and files cannot be passed
+// to the kernel as /proc/self/fd/N.
 Result<void> check_proc_mounted();
 
-// Every process id in /proc, ascending.
+// Returns every process id in /proc, ascending.
 std::vector<pid_t> all_processes();
 
-// /proc/PID/comm without its newline; nothing if the process is gone.
-std::optional<std::string> command_name(pid_t pid);
+// Returns /proc/PID/comm without its newline; nullopt if the process has ended.
+std::optional<std::string> read_comm(pid_t pid);
 
-// Whether a process goes by this name: its comm, the base name of its argv[0], or the whole of that
-// (Android's process names, "com.foo:remote"). `arguments` is the text of /proc/PID/cmdline. The
-// kernel cuts comm to 15 bytes, so a longer name is never one.
-bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments);
+// Whether the name is the comm of a process, its argv[0] (as Android's process names,
+// "com.foo:remote") or the base name of that. `arguments` is the text of /proc/PID/cmdline. The
+// kernel truncates comm to 15 bytes, so a longer name can only match argv[0].
+bool matches_process_name(std::string_view name, std::string_view comm, std::string_view arguments);
 
-// Of processes, ascending; they may have ended, and others begun, when this returns. A process that
-// is just being executed has no arguments yet, and Android sets them after comm.
-std::vector<pid_t> processes_named(std::string_view name);
-std::vector<pid_t> descendants_of(pid_t pid); // children, their children, …; without itself
-std::vector<pid_t> processes_of_user(uid_t user);
+// These return pids, ascending. Processes can start and end meanwhile. During execve a process has
+// no arguments yet, and Android sets its argv[0] after comm.
+std::vector<pid_t> find_named_processes(std::string_view name);
+std::vector<pid_t> find_descendants(pid_t pid); // children, their children, …; without itself
+std::vector<pid_t> find_user_processes(uid_t user);
 
-// Nothing if the process is gone.
+// These return nullopt (is_named(): false) if the process has ended.
 bool is_named(pid_t pid, std::string_view name);
-std::optional<uid_t> user_of(pid_t pid); // the real one
-// The pid that it has for itself, in the innermost of its pid namespaces (Linux 4.1).
+std::optional<uid_t> process_user(pid_t pid); // the real user id
+// The pid in the innermost pid namespace of the process, as getpid() returns it (Linux 4.1).
 std::optional<pid_t> pid_in_namespace(pid_t pid);
-std::optional<FileIdentity> executable_of(pid_t pid); // the file that it runs
-// Whether the pids that are seen here are those that the kernel itself goes by.
+std::optional<FileIdentity> process_executable(pid_t pid); // /proc/PID/exe
+// Whether this process is in the initial pid namespace, whose pids the kernel reports to BPF
+// programs.
 bool in_initial_pid_namespace();
-// As the link in /proc names it, "mnt:[4026531840]"; nothing also where this user may not know.
-std::optional<std::string> mount_namespace_of(pid_t pid);
+// Returns the mount namespace of a process, "mnt:[4026531840]"; nullopt if it has ended or this
+// user may not read it.
+std::optional<std::string> read_mount_namespace(pid_t pid);
 
-// A file that is probed, and what is asked about it.
+// A probe in a file, for survey_mappings().
 struct ProbedFile {
   std::string real_path;
   FileIdentity identity;
-  FileOffset offset; // the page with this offset must be mapped executable for a probe to fire
+  FileOffset offset; // of the probe, which fires only if this page is mapped executable
 };
 
-// A process that maps a file like the probed one executable, from another path.
-struct OtherCopy {
+// An executable mapping of a copy of the probed file: a file with the same name at another path.
+struct MappedCopy {
   pid_t pid = 0;
   std::string path; // as in its mappings
-  auto operator<=>(const OtherCopy&) const = default;
+  auto operator<=>(const MappedCopy&) const = default;
 };
 
-// Why a probe at a place can or cannot fire, over the given processes or (none given) all.
+// The processes that map a probed file, which explains why a probe can or cannot fire.
 struct MappingSurvey {
   std::vector<pid_t> executable;  // map the probed page of this inode executable
   std::vector<pid_t> other_inode; // map another inode at the same path
-  std::vector<pid_t> elsewhere;   // those of them in another mount namespace than ours: no wonder;
-                                  // the others' file was replaced since they mapped it
-  std::vector<OtherCopy> other_copies = {}; // the first `max_copies`, whatever else they map
-  std::size_t unreadable = 0;               // processes whose maps could not be read
+  // The members of other_inode that are in another mount namespace, where the path is another file.
+  // For the other members, the file was replaced after they mapped it.
+  std::vector<pid_t> other_mount_namespace;
+  std::vector<MappedCopy> other_copies = {}; // the first `max_copies`
+  std::size_t unreadable = 0;                // processes whose maps could not be read
 
   static constexpr std::size_t max_copies = 16;
 };
+// Surveys the given processes, or all if none are given. Returns one result for each file.
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids);
 

@@ -23,13 +23,13 @@ const ArchInfo& arch_info(Arch arch) { return *infos[static_cast<std::size_t>(ar
 
 std::span<const ArchInfo* const> all_archs() { return infos; }
 
-Arch arch_of_elf(std::uint16_t elf_machine) {
+Arch arch_from_elf(std::uint16_t elf_machine) {
   for (const ArchInfo* const info : infos)
     if (info->elf_machine == elf_machine) return info->arch;
   return Arch::unknown;
 }
 
-std::optional<std::uint32_t> ArchInfo::register_called(std::string_view name) const {
+std::optional<std::uint32_t> ArchInfo::find_register(std::string_view name) const {
   for (std::uint32_t i = 0; i < registers.size(); ++i)
     if (registers[i].name == name) return i;
   for (const RegisterAlias& alias : aliases)
@@ -37,7 +37,7 @@ std::optional<std::uint32_t> ArchInfo::register_called(std::string_view name) co
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> ArchInfo::register_encoded(std::uint8_t encoding) const {
+std::optional<std::uint32_t> ArchInfo::find_encoded_register(std::uint8_t encoding) const {
   if (encoding == no_register) return std::nullopt;
   for (std::uint32_t i = 0; i < registers.size(); ++i)
     if (registers[i].encoding == encoding) return i;

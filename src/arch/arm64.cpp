@@ -11,7 +11,7 @@ namespace {
 // DWARF for the Arm 64-bit Architecture, table 1; 32, which that calls the exception link register,
 // is used for the pc. perf: arch/arm64/include/uapi/asm/perf_regs.h. 31 in an instruction is the
 // zero register or sp.
-constexpr std::array<RegisterInfo, ARM64_REGISTERS> registers_of_arm64 = {{
+constexpr std::array<RegisterInfo, ARM64_REGISTERS> arm64_registers = {{
     {"x0", 0, 0, 0},     {"x1", 1, 1, 1},     {"x2", 2, 2, 2},     {"x3", 3, 3, 3},
     {"x4", 4, 4, 4},     {"x5", 5, 5, 5},     {"x6", 6, 6, 6},     {"x7", 7, 7, 7},
     {"x8", 8, 8, 8},     {"x9", 9, 9, 9},     {"x10", 10, 10, 10}, {"x11", 11, 11, 11},
@@ -22,7 +22,7 @@ constexpr std::array<RegisterInfo, ARM64_REGISTERS> registers_of_arm64 = {{
     {"x28", 28, 28, 28}, {"x29", 29, 29, 29}, {"x30", 30, 30, 30}, {"sp", 31, 31},
     {"pc", 32, 32},      {"pstate"},
 }};
-constexpr auto arm64_names = names_of(registers_of_arm64);
+constexpr auto arm64_names = register_names_of(arm64_registers);
 static_assert(arm64_names[ARM64_X30] == "x30" && arm64_names[ARM64_PSTATE] == "pstate");
 
 constexpr std::array arm64_aliases = {RegisterAlias{"lr", ARM64_X30}};
@@ -52,7 +52,7 @@ constexpr UnwindInfo arm64_unwind{
     .frame_pointer = 29,
     .pc = 32,
     .link_register = 30,
-    .back_to_call = 4,
+    .call_address_offset = 4,
     .signs_return_addresses = true,
     .address_mask = ~std::uint64_t{0} >> 8,
     .system_call = std::string_view("\x01\x00\x00\xd4", 4), // svc #0
@@ -61,7 +61,7 @@ constexpr UnwindInfo arm64_unwind{
     .signal_trampoline = std::string_view("\x68\x11\x80\xd2\x01\x00\x00\xd4", 8),
     // struct siginfo of 128 bytes, then struct ucontext with the registers at 184 (Linux
     // arch/arm64/include/uapi/asm/sigcontext.h, ucontext.h).
-    .signal_registers_at = 128 + 184,
+    .signal_registers_offset = 128 + 184,
     .signal_registers = arm64_signal_registers,
 };
 
@@ -117,7 +117,7 @@ constinit const ArchInfo arm64_info{
     .android_isa = "arm64",
     .art_instruction_sets = arm64_art_sets,
     .kernel_name = "aarch64",
-    .registers = registers_of_arm64,
+    .registers = arm64_registers,
     .register_names = arm64_names,
     .aliases = arm64_aliases,
     .pc = ARM64_PC,

@@ -16,7 +16,8 @@ extern const ArchInfo thumb_info;
 extern const std::array<ArchInfo, 10> other_archs; // Arch::riscv and the following
 
 template <std::size_t N>
-constexpr std::array<std::string_view, N> names_of(const std::array<RegisterInfo, N>& registers) {
+constexpr std::array<std::string_view, N>
+register_names_of(const std::array<RegisterInfo, N>& registers) {
   std::array<std::string_view, N> names;
   for (std::size_t i = 0; i < N; ++i) names[i] = registers[i].name;
   return names;

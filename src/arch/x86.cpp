@@ -34,7 +34,7 @@ constexpr std::array<RegisterInfo, X86_64_REGISTERS> x86_64_registers = {{
     {"rsp", 7, 7, 4},
     {"ss", no_register, 11},
 }};
-constexpr auto x86_64_names = names_of(x86_64_registers);
+constexpr auto x86_64_names = register_names_of(x86_64_registers);
 static_assert(x86_64_names[X86_64_RDI] == "rdi" && x86_64_names[X86_64_RFLAGS] == "rflags" &&
               x86_64_names[X86_64_SS] == "ss");
 
@@ -58,18 +58,18 @@ constexpr std::array<std::uint32_t, 9> x86_64_go_arguments = {X86_64_RAX, X86_64
                                                               X86_64_R9,  X86_64_R10, X86_64_R11};
 
 constexpr CallingConvention x86_64_native{.argument_registers = x86_64_arguments,
-                                          .first_on_stack = 8,
+                                          .stack_arguments_offset = 8,
                                           .stack_pointer = X86_64_RSP,
                                           .return_register = X86_64_RAX};
 // Arguments on the stack share their place with spilled registers.
 constexpr CallingConvention x86_64_go{.argument_registers = x86_64_go_arguments,
                                       .has_stack_arguments = false,
-                                      .first_on_stack = 8,
+                                      .stack_arguments_offset = 8,
                                       .stack_pointer = X86_64_RSP,
                                       .return_register = X86_64_RAX};
 // System V i386 psABI, 2.2.3: all of them lie on the stack.
 constexpr CallingConvention i386_native{.argument_registers = {},
-                                        .first_on_stack = 4,
+                                        .stack_arguments_offset = 4,
                                         .slot = 4,
                                         .pointer_size = 4,
                                         .stack_pointer = X86_64_RSP,
@@ -86,12 +86,12 @@ constexpr UnwindInfo x86_64_unwind{
     .stack_pointer = 7,
     .frame_pointer = 6,
     .pc = 16,
-    .back_to_call = 1,
-    .record_ends_frame = true,
+    .call_address_offset = 1,
+    .frame_record_at_top = true,
     .system_call = std::string_view("\x0f\x05", 2),
     // mov $15, %rax; syscall: as glibc and bionic have it.
     .signal_trampoline = std::string_view("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9),
-    .signal_registers_at = 40,
+    .signal_registers_offset = 40,
     .signal_registers = x86_64_signal_registers,
 };
 

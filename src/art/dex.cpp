@@ -140,7 +140,7 @@ std::optional<std::string_view> DexFile::string(std::uint32_t index) const {
   if (!offset) return std::nullopt;
   Leb128 cursor(data_, *offset);
   const auto units = cursor.next(); // its length in UTF-16
-  if (!units || *units > longest_string || cursor.position() > data_.size()) return std::nullopt;
+  if (!units || *units > max_string_units || cursor.position() > data_.size()) return std::nullopt;
   const Bytes rest = data_.subspan(cursor.position());
   constexpr std::uint64_t max_bytes = 3; // of a unit; NUL ends the string
   return c_string_at(rest.first(std::min<std::uint64_t>(rest.size(), max_bytes * *units + 1)), 0);
@@ -308,16 +308,16 @@ void append_type(std::string_view descriptor, std::string& text) {
   for (std::size_t i = 0; i < dimensions; ++i) text += "[]";
 }
 
-void append_name_of(const DexFile& dex, std::uint32_t method, std::string& text) {
+void append_dex_method_name(const DexFile& dex, std::uint32_t method, std::string& text) {
   const auto id = dex.method_id(method).value_or(DexFile::MethodId());
   append_type(dex.type(id.type).value_or("?"), text);
   text += '.';
   append_utf8(dex.string(id.name).value_or("?"), text);
 }
 
-Signature signature_of(const DexFile& dex, std::uint32_t method) {
+Signature dex_method_signature(const DexFile& dex, std::uint32_t method) {
   // Types can be long, and a method can have 255 of them: what goes beyond all reason is cut off.
-  std::size_t room = longest_signature;
+  std::size_t room = max_signature_size;
   const auto fitting = [&room](std::string text) {
     if (text.size() > room) return std::string("?");
     room -= text.size();

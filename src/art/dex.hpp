@@ -49,7 +49,7 @@ public:
     std::uint32_t parameters = 0; // offset of a type_list in data(); 0: none
   };
   static constexpr std::uint32_t no_index = 0xffffffff;
-  static constexpr std::uint32_t longest_string = 65535; // UTF-16 units: JVMS 4.4.7
+  static constexpr std::uint32_t max_string_units = 65535; // UTF-16 units: JVMS 4.4.7
 
   // bytes: from the header on; what follows the file is needed for compact ones, whose data several
   // files share. A view: the bytes must outlive it.
@@ -147,8 +147,8 @@ void append_utf8(std::string_view modified, std::string& text);
 
 // Of a method of the file; what cannot be read is "?", and so is what would make it longer than the
 // longest signature: bytes of all its names, which a file that means no harm never comes near.
-constexpr std::size_t longest_signature = 65535;
-Signature signature_of(const DexFile& dex, std::uint32_t method);
-void append_name_of(const DexFile& dex, std::uint32_t method, std::string& text);
+constexpr std::size_t max_signature_size = 65535;
+Signature dex_method_signature(const DexFile& dex, std::uint32_t method);
+void append_dex_method_name(const DexFile& dex, std::uint32_t method, std::string& text);
 
 } // namespace uprobectl::art

@@ -92,7 +92,7 @@ Error unchecked_version(std::uint32_t version, const OatDex& missing) {
       fmt::format("OAT version {} is not known ({} to {} are), and the DEX file of {}, which "
                   "would show whether it is laid out like those, is not found",
                   version, oldest_version, newest_version, missing.location)};
-  return with_dex_places(std::move(error), missing);
+  return add_missing_dex_hints(std::move(error), missing);
 }
 
 // Enough to have a VDEX and its neighbours: an image inside an archive has none.
@@ -136,7 +136,7 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& where) {
   if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
   const auto missing = std::ranges::find_if(oat.dex_files(), is_missing);
   if (missing != oat.dex_files().end()) return fail(unchecked_version(version, *missing));
-  if (!names_agree(oat, image.debug_symbols())) return fail(unknown_version(version));
+  if (!matches_symbols(oat, image.debug_symbols())) return fail(unknown_version(version));
   return oat;
 }
 
@@ -185,7 +185,7 @@ void find_dex_files(OatFile::State& state, DexFinder& finder) {
   }
 }
 
-Error with_dex_places(Error error, const OatDex& missing) {
+Error add_missing_dex_hints(Error error, const OatDex& missing) {
   if (!missing.tried.empty())
     error = std::move(error).hint("looked for it at: " + joined(missing.tried));
   return std::move(error).hint("name it with --dex FILE, or with --root DIR the folder that the "
@@ -199,7 +199,7 @@ OatFile::~OatFile() = default;
 
 std::uint32_t OatFile::version() const { return state_->header.version; }
 std::string_view OatFile::value(std::string_view key) const {
-  return value_of(state_->header.values, key);
+  return find_store_value(state_->header.values, key);
 }
 std::span<const OatDex> OatFile::dex_files() const { return state_->shown; }
 bool OatFile::has_all_dex_files() const { return state_->found() == state_->dex.size(); }
@@ -257,7 +257,7 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   return fitting(*best) == 0 ? CodeSizeForm::unknown : *best;
 }
 
-bool OatFile::knows_access() const { return state_->dumped == nullptr; }
+bool OatFile::has_access_flags() const { return state_->dumped == nullptr; }
 
 void OatFile::for_each_class(const std::function<bool(Class, std::string_view)>& visit) const {
   if (state_->dumped) {
@@ -317,7 +317,7 @@ std::string OatFile::superclass(Class defined) const {
   return name;
 }
 
-std::vector<Method> OatFile::methods_of(Class defined) const {
+std::vector<Method> OatFile::class_methods(Class defined) const {
   std::vector<Method> methods;
   if (state_->dumped) {
     for (const std::uint32_t index : state_->dumped->classes()[defined.index].methods) {
@@ -335,7 +335,7 @@ std::vector<Method> OatFile::methods_of(Class defined) const {
 
 Signature OatFile::signature(const Method& method) const {
   if (state_->dumped) return state_->dumped->signature(method.index);
-  return signature_of(*state_->dex[method.dex], method.index);
+  return dex_method_signature(*state_->dex[method.dex], method.index);
 }
 
 void OatFile::append_qualified_name(const Method& method, std::string& text) const {
@@ -344,10 +344,10 @@ void OatFile::append_qualified_name(const Method& method, std::string& text) con
     text += signature.class_name + '.' + signature.name;
     return;
   }
-  append_name_of(*state_->dex[method.dex], method.index, text);
+  append_dex_method_name(*state_->dex[method.dex], method.index, text);
 }
 
-bool names_agree(const OatFile& oat, std::span<const elf::SymbolTable> symbols) {
+bool matches_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols) {
   std::vector<VirtualAddress> functions;
   bool has_method = false;
   std::string own;

@@ -128,7 +128,7 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   return header;
 }
 
-Result<OatHeader> read_oat_start(const elf::Image& image) {
+Result<OatHeader> locate_oatdata(const elf::Image& image) {
   const auto oatdata = symbol_named(image, "oatdata");
   const auto data = oatdata ? bytes_from(image, oatdata->address) : std::nullopt;
   const auto version = data ? version_of(*data) : std::nullopt;
@@ -136,7 +136,7 @@ Result<OatHeader> read_oat_start(const elf::Image& image) {
   return OatHeader{.data = *data, .address = oatdata->address, .version = *version, .values = {}};
 }
 
-std::string_view value_of(Bytes values, std::string_view key) {
+std::string_view find_store_value(Bytes values, std::string_view key) {
   std::string_view rest = as_text(values);
   const auto next = [&] {
     rest.remove_prefix(std::min(rest.find_first_not_of('\0'), rest.size()));
@@ -155,7 +155,7 @@ std::string_view value_of(Bytes values, std::string_view key) {
 
 namespace {
 
-constexpr std::uint32_t longest_location = 4096;
+constexpr std::uint32_t max_location_size = 4096;
 constexpr std::uint32_t signature_size = 20;
 constexpr std::uint32_t max_last_words = 8;
 
@@ -196,7 +196,7 @@ std::optional<OatRecord> read_record(const OatHeader& header, const RecordLayout
                                      Fields& fields) {
   OatRecord record;
   const std::uint32_t size = fields.word();
-  if (size > longest_location) return std::nullopt;
+  if (size > max_location_size) return std::nullopt;
   record.location = as_text(fields.take(size));
   if (!is_location(record.location)) return std::nullopt;
   constexpr std::uint64_t magic_size = 8;

@@ -30,10 +30,10 @@ bool has_oat_header(const elf::Image& image);
 Result<OatHeader> read_oat_header(const elf::Image& image);
 
 // Only its place and version, which every version has.
-Result<OatHeader> read_oat_start(const elf::Image& image);
+Result<OatHeader> locate_oatdata(const elf::Image& image);
 
 // Of the store: keys and values end with a NUL each; newer versions pad values with more of them.
-std::string_view value_of(Bytes values, std::string_view key);
+std::string_view find_store_value(Bytes values, std::string_view key);
 
 // The record of a DEX file (OatDexFile). Its layout is found by trying.
 struct OatRecord {

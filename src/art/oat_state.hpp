@@ -14,9 +14,9 @@ std::optional<Signature> parse_signature(std::string_view text);
 // The output of the device's oatdump for an OAT file:
 // `oatdump --oat-file=FILE --dump-method-and-offset-as-json` prints a line for each method (AOSP
 // art/oatdump/oatdump.cc). A method is identified by its index in the listing.
-class DumpedNames {
+class DumpedMethods {
 public:
-  explicit DumpedNames(std::vector<DumpedMethod> methods);
+  explicit DumpedMethods(std::vector<DumpedMethod> methods);
 
   std::span<const DumpedMethod> methods() const { return methods_; }
   Signature signature(std::uint32_t method) const;
@@ -44,7 +44,7 @@ struct OatFile::State {
   std::vector<std::shared_ptr<const void>> owners;
   std::vector<OatDex> shown;
 
-  std::shared_ptr<const DumpedNames> dumped; // instead, and then there are no DEX files
+  std::shared_ptr<const DumpedMethods> dumped; // instead, and then there are no DEX files
 
   bool counts_methods = true;
   std::vector<Method> compiled; // by address

@@ -188,7 +188,7 @@ public:
 
   Verdict judge(const OatFile& oat) const {
     if (has_functions(image_.debug_symbols()))
-      return names_agree(oat, image_.debug_symbols()) ? Verdict::agrees : Verdict::refused;
+      return matches_symbols(oat, image_.debug_symbols()) ? Verdict::agrees : Verdict::refused;
     if (!own_) return judge_headers(oat);
     if (own_->has_all_dex_files()) return judge_part(oat, *own_);
     // What is in the DEX files that are missing only oatdump knows.
@@ -256,7 +256,7 @@ std::optional<Signature> parse_signature(std::string_view text) {
   return signature;
 }
 
-DumpedNames::DumpedNames(std::vector<DumpedMethod> methods) : methods_(std::move(methods)) {
+DumpedMethods::DumpedMethods(std::vector<DumpedMethod> methods) : methods_(std::move(methods)) {
   std::map<std::string, std::vector<std::uint32_t>> by_name;
   for (std::uint32_t i = 0; i < methods_.size(); ++i) {
     auto known = parse_signature(methods_[i].signature);
@@ -265,27 +265,27 @@ DumpedNames::DumpedNames(std::vector<DumpedMethod> methods) : methods_(std::move
   for (auto& [name, inside] : by_name) classes_.push_back({name, std::move(inside)});
 }
 
-std::optional<Class> DumpedNames::find_class(std::string_view name) const {
+std::optional<Class> DumpedMethods::find_class(std::string_view name) const {
   const auto found = std::ranges::lower_bound(classes_, name, {}, &DumpedClass::name);
   if (found == classes_.end() || found->name != name) return std::nullopt;
   return Class{0, static_cast<std::uint32_t>(found - classes_.begin())};
 }
 
-Signature DumpedNames::signature(std::uint32_t method) const {
+Signature DumpedMethods::signature(std::uint32_t method) const {
   return parse_signature(methods_[method].signature).value_or(Signature{});
 }
 
 Result<OatFile> OatFile::from_oatdump(elf::Image& image, std::vector<DumpedMethod> methods,
                                       const DexSearch& where) {
   auto header = read_oat_header(image);
-  if (!header) header = read_oat_start(image);
+  if (!header) header = locate_oatdata(image);
   if (!header) return fail(std::move(header).error());
   if (methods.empty()) return fail(ErrorKind::corrupt, "oatdump names no method of the file");
   State base;
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
-  base.dumped = std::make_shared<const DumpedNames>(std::move(methods));
+  base.dumped = std::make_shared<const DumpedMethods>(std::move(methods));
   const Witness witness(image, where);
   std::vector<OatFile> possible;
   bool is_unclear = false;

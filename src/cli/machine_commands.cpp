@@ -30,7 +30,7 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
   const auto output = open_output_without_arguments("doctor", arguments);
   if (!output) return output.error();
   bool can_attach = true;
-  for (const Check& check : examine(read_system_facts(), probe_kernel_features())) {
+  for (const Check& check : check_system(read_system_facts(), probe_kernel_features())) {
     (*output)->write(check);
     if (check.name == "attach") can_attach = check.ok;
   }
@@ -41,7 +41,7 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
 ExitCode run_list_probes(std::span<const std::string_view> arguments) {
   const auto output = open_output_without_arguments("list-probes", arguments);
   if (!output) return output.error();
-  const auto inventory = take_inventory();
+  const auto inventory = read_inventory();
   if (!inventory) {
     (*output)->fail(inventory.error());
     return finish(**output);

@@ -299,7 +299,7 @@ private:
     const auto buffer = choose_buffer(std::nullopt, *features_);
     if (!facts_.has_proc)
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
-    else if (!facts_.knows_processors)
+    else if (!facts_.has_possible_cpus)
       add("attach", false, unknown_cpu_count().message, fix_of(unknown_cpu_count()));
     else if (!mechanism)
       add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
@@ -328,18 +328,18 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.is_root = ::geteuid() == 0;
   facts.in_user_namespace = is_in_user_namespace(root);
   facts.has_proc = exists(root + "/proc/self/status");
-  facts.knows_processors = exists(root + "/sys/devices/system/cpu/possible");
-  const auto status = pseudo_file_text(root + "/proc/self/status");
+  facts.has_possible_cpus = exists(root + "/sys/devices/system/cpu/possible");
+  const auto status = try_read_pseudo_file(root + "/proc/self/status");
   facts.capabilities = number_in<std::uint64_t>(status_field(status, "CapEff"), 16);
   facts.has_seccomp_filter = number_in<int>(status_field(status, "Seccomp")) == 2; // proc(5)
   facts.perf_event_paranoid =
-      number_in<std::int64_t>(pseudo_file_text(root + "/proc/sys/kernel/perf_event_paranoid"));
+      number_in<std::int64_t>(try_read_pseudo_file(root + "/proc/sys/kernel/perf_event_paranoid"));
   facts.unprivileged_bpf_disabled = number_in<std::int64_t>(
-      pseudo_file_text(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
-  facts.lockdown = chosen_word(pseudo_file_text(root + "/sys/kernel/security/lockdown"));
-  if (const auto enforces = number_in<int>(pseudo_file_text(root + "/sys/fs/selinux/enforce")))
+      try_read_pseudo_file(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
+  facts.lockdown = chosen_word(try_read_pseudo_file(root + "/sys/kernel/security/lockdown"));
+  if (const auto enforces = number_in<int>(try_read_pseudo_file(root + "/sys/fs/selinux/enforce")))
     facts.selinux_enforces = *enforces != 0;
-  const auto mounts = pseudo_file_text(root + "/proc/self/mounts");
+  const auto mounts = try_read_pseudo_file(root + "/proc/self/mounts");
   facts.bpffs = mount_of(mounts, "bpf");
   facts.tracefs = mount_of(mounts, "tracefs");
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
@@ -356,7 +356,7 @@ SystemFacts read_system_facts(const std::string& root) {
   return facts;
 }
 
-std::vector<Check> examine(const SystemFacts& facts, const Result<KernelFeatures>& features) {
+std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features) {
   return Examination(facts, features).run();
 }
 

@@ -14,8 +14,8 @@ struct SystemFacts {
   bool is_root = false;           // effective user id 0
   bool in_user_namespace = false; // not the initial one: its capabilities do not count
   bool has_seccomp_filter = false;
-  bool has_proc = true;         // /proc is mounted
-  bool knows_processors = true; // sysfs tells how many there may be, which per-CPU maps need
+  bool has_proc = true;          // /proc is mounted
+  bool has_possible_cpus = true; // sysfs tells how many there may be, which per-CPU maps need
   std::optional<std::uint64_t> capabilities; // effective ones, bit numbers of linux/capability.h
   std::optional<std::int64_t> perf_event_paranoid;
   std::optional<std::int64_t> unprivileged_bpf_disabled;
@@ -48,6 +48,6 @@ struct Check {
 };
 
 // The facts one by one, then each subcommand: whether it works here, and what to do where not.
-std::vector<Check> examine(const SystemFacts& facts, const Result<KernelFeatures>& features);
+std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features);
 
 } // namespace uprobectl

@@ -57,7 +57,7 @@ class ArgumentPlaces {
 public:
   explicit ArgumentPlaces(const CallingConvention& convention)
       : registers_(convention.argument_registers.subspan(1)), // behind the ArtMethod
-        first_on_stack_(convention.first_on_stack + method_slot) {}
+        first_on_stack_(convention.stack_arguments_offset + method_slot) {}
 
   void place(JavaArgument& argument) {
     const std::int64_t on_stack = first_on_stack_ + vreg * vregs_;

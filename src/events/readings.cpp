@@ -118,7 +118,7 @@ void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] =
 std::span<const std::string_view> register_names() { return host_arch_info().register_names; }
 
 std::optional<std::uint32_t> register_number(std::string_view name) {
-  return host_arch_info().register_called(name);
+  return host_arch_info().find_register(name);
 }
 
 std::uint32_t instruction_pointer() { return host_arch_info().pc; }
@@ -141,7 +141,7 @@ std::optional<OtherArchRegister> find_other_arch_register(std::string_view name)
   if (is_two_letters(name)) return std::nullopt; // rather a parameter
   for (const ArchInfo* const arch : all_archs()) {
     if (arch->arch == host_arch) continue;
-    const auto number = arch->register_called(name);
+    const auto number = arch->find_register(name);
     if (!number || arch->registers[*number].dwarf == no_register) continue;
     return OtherArchRegister{.machine = arch->names.little64,
                              .argument = argument_index(*arch, *number)};
@@ -379,7 +379,7 @@ Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std
     return fail(ErrorKind::unsupported,
                 source_text(source) + ": Go passes it on the stack, where it has no fixed place");
   auto read =
-      stack_value(source, convention_.first_on_stack +
+      stack_value(source, convention_.stack_arguments_offset +
                               static_cast<std::int64_t>(convention_.slot) *
                                   (source.number - static_cast<std::int64_t>(registers.size())));
   if (!read) return read;

@@ -89,7 +89,7 @@ Decoder* Decoder::of(Arch arch) {
 }
 
 std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress address) const {
-  const Bytes window = bytes.first(std::min(bytes.size(), x86_longest_instruction));
+  const Bytes window = bytes.first(std::min(bytes.size(), max_x86_instruction_size));
   const llvm::ArrayRef<std::uint8_t> raw(reinterpret_cast<const std::uint8_t*>(window.data()),
                                          window.size());
   Decoded decoded;

@@ -23,7 +23,7 @@ class Target;
 namespace uprobectl {
 
 // The longest instruction the processor accepts (Intel SDM volume 2, 2.3.11).
-inline constexpr std::size_t x86_longest_instruction = 15;
+inline constexpr std::size_t max_x86_instruction_size = 15;
 
 class Decoder {
 public:

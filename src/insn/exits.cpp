@@ -105,8 +105,8 @@ Jump IndirectJumps::classify(const Decoder::Decoded& decoded, VirtualAddress add
     jump = through_memory(decoded, address);
   } else if (instruction.getNumOperands() > 0 && instruction.getOperand(0).isReg()) {
     const unsigned number = instruction.getOperand(0).getReg();
-    jump.by_form = sum_ != 0 && number == sum_ && !is_restored(number);
-    if (jump.by_form || is_restored(number)) jump.kind = Kind::table;
+    jump.is_heuristic = sum_ != 0 && number == sum_ && !is_restored(number);
+    if (jump.is_heuristic || is_restored(number)) jump.kind = Kind::table;
     // Those that authenticate go to less than the register holds.
     const bool plain = arch_ != Arch::arm64 || decoder_.name(decoded) == "BR";
     if (plain) jump.source = JumpSource{.base = decoder_.register_code(number)};
@@ -114,7 +114,7 @@ Jump IndirectJumps::classify(const Decoder::Decoded& decoded, VirtualAddress add
   jump.moves_stack = stack_moved_;
   if (notrack) {
     jump.kind = Kind::table;
-    jump.by_form = false;
+    jump.is_heuristic = false;
     jump.slot.reset();
   }
   return jump;
@@ -144,7 +144,7 @@ Jump IndirectJumps::through_memory(const Decoder::Decoded& decoded, VirtualAddre
     source.scale = static_cast<std::uint8_t>(instruction.getOperand(scale_operand).getImm());
   }
   return {.kind = source.index ? Kind::table : Kind::indirect,
-          .by_form = source.index.has_value(),
+          .is_heuristic = source.index.has_value(),
           .source = source};
 }
 
@@ -173,9 +173,9 @@ private:
       const auto decoded = decoder_.decode(function_.subspan(at_), place);
       if (!decoded) return skip(start);
       at_ += decoded->size;
-      if (decoded->only_prefix && at_ - start < x86_longest_instruction && at_ < function_.size())
+      if (decoded->only_prefix && at_ - start < max_x86_instruction_size && at_ < function_.size())
         continue;
-      if (decoded->only_prefix || at_ - start > x86_longest_instruction) return skip(start);
+      if (decoded->only_prefix || at_ - start > max_x86_instruction_size) return skip(start);
       take(*decoded, place, start);
       return true;
     }
@@ -183,7 +183,7 @@ private:
 
   bool skip(std::uint64_t start) {
     exits_.undecodable.push_back(start);
-    exits_.runs_on = false;
+    exits_.falls_through = false;
     const std::uint64_t size = arch_info(arch_).instruction_size;
     at_ = start + size;
     return size != 0;
@@ -211,7 +211,7 @@ private:
     if (!again && target->value - address_.value < function_.size()) return;
     FunctionExits::Jump jump{.offset = start, .target = target};
     if (!decoder_.description(decoded).isBarrier()) jump.condition = condition_of(decoded);
-    (again ? exits_.jumps_again : exits_.jumps_out).push_back(jump);
+    (again ? exits_.jumps_to_entry : exits_.jumps_out).push_back(jump);
   }
 
   JumpCondition condition_of(const Decoder::Decoded& decoded) const {
@@ -252,7 +252,7 @@ private:
     constexpr std::array<std::string_view, 9> ends = {"TRAP", "UD1",  "HLT",  "INT3",  "BRK",
                                                       "UDF",  "LRET", "IRET", "SYSRET"};
     if (name.starts_with("NOOP") || name == "HINT") return;
-    exits_.runs_on =
+    exits_.falls_through =
         !description.isBarrier() && !description.isCall() && !description.isReturn() &&
         std::ranges::none_of(ends, [&](std::string_view end) { return name.starts_with(end); });
   }

@@ -12,7 +12,7 @@ namespace {
 std::optional<std::uint32_t> decoded_size(Arch arch, Bytes bytes) {
   const Decoder* decoder = Decoder::of(arch);
   if (decoder == nullptr) return std::nullopt;
-  const Bytes window = bytes.first(std::min(bytes.size(), x86_longest_instruction));
+  const Bytes window = bytes.first(std::min(bytes.size(), max_x86_instruction_size));
   std::uint32_t at = 0;
   while (at < window.size()) {
     const auto decoded = decoder->decode(window.subspan(at), {});

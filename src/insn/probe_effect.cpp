@@ -16,8 +16,8 @@ namespace {
 constexpr ProbeEffect refused(std::string_view reason) {
   return {.kind = ProbeEffect::Kind::refused, .reason = reason};
 }
-constexpr ProbeEffect wrong(std::string_view reason) {
-  return {.kind = ProbeEffect::Kind::wrong, .reason = reason};
+constexpr ProbeEffect unsafe(std::string_view reason) {
+  return {.kind = ProbeEffect::Kind::unsafe, .reason = reason};
 }
 constexpr ProbeEffect stepped() { return {}; }
 constexpr ProbeEffect emulated() { return {.emulated = true}; }
@@ -62,7 +62,7 @@ class X86Reader {
 public:
   X86Reader(Arch arch, Bytes bytes)
       : is_64_(arch == Arch::x86_64),
-        bytes_(bytes.first(std::min(bytes.size(), x86_longest_instruction))) {}
+        bytes_(bytes.first(std::min(bytes.size(), max_x86_instruction_size))) {}
 
   // Nothing if the bytes end before the opcode does.
   std::optional<X86Instruction> read() {
@@ -153,17 +153,18 @@ constexpr auto not_supported = refused("the kernel does not probe this instructi
 ProbeEffect effect_on_vector(const X86Instruction& insn, bool is_64) {
   const std::uint8_t opcode = insn.opcode;
   if (insn.encoding == X86Instruction::Encoding::evex && insn.map == 4)
-    return wrong("how the kernel runs instructions of APX is not known");
+    return unsafe("how the kernel runs instructions of APX is not known");
   if (is_between(opcode, 0x70, 0x7f) || opcode == 0xeb || opcode == 0xe9)
-    return wrong("the kernel takes this AVX instruction for a jump and does not run it");
-  if (opcode == 0x90) return wrong("the kernel takes this AVX instruction for a nop");
+    return unsafe("the kernel takes this AVX instruction for a jump and does not run it");
+  if (opcode == 0x90) return unsafe("the kernel takes this AVX instruction for a nop");
   if (opcode == 0xe8 || (opcode == 0x9a && !is_64))
-    return wrong("the kernel takes this AVX instruction for a call");
+    return unsafe("the kernel takes this AVX instruction for a call");
   if (is_between(opcode, 0xc2, 0xc3) || is_between(opcode, 0xca, 0xcb) ||
       (opcode == 0xea && !is_64))
-    return wrong("the kernel takes this AVX instruction for a return and goes on at a wrong place");
+    return unsafe(
+        "the kernel takes this AVX instruction for a return and goes on at a wrong place");
   if (opcode == 0x9d)
-    return wrong("the kernel takes this AVX instruction for popf and leaves the trap flag set");
+    return unsafe("the kernel takes this AVX instruction for popf and leaves the trap flag set");
   if (opcode == 0x8e && insn.reg() == 2)
     return refused("the kernel takes this AVX instruction for a load of the stack segment");
   if (contains(is_64 ? refused_64 : refused_32, opcode)) return not_supported;
@@ -178,21 +179,21 @@ ProbeEffect effect_on_one_byte(const X86Instruction& insn, bool is_64) {
                ? refused("the kernel refuses a branch with an operand size prefix")
                : emulated();
   if (is_between(opcode, 0xe0, 0xe3) && insn.has_operand_size)
-    return wrong("a 16 bit branch in a copy of the instruction goes to another place");
+    return unsafe("a 16 bit branch in a copy of the instruction goes to another place");
   if (opcode == 0x90)
-    return (insn.rex & rex_b) != 0 ? wrong("the kernel takes this xchg for a nop") : emulated();
+    return (insn.rex & rex_b) != 0 ? unsafe("the kernel takes this xchg for a nop") : emulated();
   if (is_between(opcode, 0x50, 0x57))
     return insn.prefixes == 0 && (insn.rex == 0 || insn.rex == 0x41) ? emulated() : stepped();
   if (opcode == 0x9c)
-    return wrong("pushf stores the trap flag, with which the kernel runs the instruction");
+    return unsafe("pushf stores the trap flag, with which the kernel runs the instruction");
   if ((opcode == 0x8e && insn.reg() == 2) || (opcode == 0x17 && !is_64))
     return refused("the kernel refuses an instruction that loads the stack segment");
   if (opcode == 0xff && insn.reg() == 2 && insn.has_operand_size)
-    return wrong("the kernel stores another return address than this 16 bit call does");
+    return unsafe("the kernel stores another return address than this 16 bit call does");
   if (opcode == 0xff && insn.reg() == 3)
-    return wrong("the kernel stores another return address than this far call does");
+    return unsafe("the kernel stores another return address than this far call does");
   if (opcode == 0xc7 && insn.modrm == 0xf8)
-    return wrong("a transaction that begins in a copy of the instruction does not come back");
+    return unsafe("a transaction that begins in a copy of the instruction does not come back");
   if (contains(is_64 ? refused_64 : refused_32, opcode)) return not_supported;
   return stepped();
 }
@@ -246,18 +247,18 @@ bool has_unknown_operand(const X86Instruction& insn) {
 }
 
 ProbeEffect effect_on_two_bytes(const X86Instruction& insn, Arch arch) {
-  if (is_umip(insn)) return wrong("the kernel does not do this instruction's work in its copy");
+  if (is_umip(insn)) return unsafe("the kernel does not do this instruction's work in its copy");
   if (arch == Arch::x86_64 && insn.is_rip_relative() && has_unknown_operand(insn))
-    return wrong("the kernel does not see that this operand is relative to the instruction");
+    return unsafe("the kernel does not see that this operand is relative to the instruction");
   switch (insn.opcode) {
   case 0x78: // and AMD's extrq and insertq
   case 0x79:
     return not_supported;
   case 0x05:
     if (arch == Arch::i386) break;
-    return wrong("a system call made by a copy of the instruction comes back to the copy");
+    return unsafe("a system call made by a copy of the instruction comes back to the copy");
   case 0x34:
-    return wrong("a system call made by a copy of the instruction comes back to the copy");
+    return unsafe("a system call made by a copy of the instruction comes back to the copy");
   default:
     break;
   }
@@ -283,17 +284,18 @@ ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeEx
   case X86Instruction::Encoding::evex:
     return effect_on_vector(insn, is_64);
   case X86Instruction::Encoding::xop:
-    return wrong("how the kernel runs instructions of XOP is not known");
+    return unsafe("how the kernel runs instructions of XOP is not known");
   case X86Instruction::Encoding::rex2:
-    return wrong("how the kernel runs instructions of APX is not known");
+    return unsafe("how the kernel runs instructions of APX is not known");
   case X86Instruction::Encoding::legacy:
     break;
   }
   if (insn.map == 0) return effect_on_one_byte(insn, is_64);
   if (insn.map != 1) return stepped();
   if (is_64 && is_nop5(bytes) && !has_no_red_zone(code, offset, extent))
-    return wrong("Linux 6.18 makes this nop a call, which overwrites what a function that calls no "
-                 "other keeps below the stack pointer");
+    return unsafe(
+        "Linux 6.18 makes this nop a call, which overwrites what a function that calls no "
+        "other keeps below the stack pointer");
   return effect_on_two_bytes(insn, arch);
 }
 
@@ -344,7 +346,7 @@ ProbeEffect effect_on_word(std::uint32_t word) {
   if (branch.has(word) || b_cond.has(word) || cbz.has(word) || tbz.has(word) || adr.has(word))
     return emulated();
   if (bc_cond.has(word) || cb_cc.has(word) || ret_of_pc.has(word))
-    return wrong("the kernel runs a copy of this branch, which goes to another place");
+    return unsafe("the kernel runs a copy of this branch, which goes to another place");
   if (branch_register.has(word))
     return plain_branch_register.has(word)
                ? emulated()
@@ -356,13 +358,14 @@ ProbeEffect effect_on_word(std::uint32_t word) {
   if (hint.has(word)) return effect_on_hint(word);
   if (load_literal.has(word))
     return (word & simd_bit) != 0
-               ? wrong("the kernel runs a copy of this load relative to the program counter, which "
-                       "reads other memory")
+               ? unsafe(
+                     "the kernel runs a copy of this load relative to the program counter, which "
+                     "reads other memory")
                : refused("the kernel refuses a load relative to the program counter");
   if (exclusive.has(word)) return refused("the kernel refuses exclusive loads and stores");
   if (memory_copy.has(word))
-    return wrong("the kernel runs a copy of one of the three instructions of a memory copy, which "
-                 "belong together");
+    return unsafe("the kernel runs a copy of one of the three instructions of a memory copy, which "
+                  "belong together");
   return stepped();
 }
 
@@ -400,8 +403,8 @@ ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset) {
   const auto word = read_at<std::uint32_t>(code, offset);
   if (!word || offset % word_size != 0) return {};
   const ProbeEffect effect = effect_on_word(*word);
-  if (effect.kind == ProbeEffect::Kind::right && is_inside_exclusive(code, offset))
-    return wrong("between an exclusive load and its store a probe makes the store fail, for ever");
+  if (effect.kind == ProbeEffect::Kind::safe && is_inside_exclusive(code, offset))
+    return unsafe("between an exclusive load and its store a probe makes the store fail, for ever");
   return effect;
 }
 

@@ -133,7 +133,7 @@ public:
           "{} uprobe_multi links are not listed: kernels tell their probes from Linux 6.8 on",
           untold_));
     std::vector<InstalledProbe>& probes = inventory_.probes;
-    for (std::string& warning : name_probes(probes))
+    for (std::string& warning : symbolize_probes(probes))
       inventory_.warnings.push_back(std::move(warning));
     std::ranges::sort(probes, {}, [](const InstalledProbe& probe) {
       return std::tuple(std::string_view(probe.file), probe.offset, probe.on_return,
@@ -171,7 +171,7 @@ private:
   }
 
   static ProbeHolder holder_of(pid_t pid) {
-    return {.pid = pid, .comm = command_name(pid).value_or("")};
+    return {.pid = pid, .comm = read_comm(pid).value_or("")};
   }
 
   void add(const AttachedUprobes& held, std::string_view mechanism,
@@ -230,7 +230,7 @@ private:
         return;
       }
     }
-    const auto enabled = pseudo_file_text(root + "/events/" + event.name + "/enable");
+    const auto enabled = try_read_pseudo_file(root + "/events/" + event.name + "/enable");
     const bool has_program =
         std::ranges::any_of(inventory_.probes, [&](const InstalledProbe& probe) {
           return probe.mechanism != "tracefs" && same(probe);
@@ -253,7 +253,7 @@ private:
   void add_tracefs() {
     constexpr std::array roots = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (const std::string root : roots) {
-      const auto text = pseudo_file_text(root + "/uprobe_events");
+      const auto text = try_read_pseudo_file(root + "/uprobe_events");
       if (!text) continue;
       ListedEvents parsed = parse_uprobe_events(*text);
       for (TracefsEvent& event : parsed.events) add_event(std::move(event), root);
@@ -284,6 +284,6 @@ ListedEvents parse_uprobe_events(std::string_view text) {
   return result;
 }
 
-Result<Inventory> take_inventory() { return InventoryTaker().take(); }
+Result<Inventory> read_inventory() { return InventoryTaker().take(); }
 
 } // namespace uprobectl

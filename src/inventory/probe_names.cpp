@@ -74,7 +74,7 @@ std::optional<FileIdentity> root_folder_of(pid_t pid) {
 }
 
 InventoryFiles::InventoryFiles(std::span<const InstalledProbe> probes)
-    : own_namespace_(mount_namespace_of(::getpid())) {
+    : own_namespace_(read_mount_namespace(::getpid())) {
   if (probes.empty()) return;
   std::set<std::string_view> wanted;
   for (const InstalledProbe& probe : probes) wanted.insert(probe.file);
@@ -82,16 +82,16 @@ InventoryFiles::InventoryFiles(std::span<const InstalledProbe> probes)
 }
 
 void InventoryFiles::look_at(pid_t pid, const std::set<std::string_view>& wanted) {
-  auto mount_namespace = mount_namespace_of(pid);
+  auto mount_namespace = read_mount_namespace(pid);
   if (!mount_namespace || mount_namespace == own_namespace_) return;
   if (const auto root = root_folder_of(pid))
     foreign_roots_.insert(
         {.pid = pid, .identity = *root, .mount_namespace = std::move(*mount_namespace)});
-  const auto mappings = mappings_of(pid);
+  const auto mappings = read_mappings(pid);
   if (!mappings) return;
   for (const Mapping& mapping : *mappings)
     if (!mapping.deleted && wanted.contains(mapping.path))
-      if (auto found = regular_file(path_of_mapping(pid, mapping), true))
+      if (auto found = regular_file(map_files_path(pid, mapping), true))
         foreign_mappings_.emplace(mapping.path, std::move(*found));
 }
 
@@ -138,7 +138,7 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::st
 
 std::optional<InventoryFiles::Found> InventoryFiles::by_holder(const std::string& path,
                                                                pid_t holder) const {
-  if (mount_namespace_of(holder) == own_namespace_ &&
+  if (read_mount_namespace(holder) == own_namespace_ &&
       root_folder_of(holder) == root_folder_of(::getpid()))
     return regular_file(path, false);
   return regular_file(proc_path(holder, "root") + path, true);
@@ -169,7 +169,7 @@ std::string shown_as_resolve(const symbolize::Function& function) {
 
 } // namespace
 
-std::vector<std::string> name_probes(std::span<InstalledProbe> probes) {
+std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes) {
   InventoryFiles files(probes);
   std::map<std::string, std::shared_ptr<const MappedFile>> opened; // null if it cannot be read
   symbolize::ModuleCache modules;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/link.hpp"
-#include "probe/placement.hpp"
+#include "probe/mechanisms.hpp"
 
 #include <map>
 
@@ -42,11 +42,11 @@ std::map<BatchKey, Batch> batches_of(std::span<const ProbeSite> sites) {
 
 } // namespace
 
-Result<void> place_multi(const Placement& placement, Descriptors& placed) {
-  for (const auto& [key, batch] : batches_of(placement.sites)) {
+Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+  for (const auto& [key, batch] : batches_of(plan.sites)) {
     const std::string path = descriptor_path(key.file);
-    for (const pid_t pid : placement.pids) {
-      if (placement.interrupted()) return fail(interrupted_error());
+    for (const pid_t pid : plan.pids) {
+      if (plan.interrupted()) return fail(interrupted_error());
       auto link = create_uprobe_multi_link(
           key.program, {.path = path.c_str(),
                         .offsets = batch.offsets.data(),
@@ -56,8 +56,8 @@ Result<void> place_multi(const Placement& placement, Descriptors& placed) {
                         .on_return = key.on_return,
                         .pid = pid,
                         .attach_type = expected_attach_type(batch.kind)});
-      if (!link) return fail(placement_error(link.error(), batch.first_label, Mechanism::multi));
-      placed.links.push_back(std::move(*link));
+      if (!link) return fail(attach_error(link.error(), batch.first_label, Mechanism::multi));
+      descriptors.links.push_back(std::move(*link));
     }
   }
   return {};

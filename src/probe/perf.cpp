@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "probe/placement.hpp"
+#include "probe/mechanisms.hpp"
 
 #include "bpf/bpf.hpp"
 #include "bpf/link.hpp"
@@ -15,20 +15,20 @@ namespace uprobectl {
 namespace {
 
 std::expected<void, int> bind(const ProbeSite& site, int event, PerfBinding binding,
-                              Descriptors& placed) {
+                              ProbeDescriptors& descriptors) {
   if (binding == PerfBinding::ioctl) {
     if (::ioctl(event, PERF_EVENT_IOC_SET_BPF, site.program.fd) != 0) return std::unexpected(errno);
     return {};
   }
   auto link = create_perf_event_link(site.program.fd, event, site.cookie);
   if (!link) return std::unexpected(link.error());
-  placed.links.push_back(std::move(*link));
+  descriptors.links.push_back(std::move(*link));
   return {};
 }
 
 } // namespace
 
-Result<void> may_bind(const ProbeSite& site, PerfBinding binding, bool kernel_has_links) {
+Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kernel_has_links) {
   if (binding == PerfBinding::link) return {};
   if (site.program.kind != ProgramKind::plain || (!site.program.loaded_by_us && kernel_has_links))
     return fail(Error{ErrorKind::unsupported,
@@ -43,16 +43,17 @@ Result<void> may_bind(const ProbeSite& site, PerfBinding binding, bool kernel_ha
   return {};
 }
 
-std::expected<void, int> place_on_event(perf_event_attr& attributes, const ProbeSite& site,
-                                        pid_t pid, PerfBinding binding, Descriptors& placed) {
+std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const ProbeSite& site,
+                                              pid_t pid, PerfBinding binding,
+                                              ProbeDescriptors& descriptors) {
   // Without a pid the event is opened on CPU 0, but its BPF program runs wherever the probe is hit.
   const long fd = ::syscall(SYS_perf_event_open, &attributes, pid > 0 ? pid : -1, pid > 0 ? -1 : 0,
                             -1, PERF_FLAG_FD_CLOEXEC);
   if (fd < 0) return std::unexpected(errno);
   // The event goes into the list first: a link must never outlive what it hangs on.
-  placed.perf_events.emplace_back(static_cast<int>(fd));
-  const int event = placed.perf_events.back().get();
-  if (auto bound = bind(site, event, binding, placed); !bound) return bound;
+  descriptors.perf_events.emplace_back(static_cast<int>(fd));
+  const int event = descriptors.perf_events.back().get();
+  if (auto bound = bind(site, event, binding, descriptors); !bound) return bound;
   if (::ioctl(event, PERF_EVENT_IOC_ENABLE, 0) != 0) return std::unexpected(errno);
   return {};
 }
@@ -62,7 +63,7 @@ namespace {
 // The part of perf_event_attr.config that says where the semaphore is.
 Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSource& source) {
   if (!site.semaphore) return 0;
-  if (!source.semaphore_shift) return fail(no_semaphores(site.label));
+  if (!source.semaphore_shift) return fail(semaphore_error(site.label));
   const std::uint64_t bits = site.semaphore->value << *source.semaphore_shift;
   if (bits >> *source.semaphore_shift != site.semaphore->value)
     return fail(Error{ErrorKind::unsupported,
@@ -73,29 +74,29 @@ Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSou
 
 } // namespace
 
-Result<void> place_perf(const Placement& placement, Descriptors& placed) {
+Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors) {
   const auto source = read_uprobe_event_source();
   if (!source) return fail(source.error());
   const PerfBinding binding =
-      placement.mechanism == Mechanism::perf_ioctl ? PerfBinding::ioctl : PerfBinding::link;
+      plan.mechanism == Mechanism::perf_ioctl ? PerfBinding::ioctl : PerfBinding::link;
   const bool has_links = binding == PerfBinding::link || kernel_has_perf_links();
   raise_descriptor_limit();
 
-  for (const ProbeSite& site : placement.sites) {
-    if (auto may = may_bind(site, binding, has_links); !may) return may;
+  for (const ProbeSite& site : plan.sites) {
+    if (auto may = check_binding(site, binding, has_links); !may) return may;
     const auto semaphore = semaphore_bits(site, *source);
     if (!semaphore) return fail(semaphore.error());
     const std::string path = descriptor_path(site.file);
-    for (const pid_t pid : placement.pids) {
-      if (placement.interrupted()) return fail(interrupted_error());
+    for (const pid_t pid : plan.pids) {
+      if (plan.interrupted()) return fail(interrupted_error());
       perf_event_attr attributes{};
       attributes.size = sizeof(attributes);
       attributes.type = source->type;
       attributes.config = *semaphore | (site.on_return ? source->return_flag : 0);
       attributes.config1 = reinterpret_cast<std::uintptr_t>(path.c_str());
       attributes.config2 = site.offset.value;
-      const auto done = place_on_event(attributes, site, pid, binding, placed);
-      if (!done) return fail(placement_error(done.error(), site.label, placement.mechanism));
+      const auto done = attach_to_perf_event(attributes, site, pid, binding, descriptors);
+      if (!done) return fail(attach_error(done.error(), site.label, plan.mechanism));
     }
   }
   return {};

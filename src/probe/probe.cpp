@@ -2,7 +2,7 @@
 #include "probe/probe.hpp"
 
 #include "bpf/load_error.hpp"
-#include "probe/placement.hpp"
+#include "probe/mechanisms.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ std::string_view to_string(Mechanism mechanism) {
   return "";
 }
 
-bool hands_over_cookie(Mechanism mechanism, const KernelFeatures& features) {
+bool supports_cookies(Mechanism mechanism, const KernelFeatures& features) {
   switch (mechanism) {
   case Mechanism::multi:
   case Mechanism::session:
@@ -163,18 +163,18 @@ Result<void> usable(Mechanism mechanism, const KernelFeatures& features,
 // instructions that arch/x86/kernel/uprobes.c refuses (a `lock` prefix, for example).
 constexpr int kernel_enotsupp = 524;
 
-Result<void> place_by(const Placement& placement, Descriptors& placed) {
-  switch (placement.mechanism) {
+Result<void> attach_by_mechanism(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+  switch (plan.mechanism) {
   case Mechanism::multi:
   case Mechanism::session:
-    return place_multi(placement, placed);
+    return attach_multi(plan, descriptors);
   case Mechanism::perf:
   case Mechanism::perf_ioctl:
-    return place_perf(placement, placed);
+    return attach_perf(plan, descriptors);
   case Mechanism::tracefs:
     break;
   }
-  return place_tracefs(placement, placed);
+  return attach_tracefs(plan, descriptors);
 }
 
 // Closing a uprobe_multi link waits for a grace period, and those that wait at the same time wait
@@ -206,10 +206,10 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const Kernel
     return *wanted;
   }
   // The best first. Where none works the reason told is one that a change of user would remove.
-  constexpr std::array ladder = {Mechanism::multi, Mechanism::session, Mechanism::perf,
-                                 Mechanism::perf_ioctl, Mechanism::tracefs};
+  constexpr std::array preference_order = {Mechanism::multi, Mechanism::session, Mechanism::perf,
+                                           Mechanism::perf_ioctl, Mechanism::tracefs};
   std::optional<Error> reason;
-  for (const Mechanism mechanism : ladder) {
+  for (const Mechanism mechanism : preference_order) {
     if (!serves(mechanism, needs)) continue;
     if (mechanism == Mechanism::perf && needs.probes > max_perf_probes && usable_tracefs(features))
       return Mechanism::tracefs;
@@ -222,7 +222,7 @@ Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const Kernel
 
 std::string descriptor_path(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-Error placement_error(int errnum, const std::string& label, Mechanism mechanism) {
+Error attach_error(int errnum, const std::string& label, Mechanism mechanism) {
   const auto says = [&](ErrorKind kind, std::string_view what) {
     return Error{kind, label + ": " + std::string(what)};
   };
@@ -258,7 +258,7 @@ Error placement_error(int errnum, const std::string& label, Mechanism mechanism)
   }
 }
 
-Error no_semaphores(const std::string& label) {
+Error semaphore_error(const std::string& label) {
   return Error{ErrorKind::unsupported, label + ": it has a semaphore, which this kernel does not "
                                                "count up for a probe of this mechanism"}
       .hint("Linux 4.20 and later do; without it the program never comes to the probe");
@@ -278,36 +278,38 @@ Result<Attachment> Attachment::attach(Mechanism mechanism, std::span<const Probe
                   site.label + ": the program was loaded for another mechanism");
 
   const pid_t everyone[] = {0};
-  const Placement placement{.mechanism = mechanism,
-                            .sites = sites,
-                            .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
-                            .interrupted = interrupted};
-  Descriptors placed;
-  auto done = place_by(placement, placed);
+  const AttachPlan plan{.mechanism = mechanism,
+                        .sites = sites,
+                        .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
+                        .interrupted = interrupted};
+  ProbeDescriptors descriptors;
+  auto done = attach_by_mechanism(plan, descriptors);
   if (!done) return fail(std::move(done).error());
-  return Attachment(std::make_unique<Descriptors>(std::move(placed)));
+  return Attachment(std::make_unique<ProbeDescriptors>(std::move(descriptors)));
 }
 
-Attachment::Attachment(std::unique_ptr<Descriptors> placed) : placed_(std::move(placed)) {}
+Attachment::Attachment(std::unique_ptr<ProbeDescriptors> descriptors)
+    : descriptors_(std::move(descriptors)) {}
 Attachment::Attachment(Attachment&&) noexcept = default;
 Attachment& Attachment::operator=(Attachment&&) noexcept = default;
 Attachment::~Attachment() = default;
 
-std::size_t Attachment::parts() const {
-  return placed_ ? std::max(placed_->links.size(), placed_->perf_events.size()) : 0;
+std::size_t Attachment::detach_steps() const {
+  return descriptors_ ? std::max(descriptors_->links.size(), descriptors_->perf_events.size()) : 0;
 }
 
 void Attachment::detach(const std::function<void(std::size_t done)>& progress) {
-  if (!placed_) return;
-  if (placed_->perf_events.empty() && placed_->links.size() > 1) close_together(placed_->links);
+  if (!descriptors_) return;
+  if (descriptors_->perf_events.empty() && descriptors_->links.size() > 1)
+    close_together(descriptors_->links);
   std::size_t done = 0;
   // Together with its link, if it has one: the time goes by where the second of the two is closed.
-  while (!placed_->links.empty() || !placed_->perf_events.empty()) {
-    if (!placed_->links.empty()) placed_->links.pop_back();
-    if (!placed_->perf_events.empty()) placed_->perf_events.pop_back();
+  while (!descriptors_->links.empty() || !descriptors_->perf_events.empty()) {
+    if (!descriptors_->links.empty()) descriptors_->links.pop_back();
+    if (!descriptors_->perf_events.empty()) descriptors_->perf_events.pop_back();
     if (progress) progress(++done);
   }
-  placed_.reset();
+  descriptors_.reset();
 }
 
 } // namespace uprobectl

@@ -21,7 +21,7 @@ enum class Mechanism {
 };
 std::string_view to_string(Mechanism mechanism); // as --mechanism has it
 // Whether what is attached so can tell its probes apart by their cookies.
-bool hands_over_cookie(Mechanism mechanism, const KernelFeatures& features);
+bool supports_cookies(Mechanism mechanism, const KernelFeatures& features);
 
 ProgramKind program_kind(Mechanism mechanism);
 
@@ -55,10 +55,10 @@ struct ProbeSite {
 };
 
 // How many perf events that takes. Each costs one or two grace periods of the kernel when it goes.
-std::size_t perf_events_needed(Mechanism mechanism, std::span<const ProbeSite> sites,
-                               std::size_t processes);
+std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> sites,
+                              std::size_t processes);
 
-struct Descriptors;
+struct ProbeDescriptors;
 
 // Probes that are in place. Destroying it detaches them.
 class Attachment {
@@ -74,13 +74,13 @@ public:
   Attachment& operator=(Attachment&&) noexcept;
   ~Attachment();
 
-  std::size_t parts() const; // that are taken away one after the other
+  std::size_t detach_steps() const; // that are taken away one after the other
   // The same as destroying it; tells after each step how many have been taken away.
   void detach(const std::function<void(std::size_t done)>& progress = {});
 
 private:
-  explicit Attachment(std::unique_ptr<Descriptors> placed);
-  std::unique_ptr<Descriptors> placed_;
+  explicit Attachment(std::unique_ptr<ProbeDescriptors> descriptors);
+  std::unique_ptr<ProbeDescriptors> descriptors_;
 };
 
 } // namespace uprobectl

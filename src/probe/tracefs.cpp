@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "probe/placement.hpp"
+#include "probe/mechanisms.hpp"
 
 #include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
@@ -143,65 +143,65 @@ std::vector<SharedEvent> shared_events(std::span<const ProbeSite> sites) {
   return all;
 }
 
-class TracefsPlacer {
+class TracefsAttacher {
 public:
-  TracefsPlacer(const Placement& placement, Descriptors& placed)
-      : placement_(placement), placed_(placed) {}
+  TracefsAttacher(const AttachPlan& plan, ProbeDescriptors& descriptors)
+      : plan_(plan), descriptors_(descriptors) {}
 
   Result<void> place() const {
-    for (const ProbeSite& site : placement_.sites)
-      if (auto may = may_bind(site, binding(), has_links_); !may) return may;
+    for (const ProbeSite& site : plan_.sites)
+      if (auto may = check_binding(site, binding(), has_links_); !may) return may;
     // An event for each process: a program can be put onto one only once.
-    for (const SharedEvent& event : shared_events(placement_.sites))
-      for (const pid_t pid : placement_.pids)
-        if (auto done = place_together(event.sites, pid); !done) return done;
+    for (const SharedEvent& event : shared_events(plan_.sites))
+      for (const pid_t pid : plan_.pids)
+        if (auto done = attach_event(event.sites, pid); !done) return done;
     return {};
   }
 
 private:
   PerfBinding binding() const { return has_links_ ? PerfBinding::link : PerfBinding::ioctl; }
 
-  Result<void> place_together(std::span<const std::size_t> sites, pid_t pid) const {
-    const ProbeSite& first = placement_.sites[sites.front()];
+  Result<void> attach_event(std::span<const std::size_t> sites, pid_t pid) const {
+    const ProbeSite& first = plan_.sites[sites.front()];
     std::vector<TracefsEvents::Place> places;
     for (const std::size_t i : sites)
-      places.push_back({.file = placement_.sites[i].file,
-                        .offset = placement_.sites[i].offset,
-                        .semaphore = placement_.sites[i].semaphore});
-    const auto id = placed_.events->add(places, first.on_return, placement_.interrupted);
+      places.push_back({.file = plan_.sites[i].file,
+                        .offset = plan_.sites[i].offset,
+                        .semaphore = plan_.sites[i].semaphore});
+    const auto id = descriptors_.events->add(places, first.on_return, plan_.interrupted);
     if (!id && id.error() == ECANCELED) return fail(interrupted_error());
     if (!id && id.error() == EOPNOTSUPP && sites.size() > 1) {
       for (const std::size_t& i : sites)
-        if (auto done = place_together(std::span(&i, 1), pid); !done) return done;
+        if (auto done = attach_event(std::span(&i, 1), pid); !done) return done;
       return {};
     }
-    if (!id) return fail(placement_error(id.error(), first.label, placement_.mechanism));
+    if (!id) return fail(attach_error(id.error(), first.label, plan_.mechanism));
     perf_event_attr attributes{};
     attributes.size = sizeof(attributes);
     attributes.type = PERF_TYPE_TRACEPOINT;
     attributes.config = *id;
-    const auto done = place_on_event(attributes, first, pid, binding(), placed_);
-    if (!done) return fail(placement_error(done.error(), first.label, placement_.mechanism));
+    const auto done = attach_to_perf_event(attributes, first, pid, binding(), descriptors_);
+    if (!done) return fail(attach_error(done.error(), first.label, plan_.mechanism));
     return {};
   }
 
-  const Placement& placement_;
-  Descriptors& placed_;
+  const AttachPlan& plan_;
+  ProbeDescriptors& descriptors_;
   const bool has_links_ = kernel_has_perf_links();
 };
 
 } // namespace
 
-Result<void> place_tracefs(const Placement& placement, Descriptors& placed) {
+Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors) {
   auto events = TracefsEvents::open();
   if (!events) return fail(std::move(events).error());
-  placed.events = std::make_unique<TracefsEvents>(std::move(*events));
+  descriptors.events = std::make_unique<TracefsEvents>(std::move(*events));
   raise_descriptor_limit();
-  return TracefsPlacer(placement, placed).place();
+  return TracefsAttacher(plan, descriptors).place();
 }
 
-std::size_t perf_events_needed(Mechanism mechanism, std::span<const ProbeSite> sites,
-                               std::size_t processes) {
+std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> sites,
+                              std::size_t processes) {
   switch (mechanism) {
   case Mechanism::multi:
   case Mechanism::session:

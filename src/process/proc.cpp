@@ -36,7 +36,7 @@ Result<std::string> read_pseudo_file(const std::string& path) {
   }
 }
 
-std::optional<std::string> pseudo_file_text(const std::string& path) {
+std::optional<std::string> try_read_pseudo_file(const std::string& path) {
   auto text = read_pseudo_file(path);
   if (!text) return std::nullopt;
   return std::move(*text);
@@ -164,8 +164,8 @@ Result<void> check_proc_mounted() {
           "mount -t proc proc /proc"));
 }
 
-std::optional<std::uint64_t> start_time_of(pid_t pid) {
-  const auto stat = pseudo_file_text(proc_path(pid, "stat"));
+std::optional<std::uint64_t> process_start_time(pid_t pid) {
+  const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
   return stat ? parse_start_time(*stat) : std::nullopt;
 }
 
@@ -181,7 +181,7 @@ std::vector<pid_t> all_processes() {
   return result;
 }
 
-std::optional<std::string> command_name(pid_t pid) {
+std::optional<std::string> read_comm(pid_t pid) {
   auto text = read_pseudo_file(proc_path(pid, "comm"));
   if (!text) return std::nullopt;
   if (text->ends_with('\n')) text->pop_back();
@@ -238,59 +238,60 @@ std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, 
   return {found.begin(), found.end()};
 }
 
-bool goes_by_name(std::string_view name, std::string_view comm, std::string_view arguments) {
+bool matches_process_name(std::string_view name, std::string_view comm,
+                          std::string_view arguments) {
   if (name.empty()) return false;
   const std::string_view program = arguments.substr(0, arguments.find('\0'));
   return name == comm || name == program || name == program.substr(program.rfind('/') + 1);
 }
 
 bool is_named(pid_t pid, std::string_view name) {
-  const auto comm = command_name(pid);
+  const auto comm = read_comm(pid);
   if (!comm) return false;
-  if (goes_by_name(name, *comm, {})) return true;
-  const auto arguments = pseudo_file_text(proc_path(pid, "cmdline"));
-  return arguments && goes_by_name(name, *comm, *arguments);
+  if (matches_process_name(name, *comm, {})) return true;
+  const auto arguments = try_read_pseudo_file(proc_path(pid, "cmdline"));
+  return arguments && matches_process_name(name, *comm, *arguments);
 }
 
-std::vector<pid_t> processes_named(std::string_view name) {
+std::vector<pid_t> find_named_processes(std::string_view name) {
   std::vector<pid_t> result = all_processes();
   std::erase_if(result, [&](pid_t pid) { return !is_named(pid, name); });
   return result;
 }
 
-std::vector<pid_t> descendants_of(pid_t pid) {
+std::vector<pid_t> find_descendants(pid_t pid) {
   std::vector<std::pair<pid_t, pid_t>> parents;
   for (const pid_t process : all_processes()) {
-    const auto stat = pseudo_file_text(proc_path(process, "stat"));
+    const auto stat = try_read_pseudo_file(proc_path(process, "stat"));
     const auto parent = stat ? parse_parent(*stat) : std::nullopt;
     if (parent) parents.emplace_back(process, *parent);
   }
   return descendants(pid, parents);
 }
 
-std::optional<uid_t> user_of(pid_t pid) {
-  const auto status = pseudo_file_text(proc_path(pid, "status"));
+std::optional<uid_t> process_user(pid_t pid) {
+  const auto status = try_read_pseudo_file(proc_path(pid, "status"));
   return status ? parse_user(*status) : std::nullopt;
 }
 
-std::vector<pid_t> processes_of_user(uid_t user) {
+std::vector<pid_t> find_user_processes(uid_t user) {
   std::vector<pid_t> result = all_processes();
-  std::erase_if(result, [&](pid_t pid) { return user_of(pid) != user; });
+  std::erase_if(result, [&](pid_t pid) { return process_user(pid) != user; });
   return result;
 }
 
 std::optional<pid_t> pid_in_namespace(pid_t pid) {
-  const auto status = pseudo_file_text(proc_path(pid, "status"));
+  const auto status = try_read_pseudo_file(proc_path(pid, "status"));
   return status ? parse_innermost_pid(*status) : std::nullopt;
 }
 
-std::optional<FileIdentity> executable_of(pid_t pid) {
+std::optional<FileIdentity> process_executable(pid_t pid) {
   struct stat status{};
   if (::stat(proc_path(pid, "exe").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{status.st_dev, status.st_ino};
 }
 
-std::optional<std::string> mount_namespace_of(pid_t pid) {
+std::optional<std::string> read_mount_namespace(pid_t pid) {
   return namespace_link(proc_path(pid, "ns/mnt"));
 }
 
@@ -315,37 +316,37 @@ std::vector<Mapping> parse_all_maps(std::string_view text) {
   return result;
 }
 
-Result<std::vector<Mapping>> mappings_of(pid_t pid) {
+Result<std::vector<Mapping>> read_mappings(pid_t pid) {
   const auto text = maps_text(pid);
   if (!text) return fail(text.error());
   return parse_maps(*text);
 }
 
-Result<std::vector<Mapping>> all_mappings_of(pid_t pid) {
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid) {
   const auto text = maps_text(pid);
   if (!text) return fail(text.error());
   return parse_all_maps(*text);
 }
 
-std::optional<bool> shares_mounts(pid_t pid) {
-  static const auto own = mount_namespace_of(::getpid());
-  const auto other = mount_namespace_of(pid);
+std::optional<bool> shares_mount_namespace(pid_t pid) {
+  static const auto own = read_mount_namespace(::getpid());
+  const auto other = read_mount_namespace(pid);
   if (!own || !other) return std::nullopt;
   return *own == *other;
 }
 
-Likeness likeness(const FileIdentity& file, const Mapping& mapping) {
-  if (mapping.identity.inode == 0 || file.inode != mapping.identity.inode) return Likeness::none;
-  return file.device == mapping.identity.device ? Likeness::whole : Likeness::inode;
+FileMatch match_file(const FileIdentity& file, const Mapping& mapping) {
+  if (mapping.identity.inode == 0 || file.inode != mapping.identity.inode) return FileMatch::none;
+  return file.device == mapping.identity.device ? FileMatch::device_and_inode : FileMatch::inode;
 }
 
-Likeness likeness_at(const std::string& path, const Mapping& mapping) {
+FileMatch match_file_at(const std::string& path, const Mapping& mapping) {
   const auto status = stat_path(path);
-  if (!status || !S_ISREG(status->st_mode)) return Likeness::none;
-  return likeness({status->st_dev, status->st_ino}, mapping);
+  if (!status || !S_ISREG(status->st_mode)) return FileMatch::none;
+  return match_file({status->st_dev, status->st_ino}, mapping);
 }
 
-std::string path_of_mapping(pid_t pid, const Mapping& mapping) {
+std::string map_files_path(pid_t pid, const Mapping& mapping) {
   constexpr std::string_view digits = "0123456789abcdef";
   const auto hex = [&](std::uint64_t number) {
     std::string text;
@@ -359,19 +360,22 @@ std::string path_of_mapping(pid_t pid, const Mapping& mapping) {
          hex(mapping.end);
 }
 
-std::vector<WayToFile> ways_by_path(pid_t pid, const Mapping& mapping, std::optional<bool> shared) {
+std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
+                                           std::optional<bool> shared) {
   const std::string in_root = "/proc/" + std::to_string(pid) + "/root" + mapping.path;
-  std::vector<WayToFile> ways = {{in_root, Likeness::whole}, {mapping.path, Likeness::whole}};
-  ways.push_back({in_root, Likeness::inode});
+  std::vector<PathCandidate> ways = {{in_root, FileMatch::device_and_inode},
+                                     {mapping.path, FileMatch::device_and_inode}};
+  ways.push_back({in_root, FileMatch::inode});
   if (shared.value_or(false) || (!shared && hides_device(mapping.path)))
-    ways.push_back({mapping.path, Likeness::inode});
+    ways.push_back({mapping.path, FileMatch::inode});
   return ways;
 }
 
 bool is_reachable_by_path(const Mapping& mapping) {
   if (mapping.deleted) return false;
-  const Likeness likeness = likeness_at(mapping.path, mapping);
-  return likeness == Likeness::whole || (likeness == Likeness::inode && hides_device(mapping.path));
+  const FileMatch match = match_file_at(mapping.path, mapping);
+  return match == FileMatch::device_and_inode ||
+         (match == FileMatch::inode && hides_device(mapping.path));
 }
 
 } // namespace uprobectl

@@ -16,7 +16,7 @@ std::string proc_path(pid_t pid, std::string_view name);
 Result<std::string> read_pseudo_file(const std::string& path);
 
 // For whom it makes no difference why there is none.
-std::optional<std::string> pseudo_file_text(const std::string& path);
+std::optional<std::string> try_read_pseudo_file(const std::string& path);
 
 // The files of /proc/PID that say who a process is, taken apart.
 // Source: Linux Documentation/filesystems/proc.rst (stat, status).
@@ -38,27 +38,28 @@ std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, 
 
 // On overlayfs and btrfs the device in maps differs from the one that stat reports. There an equal
 // inode at the same path has to be enough.
-enum class Likeness : std::uint8_t { none, inode, whole };
-Likeness likeness(const FileIdentity& file, const Mapping& mapping);
+enum class FileMatch : std::uint8_t { none, inode, device_and_inode };
+FileMatch match_file(const FileIdentity& file, const Mapping& mapping);
 // The likeness of the file at the path; none if it is not a regular file.
-Likeness likeness_at(const std::string& path, const Mapping& mapping);
+FileMatch match_file_at(const std::string& path, const Mapping& mapping);
 
-// A path where the mapped file may be: the file there must be at least `least` like it.
-struct WayToFile {
+// A path where the mapped file may be. It is accepted if the match is at least `min_match`.
+struct PathCandidate {
   std::string path;
-  Likeness least = Likeness::whole;
+  FileMatch min_match = FileMatch::device_and_inode;
 };
 
 // "/proc/PID/map_files/…": leads to the mapped file itself, also to a deleted one, for root.
-std::string path_of_mapping(pid_t pid, const Mapping& mapping);
+std::string map_files_path(pid_t pid, const Mapping& mapping);
 
 // Whether paths mean the same to the process and to this program. Nullopt if it has ended.
-std::optional<bool> shares_mounts(pid_t pid);
+std::optional<bool> shares_mount_namespace(pid_t pid);
 
 // By path, best first: below the root folder of the process, and as this program sees the path. A
 // process in another mount namespace chooses its paths, so here only the same file is taken for
 // one of its own.
-std::vector<WayToFile> ways_by_path(pid_t pid, const Mapping& mapping, std::optional<bool> shared);
+std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
+                                           std::optional<bool> shared);
 // Whether the mapped file can still be opened by its path when the process has ended.
 bool is_reachable_by_path(const Mapping& mapping);
 

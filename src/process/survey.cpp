@@ -80,7 +80,7 @@ public:
   }
 
   void look_at(pid_t pid) {
-    auto mappings = mappings_of(pid);
+    auto mappings = read_mappings(pid);
     if (!mappings) {
       if (mappings.error().kind == ErrorKind::not_found) return; // it has ended meanwhile
       for (MappingSurvey& survey : surveys_) ++survey.unreadable;
@@ -125,7 +125,7 @@ private:
         survey.executable.push_back(pid);
       } else if (other_inode) {
         survey.other_inode.push_back(pid);
-        if (elsewhere) survey.elsewhere.push_back(pid);
+        if (elsewhere) survey.other_mount_namespace.push_back(pid);
       }
       for (const std::string_view path : copies)
         if (survey.other_copies.size() < MappingSurvey::max_copies)
@@ -134,8 +134,8 @@ private:
   }
 
   bool is_elsewhere(pid_t pid) {
-    if (!own_namespace_) own_namespace_ = mount_namespace_of(::getpid());
-    const auto other = mount_namespace_of(pid);
+    if (!own_namespace_) own_namespace_ = read_mount_namespace(::getpid());
+    const auto other = read_mount_namespace(pid);
     return other && own_namespace_ && *other != *own_namespace_;
   }
 

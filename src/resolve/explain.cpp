@@ -289,7 +289,7 @@ Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
               fmt::format("{}: the DEX file of {} {} not found, so the methods have no names",
                           subject, first->location,
                           missing > 1 ? fmt::format("and {} more are", missing - 1) : "is")};
-  return art::with_dex_places(std::move(error), *first);
+  return art::add_missing_dex_hints(std::move(error), *first);
 }
 
 Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name) {
@@ -328,7 +328,7 @@ Error no_such_method(const Query& query, const art::OatFile& oat, art::Class def
                                                 class_name, name.name)};
   const unsigned limit = suggestion_limit(name.name);
   NearestNames near;
-  for (const art::Method& method : oat.methods_of(defined)) {
+  for (const art::Method& method : oat.class_methods(defined)) {
     const auto signature = oat.signature(method);
     if (const auto rank = suggestion_rank(name.name, signature.name, limit))
       near.offer(*rank, class_name + '.' + signature.name);

@@ -225,7 +225,7 @@ private:
         return fail(refuse(
             ErrorKind::corrupt,
             fmt::format("the bytes at vaddr:{:#x} are not a known instruction", place.value)));
-    if (exits->runs_on)
+    if (exits->falls_through)
       return fail(refuse(ErrorKind::unsupported,
                          "it has no end of its own and runs on into what follows it"));
     for (const std::uint64_t offset : exits->returns)
@@ -236,7 +236,7 @@ private:
         if (auto taken = take(jump, place); !taken) return taken;
     // A Go function restarts after its stack has grown.
     if (part.address == point_.address && language_ != CodeLanguage::go)
-      for (const Jump& jump : exits->jumps_again)
+      for (const Jump& jump : exits->jumps_to_entry)
         if (auto added = add(jump, {part.address.value + jump.offset}); !added) return added;
     return {};
   }
@@ -256,7 +256,7 @@ private:
 
   // Whether an indirect jump certainly stays in the function.
   bool stays(const Jump& jump, VirtualAddress place) const {
-    if (jump.kind == Jump::Kind::table && !jump.by_form) return true;
+    if (jump.kind == Jump::Kind::table && !jump.is_heuristic) return true;
     // Unwind data do not always describe the instructions that remove a frame.
     return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
   }

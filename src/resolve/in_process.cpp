@@ -29,10 +29,10 @@ struct Reach {
 };
 
 Reach reach(pid_t pid, const Mapping& mapping) {
-  for (WayToFile& way : ways_by_path(pid, mapping, shares_mounts(pid)))
-    if (likeness_at(way.path, mapping) >= way.least)
+  for (PathCandidate& way : path_candidates(pid, mapping, shares_mount_namespace(pid)))
+    if (match_file_at(way.path, mapping) >= way.min_match)
       return {.path = std::move(way.path), .replaced = false};
-  return {.path = path_of_mapping(pid, mapping), .replaced = true};
+  return {.path = map_files_path(pid, mapping), .replaced = true};
 }
 
 // Whether the mapping has a file that a path can lead to: not a device, not an anonymous file.
@@ -64,7 +64,7 @@ public:
   explicit Search(std::string_view text) : text_(text) {}
 
   Result<void> in_mappings(pid_t pid) {
-    const auto mappings = mappings_of(pid);
+    const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
       if (is_called(file_name_of(mapping.path), text_))
@@ -78,7 +78,7 @@ public:
 
   // A symbolic link of that name, in a usual folder, to a mapped file.
   Result<void> by_link(pid_t pid) {
-    const auto mappings = mappings_of(pid);
+    const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const std::string_view folder : link_folders) {
       const std::string path = fmt::format("/proc/{}/root{}/{}", pid, folder, text_);
@@ -96,7 +96,7 @@ public:
 
   // Adds every executable mapping of an ELF file.
   Result<void> all_mappings(pid_t pid) {
-    const auto mappings = mappings_of(pid);
+    const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
       if (!mapping.executable) continue;
@@ -114,7 +114,7 @@ public:
   // The path below the process's root folder. An error if it exists but cannot be read: the same
   // path on this side would be another file.
   Result<void> in_root_folder(pid_t pid) {
-    const auto mappings = mappings_of(pid);
+    const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     std::optional<Error> unusable;
     for (const BinaryPath& reading : parse_candidates(text_)) {
@@ -216,12 +216,12 @@ std::optional<pid_t> find_mapping_process(const std::string& path, std::span<con
   const auto identity = identity_of(path);
   if (!identity) return std::nullopt;
   for (const pid_t pid : pids) {
-    const auto mappings = mappings_of(pid);
+    const auto mappings = read_mappings(pid);
     if (!mappings) continue;
     for (const Mapping& mapping : *mappings) {
       if (mapping.identity.inode != identity->inode) continue;
       // The device numbers may differ, as on overlayfs: then the mapping itself is compared.
-      if (mapping.identity == *identity || identity_of(path_of_mapping(pid, mapping)) == identity ||
+      if (mapping.identity == *identity || identity_of(map_files_path(pid, mapping)) == identity ||
           identity_of(reach(pid, mapping).path) == identity)
         return pid;
     }

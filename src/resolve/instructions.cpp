@@ -94,7 +94,7 @@ ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64
                       std::uint64_t offset) {
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
-  const std::uint64_t known = std::max(std::min(size, max_code), offset + instruction_window);
+  const std::uint64_t known = std::max(std::min(size, max_code), offset + max_instruction_size);
   const bool is_whole = offset < size && size <= max_code;
   return probe_effect(*arch, code_at(image, start, is_whole ? size : known), offset,
                       is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
@@ -106,7 +106,7 @@ ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
                      point.symbol_offset);
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
-  return probe_effect(*arch, code_at(image, point.address, instruction_window), 0,
+  return probe_effect(*arch, code_at(image, point.address, max_instruction_size), 0,
                       CodeExtent::part);
 }
 
@@ -124,7 +124,7 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
     const auto length = instruction_size(*arch, function->subspan(at));
     if (!length || *length >= size - at) return std::nullopt;
     at += *length;
-    if (probe_effect(*arch, *function, at).kind != ProbeEffect::Kind::right) continue;
+    if (probe_effect(*arch, *function, at).kind != ProbeEffect::Kind::safe) continue;
     ProbePoint next = point;
     next.symbol_offset = at;
     return display_name(next);
@@ -135,7 +135,7 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
 void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
-    if (point.effect.kind != ProbeEffect::Kind::right)
+    if (point.effect.kind != ProbeEffect::Kind::safe)
       by_reason[point.effect.reason].push_back(&point);
   for (const auto& [reason, troubled] : by_reason) {
     ProbePoint& first = *troubled.front();
@@ -158,7 +158,7 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
     if (has_text)
       point.instruction = instruction_text(
-          *arch, code_at(query.image, point.address, instruction_window), point.address);
+          *arch, code_at(query.image, point.address, max_instruction_size), point.address);
     if (point.instruction || wish != Wish::required) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
                                                     query.subject(), display_name(point))
@@ -206,7 +206,7 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
   if (into > max_code && !has_fixed_size(*arch))
     return unverified(query,
                       fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
-  run.code = code_at(query.image, {symbol.address.value + run.start}, into + instruction_window);
+  run.code = code_at(query.image, {symbol.address.value + run.start}, into + max_instruction_size);
   if (into >= run.code.size()) return std::nullopt;
   switch (boundary_at(*arch, run.code, into)) {
   case Boundary::yes:
@@ -232,15 +232,15 @@ ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address)
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
   const ProbeEffect alone =
-      probe_effect(*arch, code_at(image, address, instruction_window), 0, CodeExtent::part);
-  if (alone.kind == ProbeEffect::Kind::right) return alone;
+      probe_effect(*arch, code_at(image, address, max_instruction_size), 0, CodeExtent::part);
+  if (alone.kind == ProbeEffect::Kind::safe) return alone;
   const auto covering = symbol_at(image, address);
   if (!covering) return alone;
   return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
 }
 
 std::optional<Error> probe_error(const ProbePoint& point) {
-  if (point.effect.kind == ProbeEffect::Kind::right) return std::nullopt;
+  if (point.effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   const bool is_refused = point.effect.kind == ProbeEffect::Kind::refused;
   Error error{ErrorKind::unsupported,
               fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),

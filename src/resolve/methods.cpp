@@ -248,7 +248,7 @@ std::string shared_code(const ProbePoint& point, const std::vector<std::string>&
 // called.
 std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, VirtualAddress address) {
   std::shared_ptr<JavaMethod> known;
-  if (!oat.has_all_dex_files() || !oat.knows_access()) return known;
+  if (!oat.has_all_dex_files() || !oat.has_access_flags()) return known;
   for (const art::Method& method : oat.methods_at(address)) {
     art::Signature signature = oat.signature(method);
     JavaMethod found{.return_type = std::move(signature.return_type),
@@ -336,7 +336,7 @@ std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
 
 Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art::Class defined,
                                 const MethodName& name) {
-  Methods called = oat.methods_of(defined);
+  Methods called = oat.class_methods(defined);
   std::erase_if(called,
                 [&](const art::Method& method) { return oat.signature(method).name != name.name; });
   Methods fitting = called;

@@ -154,7 +154,7 @@ private:
     output_.write(describe(*mechanism, placed->probes, program_.name()));
     output_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
                                to_string(*mechanism),
-                               placed->attachment ? placed->attachment->parts() : 0));
+                               placed->attachment ? placed->attachment->detach_steps() : 0));
     return placed;
   }
 

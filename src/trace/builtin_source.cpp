@@ -66,7 +66,7 @@ public:
   bool judges_exits() const override { return true; }
 
   Result<void> load(Mechanism mechanism, Resolved& resolved) override {
-    const bool cookies = hands_over_cookie(mechanism, features_);
+    const bool cookies = supports_cookies(mechanism, features_);
     probes_ = resolved.probes;
     const bool strings = asks_for(request_.capture, ArgumentType::cxx_string);
     std::vector<CapturePoint> points;

@@ -32,7 +32,7 @@ constexpr std::size_t max_pids = 65536; // that are remembered
 constexpr std::uint64_t trusted_ns = 1'000'000'000;
 
 std::string name_process(pid_t pid) {
-  const auto name = command_name(pid);
+  const auto name = read_comm(pid);
   return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
 }
 
@@ -46,7 +46,7 @@ void unite(std::vector<Seen>& into, const std::vector<Seen>& from) {
 void add_survey(MappingSurvey& into, const MappingSurvey& survey) {
   unite(into.executable, survey.executable);
   unite(into.other_inode, survey.other_inode);
-  unite(into.elsewhere, survey.elsewhere);
+  unite(into.other_mount_namespace, survey.other_mount_namespace);
   unite(into.other_copies, survey.other_copies);
 }
 
@@ -57,7 +57,7 @@ bool contains(std::span<const pid_t> pids, pid_t pid) {
 std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& facts) {
   // One that sees another file there because its mounts are others says less of the rest.
   const auto here = std::ranges::find_if(
-      survey.other_inode, [&](pid_t pid) { return !contains(survey.elsewhere, pid); });
+      survey.other_inode, [&](pid_t pid) { return !contains(survey.other_mount_namespace, pid); });
   if (here == survey.other_inode.end()) {
     const pid_t pid = survey.other_inode.front();
     const auto way = facts.takes_pids ? fmt::format("-p {} probes that one", pid)
@@ -77,7 +77,7 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
 std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
   // What has ended maps nothing any more: it can only be said what was seen while it lived.
   if (!pids.empty() &&
-      std::ranges::none_of(pids, [](pid_t pid) { return command_name(pid).has_value(); }))
+      std::ranges::none_of(pids, [](pid_t pid) { return read_comm(pid).has_value(); }))
     return pids.size() == 1
                ? fmt::format("process {} has ended and was not seen to map this file executable",
                              pids.front())
@@ -99,7 +99,7 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
 // looked at and some map the file itself, copies are nothing to wonder at.
 std::string mention_copy(const MappingSurvey& survey, bool filtered) {
   if (survey.other_copies.empty() || (!filtered && !survey.executable.empty())) return {};
-  const OtherCopy& copy = survey.other_copies.front();
+  const MappedCopy& copy = survey.other_copies.front();
   const std::string_view too = contains(survey.executable, copy.pid) ? ", too" : "";
   return fmt::format("; {} maps another copy of it{}: {}", name_process(copy.pid), too, copy.path);
 }
@@ -115,9 +115,9 @@ std::string mention_children(std::span<const pid_t> children) {
   if (children.size() == 1)
     return fmt::format("; {}, a descendant, {} it: --follow probes it, too",
                        name_process(children.front()),
-                       command_name(children.front()) ? "maps" : "mapped");
+                       read_comm(children.front()) ? "maps" : "mapped");
   const bool any_runs =
-      std::ranges::any_of(children, [](pid_t pid) { return command_name(pid).has_value(); });
+      std::ranges::any_of(children, [](pid_t pid) { return read_comm(pid).has_value(); });
   return fmt::format("; {} {} it: --follow probes them, too",
                      counted(children.size(), "descendant", "descendants"),
                      any_runs ? "map" : "mapped");
@@ -140,7 +140,7 @@ std::string times(std::uint64_t count) {
 // business.
 std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      pids, [&](pid_t pid) { return executable_of(pid) != binary.file->identity(); }));
+      pids, [&](pid_t pid) { return process_executable(pid) != binary.file->identity(); }));
 }
 
 constexpr std::chrono::seconds before_first{2};
@@ -178,7 +178,7 @@ ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool wants_names,
   if (watch) watch_ = std::move(*watch);
   if (!wants_names_) return;
   for (const pid_t pid : only_these ? filter.pids : all_processes())
-    if (auto name = command_name(pid)) names_[pid] = std::move(*name);
+    if (auto name = read_comm(pid)) names_[pid] = std::move(*name);
 }
 
 void ProcessHistory::look() {
@@ -224,7 +224,7 @@ void ProcessHistory::forget_ended(pid_t pid) {
 
 std::optional<std::string> ProcessHistory::name_of(pid_t pid) const {
   if (!wants_names_) return std::nullopt;
-  if (auto now = command_name(pid)) return now;
+  if (auto now = read_comm(pid)) return now;
   const auto known = names_.find(pid);
   if (known == names_.end()) return std::nullopt;
   return known->second;
@@ -299,7 +299,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
 
 void find_children(std::span<Probe> probes, std::span<const pid_t> pids) {
   std::vector<pid_t> children;
-  for (const pid_t pid : pids) unite(children, descendants_of(pid));
+  for (const pid_t pid : pids) unite(children, find_descendants(pid));
   std::erase_if(children, [&](pid_t pid) { return contains(pids, pid); });
   if (children.empty()) return;
   const std::vector<MappingSurvey> surveys = survey_probes(probes, children);

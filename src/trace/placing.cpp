@@ -77,7 +77,7 @@ public:
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
     ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
     // A link places many at once.
-    const bool one_by_one = perf_events_needed(mechanism_, sites, pids_.size()) > 0;
+    const bool one_by_one = count_perf_events(mechanism_, sites, pids_.size()) > 0;
     return attach(sites, [&](std::size_t placed) {
       const auto expected =
           one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
@@ -171,7 +171,7 @@ std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t don
 
 void take_away(Placed& placed, Output& output) {
   if (!placed.attachment) return;
-  const Progress progress("taking probes away", placed.attachment->parts(), output);
+  const Progress progress("taking probes away", placed.attachment->detach_steps(), output);
   placed.attachment->detach([&](std::size_t done) { progress.tell(done); });
   placed.attachment.reset();
 }
@@ -185,7 +185,7 @@ Result<Placed> place(std::span<const pid_t> pids, bool keep_going, Mechanism mec
     const std::vector<ProbeSite> sites = sites_of(resolved.probes);
     if (sites.empty()) return Placed{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);
-    warn_about_slow_detach(perf_events_needed(mechanism, sites, pids.size()), output);
+    warn_about_slow_detach(count_perf_events(mechanism, sites, pids.size()), output);
     const Placer placer(pids, mechanism, signals, output);
     auto attachment = placer.attach_all(sites);
     if (attachment) return Placed{std::move(*attachment), probes};

@@ -294,7 +294,7 @@ ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
   const Bytes file = point.binary->file->bytes();
   if (!arch || place.value >= file.size()) return {};
   const Bytes rest = file.subspan(place.value);
-  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), instruction_window)),
+  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
                       0, CodeExtent::part);
 }
 
@@ -305,7 +305,7 @@ bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit;
 std::optional<Error> trouble_of(const PlannedSite& site, const ProbePoint& point) {
   if (!is_exit_only(site)) return probe_error(point);
   const ProbeEffect effect = effect_of_exit(point, site.exit->offset);
-  if (effect.kind == ProbeEffect::Kind::right) return std::nullopt;
+  if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{}: '{}' cannot be probed where it is left (at {:#x}): {}",
                            to_string(point.binary->path), display_name(point),

@@ -94,7 +94,7 @@ void add_family(ProcessSet& set, pid_t pid) {
   // A child of one that is not yet a member may be missed, and is seen the next time.
   for (bool found = true; found;) {
     found = false;
-    for (const pid_t child : descendants_of(pid)) {
+    for (const pid_t child : find_descendants(pid)) {
       if (set.contains(child)) continue;
       if (set.add(child)) found = true;
     }
@@ -126,7 +126,7 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
     const int error = process.open_error();
     // A thread's id is refused with EINVAL, by newer kernels with ENOENT.
     if (error == ESRCH || error == EINVAL || error == ENOENT) {
-      if (command_name(pid))
+      if (read_comm(pid))
         return fail(
             Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, no process"}.hint(
                 "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
@@ -134,7 +134,7 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
     }
     if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
     std::string text = "process " + std::to_string(pid);
-    if (const auto name = command_name(pid)) text += " (" + *name + ")";
+    if (const auto name = read_comm(pid)) text += " (" + *name + ")";
     watch.running_.push_back({std::move(text), std::move(process)});
     watch.watches_ = true;
   }
@@ -231,7 +231,7 @@ Result<std::vector<pid_t>> processes_to_look_in(const ProcessFilter& filter,
                                                 std::string_view target, Output& output) {
   std::vector<pid_t> pids = filter.pids;
   for (const std::string& name : filter.names)
-    for (const pid_t pid : processes_named(name))
+    for (const pid_t pid : find_named_processes(name))
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
   if (!pids.empty() || filter.names.empty()) return pids;
   if (target == "*")
@@ -310,7 +310,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
   named_.emplace(asked_->names, is_named);
   add_named();
   for (const std::string& name : asked_->names) {
-    if (processes_named(name).empty())
+    if (find_named_processes(name).empty())
       output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > longest_comm)
       output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
@@ -385,7 +385,7 @@ std::vector<pid_t> FilteredProcesses::known() const {
   std::optional<std::vector<pid_t>> now;
   if (!link_pids_.empty()) keep_common(now, link_pids_);
   if (set_) keep_common(now, set_->members());
-  if (user_) keep_common(now, processes_of_user(*user_));
+  if (user_) keep_common(now, find_user_processes(*user_));
   if (group_) keep_common(now, group_->processes());
   std::vector<pid_t> all = now.value_or(std::vector<pid_t>());
   for (const pid_t pid : first_known_)

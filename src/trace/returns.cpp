@@ -70,10 +70,10 @@ CodeAbi CodeReaders::facts_of(const ProbePoint& point, bool strings) {
 namespace {
 
 // A register as instructions number it. 31 of arm64, which reads as zero, is none.
-std::uint32_t register_encoded(std::uint8_t code, const elf::Machine& machine) {
+std::uint32_t find_encoded_register(std::uint8_t code, const elf::Machine& machine) {
   // 32-bit code runs on a kernel that saves the registers of its own architecture.
   const ArchInfo& arch = machine.info().registers.empty() ? host_arch_info() : machine.info();
-  return arch.register_encoded(code).value_or(NO_REGISTER);
+  return arch.find_encoded_register(code).value_or(NO_REGISTER);
 }
 
 std::uint32_t pointer_size(const elf::Machine& machine) { return machine.is_64bit ? 8 : 4; }
@@ -99,9 +99,9 @@ record_u32 test_of(JumpCondition::Test test) {
 
 reading reading_of(const JumpSource& source, const elf::Machine& machine) {
   reading made{.form = READ_INTEGER, .base = NO_REGISTER, .size = pointer_size(machine)};
-  if (source.base) made.base = register_encoded(*source.base, machine);
+  if (source.base) made.base = find_encoded_register(*source.base, machine);
   if (source.index) {
-    made.index = register_encoded(*source.index, machine);
+    made.index = find_encoded_register(*source.index, machine);
     made.scale = source.scale;
     made.index_size = pointer_size(machine);
   }
@@ -332,7 +332,7 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
     }
   } else if (rule.test != EXIT_ALWAYS && rule.test != EXIT_IF_FLAGS) {
     rule.tested = {.form = READ_INTEGER,
-                   .base = register_encoded(call.condition.tested, machine),
+                   .base = find_encoded_register(call.condition.tested, machine),
                    .size = call.condition.size};
   }
   return number(rule);

@@ -61,7 +61,7 @@ struct ProbeSelection {
 // the app's user and this user, and in this control group.
 struct ProcessFilter {
   std::vector<pid_t> pids;
-  std::vector<std::string> names;   // as processes_named() takes them: all, also later ones
+  std::vector<std::string> names;   // as find_named_processes() takes them: all, also later ones
   std::vector<std::string> command; // started for the run; without pids and names
   CommandOutput command_output = {};
   bool follow = false;               // children of these, too, from their first instruction on

@@ -214,7 +214,7 @@ std::optional<DataTypes> UserPrograms::types() const {
 }
 
 Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Probe> probes,
-                                    std::uint64_t cookie, bool hands_over_cookie) {
+                                    std::uint64_t cookie, bool supports_cookies) {
   specs_.reset(); // before it is filled again
   cautions_.clear();
   const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
@@ -222,7 +222,7 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Pro
   if (std::ranges::none_of(probes,
                            [](const Probe& probe) { return probe.point.static_probe != nullptr; }))
     return {};
-  if (!hands_over_cookie)
+  if (!supports_cookies)
     return fail(Error{ErrorKind::unsupported,
                       "without cookies the program cannot tell where its arguments are"}
                     .hint("they came with Linux 5.15; use --mechanism multi or perf"));

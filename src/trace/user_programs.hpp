@@ -63,7 +63,7 @@ public:
   // program without the table asks for no arguments; its places keep `cookie` itself. unsupported
   // where there are arguments and no cookie would arrive.
   Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
-                    bool hands_over_cookie);
+                    bool supports_cookies);
 
   void report_cautions(Output& output) const; // which arguments cannot be read
 

@@ -112,7 +112,7 @@ public:
         site.cookie = request_.cookie;
       }
     return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
-                               hands_over_cookie(mechanism, features_));
+                               supports_cookies(mechanism, features_));
   }
   void report_cautions() const override { static_probes_.report_cautions(output_); }
 

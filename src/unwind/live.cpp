@@ -110,7 +110,7 @@ void LiveProcesses::State::sweep_now_and_then() {
   begun = 0;
   std::vector<pid_t> gone;
   for (const auto& [pid, programs] : processes) {
-    const auto started = start_time_of(pid);
+    const auto started = process_start_time(pid);
     const std::uint64_t known = programs.back()->start_time();
     if (!started || (known != 0 && *started != known)) gone.push_back(pid);
   }
@@ -128,7 +128,7 @@ LiveProcess& LiveProcesses::State::look_at(pid_t pid) {
     return process;
   }
   LiveProcess& last = *known->second.back();
-  const auto started = start_time_of(pid);
+  const auto started = process_start_time(pid);
   const bool may_be = last.start_time() == 0 ? !last.has_ended : last.start_time() == started;
   if (!started || may_be) {
     last.read(now);
@@ -155,7 +155,7 @@ LiveProcess& LiveProcesses::State::at(pid_t pid, std::uint64_t time) {
 // The pid may have been reused without a record, for example if one was lost. For a process that
 // was never read, the time of its first record is compared; an ended one may still be a zombie.
 LiveProcess& LiveProcesses::State::last_at(LiveProcess& process, std::uint64_t time) {
-  const auto started = start_time_of(process.pid());
+  const auto started = process_start_time(process.pid());
   const std::uint64_t before = process.start_time();
   if (!started) return process;
   const bool is_other =
@@ -278,7 +278,7 @@ Stack LiveProcesses::State::frames(LiveProcess& process, std::span<const std::ui
   for (const std::uint64_t address : addresses) {
     const std::uint64_t pc = address & mask;
     const bool first = stack.frames.empty();
-    const std::uint64_t inside = first ? pc : pc - host_arch_info().unwind->back_to_call;
+    const std::uint64_t inside = first ? pc : pc - host_arch_info().unwind->call_address_offset;
     auto place = space.find(inside);
     if (!place && known != nullptr)
       if (const auto there = cache.find(known->file, known->path, known->offset))

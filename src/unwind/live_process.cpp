@@ -51,7 +51,7 @@ std::optional<MappedObject> memory_of(pid_t pid, std::uint64_t start, std::uint6
 
 // The vDSO is the same for all 64-bit processes, of which we are one.
 std::optional<MappedObject> own_vdso(std::uint64_t size) {
-  const auto own = all_mappings_of(::getpid());
+  const auto own = read_all_mappings(::getpid());
   if (!own) return std::nullopt;
   const auto vdso = std::ranges::find(*own, "[vdso]", &Mapping::path);
   if (vdso == own->end() || vdso->end - vdso->start != size) return std::nullopt;
@@ -100,25 +100,25 @@ bool is_same(const Mapping& a, const Mapping& b) {
 
 } // namespace
 
-LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mounts(pid)) {}
+LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mount_namespace(pid)) {}
 
 Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   if (mapping.path == "[vdso]") return vdso_of(pid_, mapping);
   // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
   // over a file that is only similar.
-  auto ways = ways_by_path(pid_, mapping, shares_mounts_);
+  auto ways = path_candidates(pid_, mapping, shares_mounts_);
   // The same path in our mount namespace comes first: it can be opened after the end of the
   // process, with the files beside it.
-  const auto here = std::ranges::find(ways, mapping.path, &WayToFile::path);
+  const auto here = std::ranges::find(ways, mapping.path, &PathCandidate::path);
   std::rotate(ways.begin(), here, here + 1);
-  const auto vague = std::ranges::find(ways, Likeness::inode, &WayToFile::least);
-  ways.insert(vague, {path_of_mapping(pid_, mapping), Likeness::inode});
-  for (const WayToFile& way : ways) {
-    if (likeness_at(way.path, mapping) < way.least) continue;
+  const auto vague = std::ranges::find(ways, FileMatch::inode, &PathCandidate::min_match);
+  ways.insert(vague, {map_files_path(pid_, mapping), FileMatch::inode});
+  for (const PathCandidate& way : ways) {
+    if (match_file_at(way.path, mapping) < way.min_match) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "it lies on huge pages, in which there is no ELF file");
     auto file = MappedFile::open(way.path);
-    if (!file || likeness(file->identity(), mapping) < way.least) continue;
+    if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
     tolerate_shrinking(*file);
     return object_of(std::move(*file));
   }
@@ -133,9 +133,9 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
 // executed another program, which keeps the start time.
 bool LiveProcess::read(std::uint64_t now) {
   if (runs_another()) return false;
-  const auto started = start_time_of(pid_);
+  const auto started = process_start_time(pid_);
   if (!started || (start_time_ != 0 && *started != start_time_)) return false;
-  auto mappings = all_mappings_of(pid_);
+  auto mappings = read_all_mappings(pid_);
   if (!mappings || mappings->empty() || runs_another()) return false;
   std::ranges::sort(*mappings, {}, &Mapping::start);
   keep_needed(*mappings);

@@ -155,7 +155,7 @@ Caller by_signal_frame(const Registers& registers, const Memory& memory) {
   const UnwindInfo& info = registers.info();
   const auto top = registers.stack_pointer();
   if (!top) return std::unexpected(NoCaller{});
-  std::uint64_t at = *top + info.signal_registers_at;
+  std::uint64_t at = *top + info.signal_registers_offset;
   Registers caller = registers;
   for (const std::uint8_t number : info.signal_registers) {
     const auto value = load(memory, at);
@@ -180,7 +180,7 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
   Registers caller = registers;
   caller.set(info.frame_pointer, *previous);
   caller.set(info.pc, *back);
-  if (info.record_ends_frame)
+  if (info.frame_record_at_top)
     caller.set(info.stack_pointer, *at + 16);
   else // the record may be anywhere in its frame
     caller.forget(info.stack_pointer);
@@ -235,12 +235,12 @@ private:
   // call is the system call instruction. The return address of a signal handler may be the first of
   // its mapping.
   bool find_place(std::uint64_t pc, std::optional<ModuleAddress>& place) {
-    moved_back_ = interrupted_ ? 0 : info().back_to_call;
+    moved_back_ = interrupted_ ? 0 : info().call_address_offset;
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, place)) return false;
       UnwindData* const data = place->module ? unwind_data_of(*place->module, arch()) : nullptr;
       if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
-      moved_back_ = info().back_to_call;
+      moved_back_ = info().call_address_offset;
     }
     if (space_.find(pc - moved_back_, place)) return true;
     moved_back_ = 0;
@@ -379,7 +379,7 @@ private:
     const auto link = registers_.get(info().link_register);
     if (!link) return true;
     if (record && (record->pc().value_or(0) & code_mask_) == (*link & code_mask_)) return true;
-    const auto there = space_.find((*link & code_mask_) - info().back_to_call);
+    const auto there = space_.find((*link & code_mask_) - info().call_address_offset);
     if (!there || there->module != place.module || place.module == nullptr) return false;
     const auto here = place.module->frame(place.address);
     const auto called = place.module->frame(there->address);

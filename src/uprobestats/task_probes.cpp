@@ -43,7 +43,7 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
 
 Result<JavaMethod> method_called(const art::OatFile& oat, VirtualAddress address,
                                  std::string_view signature) {
-  if (!oat.knows_access()) return fail(ErrorKind::not_found, "oatdump does not tell it");
+  if (!oat.has_access_flags()) return fail(ErrorKind::not_found, "oatdump does not tell it");
   for (const art::Method& method : oat.methods_at(address)) {
     art::Signature called = oat.signature(method);
     if (to_string(called) == signature)
@@ -261,8 +261,8 @@ std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat
   }
   for (const art::OatDex& dex : oat->dex_files())
     if (!dex.source)
-      return art::with_dex_places(unknown("the DEX file of " + dex.location + " is not found"),
-                                  dex);
+      return art::add_missing_dex_hints(
+          unknown("the DEX file of " + dex.location + " is not found"), dex);
   return std::nullopt;
 }
 

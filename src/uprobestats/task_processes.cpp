@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds between_scans{500};
 } // namespace
 
 bool has_process_name(pid_t pid, std::string_view name) {
-  const auto arguments = pseudo_file_text(fmt::format("/proc/{}/cmdline", pid));
+  const auto arguments = try_read_pseudo_file(fmt::format("/proc/{}/cmdline", pid));
   return arguments && std::string_view(*arguments).substr(0, arguments->find('\0')) == name;
 }
 
@@ -109,7 +109,7 @@ bool is_same_jar(std::string_view one, std::string_view other) {
 }
 
 std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files) {
-  const auto mappings = mappings_of(pid);
+  const auto mappings = read_mappings(pid);
   if (!mappings) return std::nullopt;
   for (const Mapping& mapping : *mappings) {
     if (std::ranges::find(files, mapping.path) != files.end()) continue;

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!items) break;
     while (const auto item = items->next()) {
       ++methods;
-      if (methods <= 1000) (void)to_string(signature_of(*dex, item->index));
+      if (methods <= 1000) (void)to_string(dex_method_signature(*dex, item->index));
     }
   }
   if (methods > dex->method_count()) std::abort();

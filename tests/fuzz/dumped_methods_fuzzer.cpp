@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (auto method = art::parse_dumped_method(line)) methods.push_back(std::move(*method));
   }
   const std::size_t count = methods.size();
-  const art::DumpedNames names(std::move(methods));
+  const art::DumpedMethods names(std::move(methods));
   std::size_t in_classes = 0;
   for (const auto& each : names.classes()) in_classes += each.methods.size();
   if (in_classes != count) std::abort();

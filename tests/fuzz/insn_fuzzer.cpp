@@ -32,7 +32,7 @@ void require_exits(Arch arch, Bytes function, VirtualAddress address) {
     require(!jump.target || !jump.slot);
     require((jump.kind == FunctionExits::Jump::Kind::jump) == (jump.target || jump.slot));
   }
-  for (const FunctionExits::Jump& jump : exits->jumps_again) {
+  for (const FunctionExits::Jump& jump : exits->jumps_to_entry) {
     check(jump.offset);
     require(jump.target == address);
   }

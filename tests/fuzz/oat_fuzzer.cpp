@@ -40,7 +40,7 @@ void read(const art::OatFile& oat, const elf::Image& image) {
     expect(to_string(oat.signature(method)).size() < 65535 + 1024);
   }
   oat.for_each_class([&](art::Class defined, std::string_view) {
-    (void)oat.methods_of(defined);
+    (void)oat.class_methods(defined);
     (void)oat.superclass(defined);
     return true;
   });
@@ -61,6 +61,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!dex->empty()) where.files.push_back(file_with(*dex));
   const auto oat = art::OatFile::read(*image, where);
   if (oat) read(*oat, *image);
-  if (oat) (void)names_agree(*oat, image->debug_symbols());
+  if (oat) (void)matches_symbols(*oat, image->debug_symbols());
   return 0;
 }

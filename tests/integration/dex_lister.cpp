@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   oat->for_each_class([&](art::Class defined, std::string_view) {
-    for (const art::Method& method : oat->methods_of(defined))
+    for (const art::Method& method : oat->class_methods(defined))
       std::printf("0x%x %s\n", method.access, to_string(oat->signature(method)).c_str());
     return true;
   });

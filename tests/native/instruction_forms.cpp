@@ -352,7 +352,7 @@ class Verdicts {
 public:
   void add(const Form& form, const Outcome& one, const Outcome& other, const Outcome& probed) {
     const ProbeEffect effect = effect_of(form);
-    const bool is_right = effect.kind == ProbeEffect::Kind::right;
+    const bool is_right = effect.kind == ProbeEffect::Kind::safe;
     Tally& tally = tallies_[std::string(effect.reason)];
     ++tally.forms;
     if (tally.example.empty()) tally.example = text_of(form);

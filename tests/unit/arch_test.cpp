@@ -62,7 +62,7 @@ TEST_CASE("registers are numbered as the kernel's headers number them") {
   const ArchInfo& info = host_arch_info();
   for (const Expected& each : expected) {
     CAPTURE(each.name);
-    const auto number = info.register_called(each.name);
+    const auto number = info.find_register(each.name);
     REQUIRE(number);
     CHECK(*number == each.offset / 8);
     CHECK(info.registers[*number].perf == each.perf);
@@ -75,7 +75,7 @@ TEST_CASE("registers are numbered as the kernel's headers number them") {
 // in the opcodes of push (50 + number).
 TEST_CASE("registers have the numbers of DWARF and of instructions") {
   const auto dwarf = [](Arch arch, std::string_view name) -> int {
-    return arch_info(arch).registers[arch_info(arch).register_called(name).value()].dwarf;
+    return arch_info(arch).registers[arch_info(arch).find_register(name).value()].dwarf;
   };
   CHECK(dwarf(Arch::x86_64, "rdx") == 1);
   CHECK(dwarf(Arch::x86_64, "rbx") == 3);
@@ -84,7 +84,7 @@ TEST_CASE("registers have the numbers of DWARF and of instructions") {
   CHECK(dwarf(Arch::arm64, "x29") == 29);
   CHECK(dwarf(Arch::arm64, "sp") == 31);
   const auto encoded = [](Arch arch, std::uint8_t number) -> std::string_view {
-    const auto index = arch_info(arch).register_encoded(number);
+    const auto index = arch_info(arch).find_encoded_register(number);
     return index ? arch_info(arch).registers[*index].name : "none";
   };
   CHECK(encoded(Arch::x86_64, 3) == "rbx");
@@ -97,22 +97,22 @@ TEST_CASE("registers have the numbers of DWARF and of instructions") {
 
 TEST_CASE("a register is known by the names of its parts, others are names of parameters") {
   const ArchInfo& x86 = arch_info(Arch::x86_64);
-  CHECK(x86.register_called("eax") == x86.register_called("rax"));
-  CHECK(x86.register_called("ip") == x86.register_called("rip"));
-  CHECK_FALSE(x86.register_called("e10"));
-  CHECK_FALSE(x86.register_called("r16"));
+  CHECK(x86.find_register("eax") == x86.find_register("rax"));
+  CHECK(x86.find_register("ip") == x86.find_register("rip"));
+  CHECK_FALSE(x86.find_register("e10"));
+  CHECK_FALSE(x86.find_register("r16"));
   const ArchInfo& arm64 = arch_info(Arch::arm64);
-  CHECK(arm64.register_called("lr") == 30);
-  CHECK_FALSE(arm64.register_called("fp"));
+  CHECK(arm64.find_register("lr") == 30);
+  CHECK_FALSE(arm64.find_register("fp"));
 }
 
 TEST_CASE("each architecture is found by its machine number") {
   for (std::size_t i = 0; i < arch_count; ++i) {
     const ArchInfo& info = arch_info(static_cast<Arch>(i));
     CHECK(static_cast<std::size_t>(info.arch) == i);
-    if (info.elf_machine != 0) CHECK(arch_of_elf(info.elf_machine) == info.arch);
+    if (info.elf_machine != 0) CHECK(arch_from_elf(info.elf_machine) == info.arch);
   }
-  CHECK(arch_of_elf(0xfff0) == Arch::unknown);
+  CHECK(arch_from_elf(0xfff0) == Arch::unknown);
   CHECK(all_archs().size() == arch_count);
 }
 

@@ -17,7 +17,7 @@ using namespace uprobectl::test;
 namespace {
 
 // Names, and what stands between them of at most 255 parameters.
-constexpr std::size_t longest_text = art::longest_signature + 1024;
+constexpr std::size_t longest_text = art::max_signature_size + 1024;
 
 // Whether the bytes were taken for an OAT file.
 bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
@@ -38,7 +38,7 @@ bool survives(const std::string& bytes, const std::vector<std::string>& dex) {
     }));
   }
   oat->for_each_class([&](art::Class defined, std::string_view) {
-    (void)oat->methods_of(defined);
+    (void)oat->class_methods(defined);
     (void)oat->superclass(defined);
     return true;
   });
@@ -75,7 +75,7 @@ std::size_t read_dex(const std::string& bytes) {
     auto items = art::ClassMethods::read(*dex, *dex->class_def(i), budget);
     if (!items) return methods;
     while (const auto item = items->next()) {
-      (void)art::signature_of(*dex, item->index);
+      (void)art::dex_method_signature(*dex, item->index);
       ++methods;
     }
   }

@@ -84,8 +84,8 @@ TEST_CASE("checksums of VDEX files lie where the version says") {
 
 TEST_CASE("values of the store may be padded, or empty") {
   const std::string store = "a-key\0value\0\0\0\0b-key\0last\0"s;
-  CHECK(value_of(as_bytes(store), "a-key") == "value");
-  CHECK(value_of(as_bytes(store), "b-key") == "last");
-  CHECK(value_of(as_bytes(store), "value").empty());
-  CHECK(value_of({}, "a-key").empty());
+  CHECK(find_store_value(as_bytes(store), "a-key") == "value");
+  CHECK(find_store_value(as_bytes(store), "b-key") == "last");
+  CHECK(find_store_value(as_bytes(store), "value").empty());
+  CHECK(find_store_value({}, "a-key").empty());
 }

@@ -203,7 +203,7 @@ TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
   const std::string bytes = one_long_name(60000);
   const auto dex = art::DexFile::parse(as_bytes(bytes));
   REQUIRE(dex);
-  const art::Signature signature = art::signature_of(*dex, 0);
+  const art::Signature signature = art::dex_method_signature(*dex, 0);
   CHECK(signature.name.size() == 60000);
   CHECK(signature.class_name == "?");
   CHECK(signature.return_type == "?");
@@ -213,7 +213,7 @@ TEST_CASE("a signature is no longer than 65535 bytes of names", "[large]") {
   const std::string short_bytes = one_long_name(300);
   const auto parsed = art::DexFile::parse(as_bytes(short_bytes));
   REQUIRE(parsed);
-  const art::Signature whole = art::signature_of(*parsed, 0);
+  const art::Signature whole = art::dex_method_signature(*parsed, 0);
   CHECK(whole.parameters.front() == std::string(300, 'x'));
   CHECK(to_string(whole).size() < 65535 + 1000);
 }

@@ -52,7 +52,7 @@ TEST_CASE("methods, compiled or not, are read from every layout from OAT 131 to 
     std::multiset<Row> found;
     oat.for_each_class([&](art::Class defined, std::string_view name) {
       CHECK(oat.class_name(defined) == name);
-      for (const art::Method& method : oat.methods_of(defined)) {
+      for (const art::Method& method : oat.class_methods(defined)) {
         CHECK(oat.signature(method).class_name == name);
         const auto offset = method.compiled ? hex(image.to_image(method.code)->value) : "-";
         found.emplace(offset, to_string(oat.signature(method)),
@@ -72,7 +72,7 @@ TEST_CASE("an address leads back to the methods whose code it is in") {
     const auto oat = read_oat(image);
     const auto count = oat.find_class("com.example.Greeter");
     REQUIRE(count);
-    const auto methods = oat.methods_of(*count);
+    const auto methods = oat.class_methods(*count);
     const auto is_count = [&](const art::Method& method) {
       return oat.signature(method).name == "count";
     };

@@ -69,7 +69,7 @@ private:
 } // namespace
 
 TEST_CASE("doctor: where all is there everything is fine and nothing is to be typed") {
-  for (const Check& check : examine(root_on_linux(), everything())) {
+  for (const Check& check : check_system(root_on_linux(), everything())) {
     if (check.name == "kernel_btf") continue;
     INFO(check.name);
     CHECK(check.ok);
@@ -81,8 +81,8 @@ TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
   facts.capabilities = 0;
-  const auto checks =
-      examine(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint("needs CAP_BPF")));
+  const auto checks = check_system(
+      facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint("needs CAP_BPF")));
   CHECK(!check_of(checks, "capabilities").ok);
   const Check attach = check_of(checks, "attach");
   CHECK(!attach.ok);
@@ -92,8 +92,8 @@ TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
 
 TEST_CASE("doctor: what keeps root from attaching is told apart") {
   const auto refused = [](const SystemFacts& facts) {
-    return examine(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint(
-                              "needs CAP_BPF and CAP_PERFMON, or root")));
+    return check_system(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint(
+                                   "needs CAP_BPF and CAP_PERFMON, or root")));
   };
   SystemFacts facts = root_on_linux();
   facts.in_user_namespace = true;
@@ -151,11 +151,12 @@ TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi,
   facts.capabilities = (1ULL << 38) | (1ULL << 39); // linux/capability.h
   KernelFeatures features = everything();
   features.perf_permitted = false;
-  CHECK(check_of(examine(facts, features), "capabilities").reason == "CAP_BPF and CAP_PERFMON");
-  CHECK(check_of(examine(facts, features), "attach").ok);
+  CHECK(check_of(check_system(facts, features), "capabilities").reason ==
+        "CAP_BPF and CAP_PERFMON");
+  CHECK(check_of(check_system(facts, features), "attach").ok);
   features.uprobe_multi = false;
   features.tracefs_permitted = false;
-  const Check attach = check_of(examine(facts, features), "attach");
+  const Check attach = check_of(check_system(facts, features), "attach");
   CHECK(!attach.ok);
   CHECK(attach.fix == "run as root");
 }
@@ -164,7 +165,7 @@ TEST_CASE("doctor: each mechanism is what attach would make of it") {
   KernelFeatures features = everything();
   features.uprobe_multi = false;
   features.perf_permitted = false;
-  const auto checks = examine(root_on_linux(), features);
+  const auto checks = check_system(root_on_linux(), features);
   CHECK(!check_of(checks, "mechanism_multi").ok);
   CHECK_THAT(check_of(checks, "mechanism_multi").fix.value_or(""),
              Catch::StartsWith("nothing you can type"));
@@ -174,17 +175,17 @@ TEST_CASE("doctor: each mechanism is what attach would make of it") {
   CHECK(check_of(checks, "mechanism_tracefs").ok);
   CHECK(check_of(checks, "attach").reason == "through tracefs, events through a ring buffer");
   features.tracefs_uprobe = false;
-  CHECK(check_of(examine(root_on_linux(), features), "mechanism_tracefs").fix ==
+  CHECK(check_of(check_system(root_on_linux(), features), "mechanism_tracefs").fix ==
         "mount -t tracefs tracefs /sys/kernel/tracing");
 }
 
 TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
   KernelFeatures features = everything();
   features.ring_buffer = false;
-  CHECK(check_of(examine(root_on_linux(), features), "attach").ok);
+  CHECK(check_of(check_system(root_on_linux(), features), "attach").ok);
   features.perf_buffer = false;
   features.perf_buffer_permitted = false;
-  const Check attach = check_of(examine(root_on_linux(), features), "attach");
+  const Check attach = check_of(check_system(root_on_linux(), features), "attach");
   CHECK(!attach.ok);
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("nothing you can type"));
 }
@@ -192,10 +193,10 @@ TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
 TEST_CASE("doctor: Android's build type and hardening are told on Android only") {
   SystemFacts facts = root_on_linux();
   const auto names_it = [](const Check& check) { return check.name == "android_build"; };
-  CHECK(std::ranges::none_of(examine(facts, everything()), names_it));
+  CHECK(std::ranges::none_of(check_system(facts, everything()), names_it));
   facts.android = {
       .build_type = "user", .perf_harden = "1", .has_uprobestats = true, .uprobestats_pins = 3};
-  const auto checks = examine(facts, everything());
+  const auto checks = check_system(facts, everything());
   CHECK(!check_of(checks, "android_build").ok);
   CHECK(check_of(checks, "perf_harden").fix == "setprop security.perf_harden 0");
   CHECK(check_of(checks, "uprobestats").reason == "the module is there, with 3 pins");

@@ -183,14 +183,14 @@ std::string condition(Arch arch, const std::vector<std::byte>& bytes) {
 std::string again(Arch arch, const std::vector<std::byte>& bytes) {
   std::string text;
   const auto exits = function_exits(arch, bytes, {0x1000});
-  for (const FunctionExits::Jump& jump : exits->jumps_again)
+  for (const FunctionExits::Jump& jump : exits->jumps_to_entry)
     text += fmt::format("{:#x}{} ", jump.offset,
                         jump.condition.test == JumpCondition::Test::always ? "" : " conditional");
   return text;
 }
 
-bool runs_on(Arch arch, const std::vector<std::byte>& bytes) {
-  return function_exits(arch, bytes, {0x1000})->runs_on;
+bool falls_through(Arch arch, const std::vector<std::byte>& bytes) {
+  return function_exits(arch, bytes, {0x1000})->falls_through;
 }
 
 } // namespace
@@ -229,7 +229,7 @@ TEST_CASE("jumps to the first byte begin the function anew") {
 
 TEST_CASE("a function that has no end of its own runs on into the next") {
   const auto x64 = [](std::initializer_list<int> bytes) {
-    return runs_on(Arch::x86_64, code(bytes));
+    return falls_through(Arch::x86_64, code(bytes));
   };
   CHECK(x64({0x85, 0xff}));                                           // test %edi, %edi
   CHECK(x64({0xc3, 0x85, 0xff, 0x90}));                               // and a nop behind it
@@ -240,9 +240,9 @@ TEST_CASE("a function that has no end of its own runs on into the next") {
   CHECK_FALSE(x64({0x0f, 0x0b}));                                     // ud2
   CHECK_FALSE(x64({0xf4}));                                           // hlt
   CHECK_FALSE(x64({0xff, 0xe0}));                                     // jmp *%rax
-  CHECK(runs_on(Arch::arm64, words({0xd65f03c0, 0xd2800000})));       // ret; mov x0, #0
-  CHECK_FALSE(runs_on(Arch::arm64, words({0xd2800000, 0xd4200020}))); // brk #1
-  CHECK_FALSE(runs_on(Arch::arm64, words({0x14000010, 0xd503201f}))); // b; nop
+  CHECK(falls_through(Arch::arm64, words({0xd65f03c0, 0xd2800000}))); // ret; mov x0, #0
+  CHECK_FALSE(falls_through(Arch::arm64, words({0xd2800000, 0xd4200020}))); // brk #1
+  CHECK_FALSE(falls_through(Arch::arm64, words({0x14000010, 0xd503201f}))); // b; nop
 }
 
 TEST_CASE("of an indirect jump it is known what says where it goes") {

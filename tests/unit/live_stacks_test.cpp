@@ -55,7 +55,7 @@ template <typename Use>
   REQUIRE(::getcontext(&own.context) == 0);
   take_registers(own);
   const std::uint64_t top = *own.sample.registers.stack_pointer();
-  const auto mappings = all_mappings_of(::getpid());
+  const auto mappings = read_all_mappings(::getpid());
   REQUIRE(mappings);
   for (const Mapping& mapping : *mappings)
     if (top >= mapping.start && top < mapping.end)
@@ -165,7 +165,7 @@ TEST_CASE("a library of which a record tells its code alone is found by where it
   const std::uint64_t code = reinterpret_cast<std::uint64_t>(first) + 0x1000;
   REQUIRE(::mmap(reinterpret_cast<void*>(code), 0x1000, PROT_READ | PROT_EXEC,
                  MAP_PRIVATE | MAP_FIXED, file.get(), begin + 0x1000) != MAP_FAILED);
-  const auto mappings = all_mappings_of(::getpid());
+  const auto mappings = read_all_mappings(::getpid());
   REQUIRE(mappings);
   const auto told = std::ranges::find(*mappings, code, &Mapping::start);
   REQUIRE(told != mappings->end());
@@ -193,7 +193,7 @@ TEST_CASE("memory of huge pages is not read, whatever it is called") {
     WARN("skipped: this kernel has no huge pages");
     return;
   }
-  const auto mappings = all_mappings_of(::getpid());
+  const auto mappings = read_all_mappings(::getpid());
   REQUIRE(mappings);
   const auto mapping =
       std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(memory), &Mapping::start);

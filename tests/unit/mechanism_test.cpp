@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "probe/placement.hpp"
+#include "probe/mechanisms.hpp"
 #include "probe/probe.hpp"
 
 #include <catch2/catch.hpp>
@@ -75,7 +75,7 @@ TEST_CASE("a mechanism that is asked for is taken or refused with the reason") {
   CHECK(missing.error().hints.size() == 1);
 }
 
-TEST_CASE("the ladder goes on where a rung is missing") {
+TEST_CASE("the preference_order goes on where a rung is missing") {
   KernelFeatures features = linux_5_4();
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::perf_ioctl);
   features.perf_uprobe = false;
@@ -121,11 +121,11 @@ TEST_CASE("a program of others gets no ioctl where the kernel has links") {
 }
 
 TEST_CASE("cookies need a helper and a link") {
-  CHECK(hands_over_cookie(Mechanism::multi, linux_6_12));
-  CHECK(hands_over_cookie(Mechanism::perf, linux_6_1()));
-  CHECK(hands_over_cookie(Mechanism::tracefs, linux_6_1()));
-  CHECK_FALSE(hands_over_cookie(Mechanism::tracefs, linux_5_4()));
-  CHECK_FALSE(hands_over_cookie(Mechanism::perf_ioctl, linux_6_12));
+  CHECK(supports_cookies(Mechanism::multi, linux_6_12));
+  CHECK(supports_cookies(Mechanism::perf, linux_6_1()));
+  CHECK(supports_cookies(Mechanism::tracefs, linux_6_1()));
+  CHECK_FALSE(supports_cookies(Mechanism::tracefs, linux_5_4()));
+  CHECK_FALSE(supports_cookies(Mechanism::perf_ioctl, linux_6_12));
 }
 
 TEST_CASE("the ring buffer is taken where the kernel has it, else the perf buffer") {
@@ -166,10 +166,10 @@ TEST_CASE("sites with one program and one cookie share an event of tracefs") {
                              site(5, 0x20, true, 7),  site(5, 0x30, false, 8),
                              site(6, 0x40, false, 7), site(5, 0x10, false, 7)};
   // The first two; a return; another cookie; another program; a place that the first has.
-  CHECK(perf_events_needed(Mechanism::tracefs, sites, 0) == 5);
-  CHECK(perf_events_needed(Mechanism::tracefs, sites, 2) == 10);
-  CHECK(perf_events_needed(Mechanism::perf, sites, 0) == 6);
-  CHECK(perf_events_needed(Mechanism::multi, sites, 0) == 0);
+  CHECK(count_perf_events(Mechanism::tracefs, sites, 0) == 5);
+  CHECK(count_perf_events(Mechanism::tracefs, sites, 2) == 10);
+  CHECK(count_perf_events(Mechanism::perf, sites, 0) == 6);
+  CHECK(count_perf_events(Mechanism::multi, sites, 0) == 0);
 }
 
 TEST_CASE("a program that is loaded already gets the mechanism of its kind or none") {
@@ -206,7 +206,7 @@ TEST_CASE("each mechanism has its own kind of program") {
 TEST_CASE("an instruction that the kernel refuses is told as that, whichever errno says so") {
   // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
   for (const int error : {95, 524}) {
-    const Error said = placement_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);
+    const Error said = attach_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);
     CHECK(said.kind == ErrorKind::unsupported);
     CHECK(said.message == "libc.so.6: pthread_spin_lock: the kernel cannot probe this instruction");
   }

@@ -156,7 +156,7 @@ TEST_CASE("a file of a version that is refused is answered by oatdump") {
   const auto oat = ask(*image, dump_of(sample, *image, false));
   REQUIRE(oat);
   CHECK(oat->version() == 250);
-  CHECK_FALSE(oat->knows_access());
+  CHECK_FALSE(oat->has_access_flags());
   CHECK(oat->has_all_dex_files());
   CHECK(places_in(*oat, *image) == places_of(sample));
   const auto greeter = oat->find_class("com.example.Greeter");
@@ -164,7 +164,7 @@ TEST_CASE("a file of a version that is refused is answered by oatdump") {
   CHECK(oat->class_name(*greeter) == "com.example.Greeter");
   CHECK(oat->superclass(*greeter).empty());
   std::size_t compiled = 0;
-  const auto methods = oat->methods_of(*greeter);
+  const auto methods = oat->class_methods(*greeter);
   for (const art::Method& method : methods) {
     CHECK(oat->signature(method).class_name == "com.example.Greeter");
     compiled += method.compiled ? 1 : 0;

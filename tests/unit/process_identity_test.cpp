@@ -13,26 +13,26 @@ using namespace std::string_view_literals;
 
 TEST_CASE("a process goes by its comm, its argv[0] and the base name of that") {
   const auto arguments = "/usr/sbin/nginx\0-g\0worker\0"sv;
-  CHECK(goes_by_name("nginx", "nginx", arguments));
-  CHECK(goes_by_name("renamed", "renamed", arguments));
-  CHECK(goes_by_name("nginx", "renamed", arguments));
-  CHECK(goes_by_name("/usr/sbin/nginx", "renamed", arguments));
-  CHECK_FALSE(goes_by_name("worker", "renamed", arguments));
-  CHECK_FALSE(goes_by_name("sbin/nginx", "renamed", arguments));
-  CHECK_FALSE(goes_by_name("ngin", "nginx", arguments));
+  CHECK(matches_process_name("nginx", "nginx", arguments));
+  CHECK(matches_process_name("renamed", "renamed", arguments));
+  CHECK(matches_process_name("nginx", "renamed", arguments));
+  CHECK(matches_process_name("/usr/sbin/nginx", "renamed", arguments));
+  CHECK_FALSE(matches_process_name("worker", "renamed", arguments));
+  CHECK_FALSE(matches_process_name("sbin/nginx", "renamed", arguments));
+  CHECK_FALSE(matches_process_name("ngin", "nginx", arguments));
 }
 
 TEST_CASE("an Android process goes by its whole name, which comm has only a part of") {
   const auto arguments = "com.example.player:remote\0"sv;
-  CHECK(goes_by_name("com.example.player:remote", "e.player:remote", arguments));
-  CHECK(goes_by_name("e.player:remote", "e.player:remote", arguments));
-  CHECK_FALSE(goes_by_name("com.example.player", "e.player:remote", arguments));
+  CHECK(matches_process_name("com.example.player:remote", "e.player:remote", arguments));
+  CHECK(matches_process_name("e.player:remote", "e.player:remote", arguments));
+  CHECK_FALSE(matches_process_name("com.example.player", "e.player:remote", arguments));
 }
 
 TEST_CASE("a process without arguments goes by its comm alone, and none by no name") {
-  CHECK(goes_by_name("kworker/0:1", "kworker/0:1", ""));
-  CHECK_FALSE(goes_by_name("", "", ""));
-  CHECK_FALSE(goes_by_name("", "x", "/\0"sv));
+  CHECK(matches_process_name("kworker/0:1", "kworker/0:1", ""));
+  CHECK_FALSE(matches_process_name("", "", ""));
+  CHECK_FALSE(matches_process_name("", "x", "/\0"sv));
 }
 
 TEST_CASE("a parent is found behind whatever the process calls itself") {
@@ -93,21 +93,21 @@ TEST_CASE("processes are found by name, by user and by descent, and are gone whe
   }
   char byte = 0;
   REQUIRE(read(ready[0], &byte, 1) == 1);
-  CHECK(processes_named("upc (named) x") == std::vector<pid_t>{child});
-  CHECK(descendants_of(getpid()) == std::vector<pid_t>{child});
-  CHECK(user_of(child) == getuid());
-  const auto of_user = processes_of_user(getuid());
+  CHECK(find_named_processes("upc (named) x") == std::vector<pid_t>{child});
+  CHECK(find_descendants(getpid()) == std::vector<pid_t>{child});
+  CHECK(process_user(child) == getuid());
+  const auto of_user = find_user_processes(getuid());
   CHECK(std::find(of_user.begin(), of_user.end(), child) != of_user.end());
   CHECK(pid_in_namespace(child) == child); // of the same namespace as /proc here
-  CHECK(executable_of(child) == executable_of(getpid()));
-  CHECK(mount_namespace_of(child) == mount_namespace_of(getpid()));
+  CHECK(process_executable(child) == process_executable(getpid()));
+  CHECK(read_mount_namespace(child) == read_mount_namespace(getpid()));
 
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
-  CHECK(processes_named("upc (named) x").empty());
-  CHECK_FALSE(user_of(child));
+  CHECK(find_named_processes("upc (named) x").empty());
+  CHECK_FALSE(process_user(child));
   CHECK_FALSE(pid_in_namespace(child));
-  CHECK_FALSE(executable_of(child));
+  CHECK_FALSE(process_executable(child));
 }

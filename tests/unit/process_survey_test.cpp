@@ -89,13 +89,13 @@ TEST_CASE("the survey names who maps another copy, and the copy") {
   auto survey = survey_mappings(asked, {})[0];
   CHECK(survey.executable.empty());
   CHECK(survey.other_inode.empty());
-  CHECK(survey.other_copies == std::vector<OtherCopy>{{.pid = getpid(), .path = there}});
+  CHECK(survey.other_copies == std::vector<MappedCopy>{{.pid = getpid(), .path = there}});
 
   // Both at once: which of them is called is not known.
   const Executable own(here);
   survey = survey_mappings(asked, {})[0];
   CHECK(survey.executable == std::vector<pid_t>{getpid()});
-  CHECK(survey.other_copies == std::vector<OtherCopy>{{.pid = getpid(), .path = there}});
+  CHECK(survey.other_copies == std::vector<MappedCopy>{{.pid = getpid(), .path = there}});
 }
 
 TEST_CASE("probes of one file and of others each get their own answer") {
@@ -145,7 +145,7 @@ TEST_CASE("the survey tells a file that was replaced from one in another mount n
   // The kernel marks the path of both as deleted, which says nothing of where it was.
   CHECK(survey.other_inode == std::vector<pid_t>{getpid(), child});
   if (apart == 'a')
-    CHECK(survey.elsewhere == std::vector<pid_t>{child});
+    CHECK(survey.other_mount_namespace == std::vector<pid_t>{child});
   else
-    CHECK(survey.elsewhere.empty());
+    CHECK(survey.other_mount_namespace.empty());
 }

@@ -59,7 +59,7 @@ TEST_CASE("deleted files and odd names keep their path") {
 }
 
 TEST_CASE("a process that does not exist is named") {
-  const auto mappings = mappings_of(0x7ffffffe);
+  const auto mappings = read_mappings(0x7ffffffe);
   REQUIRE_FALSE(mappings);
   CHECK(mappings.error().kind == ErrorKind::not_found);
   CHECK(mappings.error().message == "no process with pid 2147483646");
@@ -114,6 +114,6 @@ TEST_CASE("the survey tells that a process maps the file this path had before") 
 TEST_CASE("the own process is among all processes and has a name") {
   const auto everyone = all_processes();
   CHECK(std::find(everyone.begin(), everyone.end(), getpid()) != everyone.end());
-  CHECK(command_name(getpid()) == "unit-tests");
-  CHECK_FALSE(command_name(0x7ffffffe));
+  CHECK(read_comm(getpid()) == "unit-tests");
+  CHECK_FALSE(read_comm(0x7ffffffe));
 }

@@ -69,11 +69,11 @@ std::vector<pid_t> nobodies(int count) {
 TEST_CASE("a process that sees another file there is told apart from one whose file was replaced") {
   MappingSurvey survey;
   survey.other_inode = {second, first};
-  survey.elsewhere = {second};
+  survey.other_mount_namespace = {second};
   CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "
         "process to probe it");
-  survey.elsewhere = {second, first};
+  survey.other_mount_namespace = {second, first};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 2147483645 maps another file at this path, that of its own mount namespace: "
         "-p 2147483645 probes that one");
@@ -142,7 +142,7 @@ TEST_CASE("children that map a probed file are found, but for those that are pro
   REQUIRE(read(ready[0], &byte, 1) == 1);
   // The page that this function is in, as this program's own mappings have it.
   const auto here = reinterpret_cast<std::uintptr_t>(&nobodies);
-  const auto mappings = mappings_of(getpid());
+  const auto mappings = read_mappings(getpid());
   REQUIRE(mappings);
   Probes found;
   for (int i = 0; i < 2; ++i) found.add(own_point("/proc/self/exe"));

@@ -35,7 +35,7 @@ TEST_CASE("a method takes what its own declaration says, whoever shares its code
   const art::OatFile& oat = *read;
   const auto greeter = oat.find_class("com.example.Greeter");
   REQUIRE(greeter);
-  for (const art::Method& method : oat.methods_of(*greeter)) {
+  for (const art::Method& method : oat.class_methods(*greeter)) {
     if (!method.compiled) continue;
     const std::string signature = to_string(oat.signature(method));
     INFO(signature);

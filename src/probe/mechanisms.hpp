@@ -52,28 +52,28 @@ private:
   std::size_t next_ = 0; // number for the next name
 };
 
-struct Descriptors {
+struct ProbeDescriptors {
   std::unique_ptr<TracefsEvents> events; // go last: the kernel keeps those that are used
   std::vector<UniqueFd> perf_events;
   std::vector<UniqueFd> links;
 };
 
-struct Placement {
+struct AttachPlan {
   Mechanism mechanism;
   std::span<const ProbeSite> sites;
   std::span<const pid_t> pids; // {0}: every process
   const std::function<bool()>& interrupted;
 };
 
-Result<void> place_multi(const Placement& placement, Descriptors& placed);
-Result<void> place_perf(const Placement& placement, Descriptors& placed); // perf_ioctl, too
-Result<void> place_tracefs(const Placement& placement, Descriptors& placed);
+Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors);
+Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors); // perf_ioctl, too
+Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors);
 
 Error interrupted_error();
-Error no_semaphores(const std::string& label); // this kernel counts none up
+Error semaphore_error(const std::string& label); // this kernel counts none up
 
 // What the kernel's refusal means for somebody who wanted a probe there.
-Error placement_error(int errnum, const std::string& label, Mechanism mechanism);
+Error attach_error(int errnum, const std::string& label, Mechanism mechanism);
 
 // The path under which the kernel finds an open file again, whatever its name is by now.
 std::string descriptor_path(int fd);
@@ -84,11 +84,12 @@ enum class PerfBinding { link, ioctl };
 // The ioctl lets wrong kinds of program pass, which take the kernel down at the first hit. So it is
 // for programs that this process has loaded as plain ones, and for others only where the kernel is
 // older than all other kinds. Also refuses a cookie that could not arrive.
-Result<void> may_bind(const ProbeSite& site, PerfBinding binding, bool kernel_has_links);
+Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kernel_has_links);
 
 // Opens the event for the process (0: for all), puts the site's program onto it and enables it. An
-// event that got no program stays in `placed`, to be dropped with the others.
-std::expected<void, int> place_on_event(perf_event_attr& attributes, const ProbeSite& site,
-                                        pid_t pid, PerfBinding binding, Descriptors& placed);
+// event that got no program stays in `descriptors`, to be dropped with the others.
+std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const ProbeSite& site,
+                                              pid_t pid, PerfBinding binding,
+                                              ProbeDescriptors& descriptors);
 
 } // namespace uprobectl
