@@ -10,19 +10,19 @@ namespace {
 
 constexpr unsigned max_address_bits = 52; // of user space, arm64
 
-// 0 for a byte of the segment, 1 for the next one before or behind it.
+// Returns the distance in bytes: 0 inside the segment, 1 for the byte directly before or after it.
 std::uint64_t distance_to(const elf::Segment& segment, ImageOffset offset) {
   if (offset < segment.offset) return segment.offset.value - offset.value;
   const std::uint64_t inside = offset.value - segment.offset.value;
   return inside < segment.file_size ? 0 : inside - segment.file_size + 1;
 }
 
-// The executable segment that a byte of an image belongs to, or the nearest one. What a loader maps
-// is rounded to pages, and parts of a segment may have been made writable, so mappings and segments
-// do not match one to one.
-const elf::Segment* segment_for(const elf::Image& image, ImageOffset offset) {
+// Returns the executable segment that contains the byte, or else the nearest one. Loaders round
+// mappings to pages and may make parts of a segment writable, so that mappings and segments do not
+// correspond one to one.
+const elf::Segment* nearest_segment(const elf::Image& image, ImageOffset offset) {
   const elf::Segment* best = nullptr;
-  std::uint64_t least = 0; // bytes between the offset and the best one
+  std::uint64_t least = 0; // distance of the best one
   for (const elf::Segment& segment : image.segments()) {
     if (!segment.executable) continue;
     const std::uint64_t distance = distance_to(segment, offset);
@@ -33,18 +33,19 @@ const elf::Segment* segment_for(const elf::Image& image, ImageOffset offset) {
   return best;
 }
 
-// An archive may be mapped in one piece with several images in it. What cannot be read has no end.
-bool is_of(const Module& module, FileOffset offset) {
+// Whether the offset is in the module's image: one mapping of an archive may have several images. A
+// module without an image contains all offsets.
+bool contains(const Module& module, FileOffset offset) {
   return module.image() == nullptr ||
          slice(module.image()->bytes(), offset.value - module.begin().value, 1);
 }
 
-// Of a file that cannot be read. Programs that are linked to a fixed address lie far below where
-// the kernel puts anything else (lld: 0x200000, GNU ld: 0x400000), so that addresses in them are
-// what they are; else most files are linked to where they lie in the file.
-VirtualAddress likely_address(std::uint64_t pc, const Mapping& mapping, ImageOffset offset) {
-  constexpr std::uint64_t lowest_of_kernel = 0x10000000;
-  return {mapping.start < lowest_of_kernel ? pc : offset.value};
+// Guesses the ELF address in a file that cannot be read. Programs linked to a fixed address are
+// mapped at low addresses (lld: 0x200000, GNU ld: 0x400000), which the kernel does not choose:
+// there the run-time address is the ELF address. In other files it mostly equals the file offset.
+VirtualAddress guess_address(std::uint64_t pc, const Mapping& mapping, ImageOffset offset) {
+  constexpr std::uint64_t lowest_chosen_address = 0x10000000;
+  return {mapping.start < lowest_chosen_address ? pc : offset.value};
 }
 
 } // namespace
@@ -80,29 +81,29 @@ AddressSpace::TranslatedRange AddressSpace::translate_around(std::size_t number,
   const Mapping& mapping = mappings_[number];
   const std::string_view name = cache_.intern(mapping.path);
   TranslatedRange whole{.begin = mapping.start, .end = mapping.end, .mapping = name};
-  // Of no image the address is 0, whatever the pc.
+  // Without an image, address and offset are 0 for every pc.
   TranslatedRange here{
-      .begin = pc, .end = pc + 1, .to_address = -pc, .to_offset = -pc, .mapping = name};
+      .begin = pc, .end = pc + 1, .address_delta = -pc, .offset_delta = -pc, .mapping = name};
   if (is_anonymous(mapping)) return here;
   const FileOffset offset{pc - mapping.start + mapping.offset.value};
   Module*& module = modules_[number];
-  if (module == nullptr || !is_of(*module, offset))
+  if (module == nullptr || !contains(*module, offset))
     module = cache_.module_at(mapping, offset, std::span(mappings_).first(number), files_);
-  // What was compiled at run time: its memory has a name, but there is no ELF image in it.
+  // Code that was compiled at run time: the memory has a name, but holds no ELF image.
   if (module->image() == nullptr && is_named_memory(mapping)) return here;
   const ImageOffset in_image{offset.value - module->begin().value};
   here.module = whole.module = module;
-  here.to_offset = whole.to_offset = in_image.value - pc;
+  here.offset_delta = whole.offset_delta = in_image.value - pc;
   if (module->image() == nullptr) {
-    here.to_address = likely_address(pc, mapping, in_image).value - pc;
+    here.address_delta = guess_address(pc, mapping, in_image).value - pc;
     return here;
   }
-  const elf::Segment* const segment = segment_for(*module->image(), in_image);
-  here.to_address = whole.to_address =
+  const elf::Segment* const segment = nearest_segment(*module->image(), in_image);
+  here.address_delta = whole.address_delta =
       (segment != nullptr ? segment->address.value - segment->offset.value : 0) + in_image.value -
       pc;
   if (segment == nullptr || distance_to(*segment, in_image) != 0) return here;
-  // As far as the segment goes.
+  // The range ends with the segment.
   const std::uint64_t before = in_image.value - segment->offset.value;
   const std::uint64_t behind = segment->file_size - before;
   if (pc - mapping.start > before) whole.begin = pc - before;

@@ -35,12 +35,12 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
                                              const NameSources& names) {
   const auto bytes = slice(object.bytes, begin.value, size);
   if (!bytes) return fail(ErrorKind::corrupt, "the image lies outside of the file");
-  // By its path an image can find a debug file that names it; inside of another file it has one
-  // only if it is an archive's entry.
+  // The path is used to find a debug file. An image inside another file has a path only if that
+  // file is an archive.
   const bool has_path = object.file != nullptr && (entry || begin.value == 0);
   auto image = has_path ? elf::Image::open(object.file, {object.file->path(), entry})
                         : elf::Image::parse(*bytes, begin);
-  // An archive with another entry of that name is read here all the same.
+  // Archives with duplicate entry names are rejected by Image::open(), but can be read here.
   if (!image && has_path) image = elf::Image::parse(*bytes, begin);
   if (!image) return fail(std::move(image).error());
   std::unique_ptr<Module> module(new Module(std::move(path), std::move(entry)));
@@ -55,14 +55,14 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
 
 bool Module::is_program_start(VirtualAddress address) const {
   if (!image_) return false;
-  constexpr std::uint64_t longest = 128; // glibc's takes 80 bytes, to the call of constructors
+  constexpr std::uint64_t max_size = 128; // bytes; glibc's has 80 up to the call of constructors
   const auto entry = image_->entry_point();
-  return entry && address >= *entry && address.value - entry->value < longest;
+  return entry && address >= *entry && address.value - entry->value < max_size;
 }
 
-std::unique_ptr<Module> Module::unreadable(std::string path, Error why) {
+std::unique_ptr<Module> Module::unreadable(std::string path, Error reason) {
   std::unique_ptr<Module> module(new Module(std::move(path), std::nullopt));
-  module->error_ = std::move(why);
+  module->error_ = std::move(reason);
   return module;
 }
 
@@ -90,7 +90,7 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   Frame frame{.module = this, .address = address, .function = {}, .text = {}};
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;
   if (covering) frame.function = to_function(*covering);
-  if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // it may be made of zeros
+  if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // bytes read may be zeros
   if (frame.function) {
     frame.text = frame.function->name_with_others();
     if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);

@@ -14,14 +14,14 @@ bool begins_elf(Bytes bytes, std::uint64_t offset) {
   return offset <= bytes.size() && elf::looks_like_elf(bytes.subspan(offset));
 }
 
-struct EntryPart {
+struct EntryRange {
   std::string name;
   FileOffset begin;
-  std::uint64_t size = 0;
+  std::uint64_t size = 0; // bytes
 };
 
-// The archive's entry that the byte belongs to, if that is an ELF image stored as it is.
-std::optional<EntryPart> entry_part(Bytes bytes, FileOffset offset) {
+// Returns the archive entry that contains the byte, if it is an uncompressed ELF image.
+std::optional<EntryRange> find_entry(Bytes bytes, FileOffset offset) {
   if (!Archive::looks_like_archive(bytes)) return std::nullopt;
   const auto archive = Archive::parse(bytes);
   if (!archive) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<EntryPart> entry_part(Bytes bytes, FileOffset offset) {
   if (!entry || !*entry || !(*entry)->probeable()) return std::nullopt;
   const auto begin = archive->data_offset(**entry);
   if (!begin || !begins_elf(bytes, begin->value)) return std::nullopt;
-  return EntryPart{std::string((*entry)->name), *begin, (*entry)->size};
+  return EntryRange{std::string((*entry)->name), *begin, (*entry)->size};
 }
 
 bool is_same_file(const Mapping& a, const Mapping& b) {
@@ -38,17 +38,17 @@ bool is_same_file(const Mapping& a, const Mapping& b) {
 
 } // namespace
 
-// What the file itself tells comes first. Where it tells nothing, the nearest mapping of it that
-// begins with an ELF header is where the loader has begun.
-Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const Mapping& mapping,
-                                               FileOffset offset,
-                                               std::span<const Mapping> earlier) {
+// Uses the file itself first: an ELF file, or an entry of an archive. Otherwise the image begins at
+// the nearest earlier mapping of the file that starts with an ELF header.
+Result<ModuleCache::ImageRange> ModuleCache::find_image(const MappedObject& object,
+                                                        const Mapping& mapping, FileOffset offset,
+                                                        std::span<const Mapping> earlier) {
   const Bytes bytes = object.bytes;
-  if (begins_elf(bytes, 0)) return Part{{}, bytes.size(), std::nullopt};
-  if (auto entry = entry_part(bytes, offset))
-    return Part{entry->begin, entry->size, std::move(entry->name)};
+  if (begins_elf(bytes, 0)) return ImageRange{{}, bytes.size(), std::nullopt};
+  if (auto entry = find_entry(bytes, offset))
+    return ImageRange{entry->begin, entry->size, std::move(entry->name)};
   const auto from = [&](FileOffset begin) {
-    return Part{begin, bytes.size() - begin.value, std::nullopt};
+    return ImageRange{begin, bytes.size() - begin.value, std::nullopt};
   };
   if (begins_elf(bytes, mapping.offset.value)) return from(mapping.offset);
   for (std::size_t i = earlier.size(); i-- > 0;)
@@ -60,11 +60,11 @@ Result<ModuleCache::Part> ModuleCache::part_at(const MappedObject& object, const
 
 namespace {
 
-// So many files are opened before a frame lies in them: each takes a descriptor.
+// Each open file uses a descriptor.
 constexpr std::size_t max_preopened = 256;
 
-// Of memory that has the name of a file only an image is held; code that is compiled at run time
-// would outlive its process.
+// Rejects named memory without an ELF image: keeping it open would keep memory with code that was
+// compiled at run time after its process has ended.
 Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
   auto object = files.open(mapping);
   if (object && is_named_memory(mapping) && !begins_elf(object->bytes, 0) &&
@@ -75,7 +75,8 @@ Result<MappedObject> open_for_code(const Mapping& mapping, FileSource& files) {
 
 } // namespace
 
-// The file stays the same to the kernel, but symbols and unwind data are those of what was in it.
+// Drops the modules of a file whose content was replaced: their symbols and unwind data are those
+// of the old content. The kernel considers it the same file.
 void ModuleCache::retire(const FileKey& key) {
   const auto first = modules_.lower_bound({key, 0});
   auto last = first;
@@ -84,8 +85,9 @@ void ModuleCache::retire(const FileKey& key) {
   modules_.erase(first, last);
 }
 
-// What could not be opened is tried again: another process may still live. What has been written to
-// is opened again, unless that fails: the process may have ended whose mapping led there.
+// Retries files that could not be opened, because another process may give access to them. Opens a
+// file again that was written to, but keeps the old content if that fails: the process through
+// which it was opened may have ended.
 Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& mapping,
                                              FileSource& files) {
   auto object = objects_.find(key);
@@ -119,18 +121,18 @@ Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
                                std::span<const Mapping> earlier, FileSource& files) {
   const FileKey key{mapping.identity, mapping.path};
   const Result<MappedObject>& object = object_at(key, mapping, files);
-  // No image begins there: such files have one module, which tells why it is none.
-  constexpr std::uint64_t no_image = ~std::uint64_t{0};
-  Result<Part> part = fail(Error{ErrorKind::io, {}});
+  // The key of the one module without an image that such a file has.
+  constexpr std::uint64_t without_image = ~std::uint64_t{0};
+  Result<ImageRange> range = fail(Error{ErrorKind::io, {}});
   if (object)
-    part = part_at(*object, mapping, offset, earlier);
+    range = find_image(*object, mapping, offset, earlier);
   else
-    part = fail(object.error());
-  auto& module = modules_[{key, part ? part->begin.value : no_image}];
+    range = fail(object.error());
+  auto& module = modules_[{key, range ? range->begin.value : without_image}];
   if (module) return module.get();
   auto opened =
-      part ? Module::open(*object, mapping.path, part->begin, part->size, part->entry, names_)
-           : Result<std::unique_ptr<Module>>(fail(part.error()));
+      range ? Module::open(*object, mapping.path, range->begin, range->size, range->entry, names_)
+            : Result<std::unique_ptr<Module>>(fail(range.error()));
   module =
       opened ? std::move(*opened) : Module::unreadable(mapping.path, std::move(opened).error());
   return module.get();
@@ -138,7 +140,7 @@ Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,
 
 namespace {
 
-// A file that is open already.
+// Returns one file, which is open already, for every mapping.
 class OpenedFile final : public FileSource {
 public:
   explicit OpenedFile(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}

@@ -27,7 +27,7 @@ std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
   } else {
     found = symbol_at(image_, address);
   }
-  // All code of an OAT file lies behind the symbol "oatexec" (AOSP dex2oat/linker/elf_writer.cc).
+  // The symbol "oatexec" covers all code of an OAT file (AOSP dex2oat/linker/elf_writer.cc).
   if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
     return std::nullopt;
   return CoveringSymbol{.symbol = found->symbol, .offset = found->offset};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function that an address of an ELF image belongs to: the one engine behind frames and behind
-// the numbers that `resolve` is asked for.
+// Finds the function that covers an address of an ELF image. Used for frames and for addresses
+// given to `resolve`, so that both agree.
 #pragma once
 
 #include "uprobectl/symbolize.hpp"
@@ -8,25 +8,26 @@
 
 namespace uprobectl::symbolize {
 
-// A symbol or Java method, and how far into it the address lies.
+// The symbol or Java method that covers an address.
 struct CoveringSymbol {
-  elf::Symbol symbol; // of a Java method: of the table oat, named by `signature`
-  std::uint64_t offset = 0;
-  std::size_t shared_with = 0;                       // other Java methods that have the same code
-  std::shared_ptr<const std::string> signature = {}; // what symbol.name views
+  elf::Symbol symbol;          // for a Java method: table oat, named by its signature
+  std::uint64_t offset = 0;    // of the address from the start of the symbol
+  std::size_t shared_with = 0; // number of other Java methods with the same code
+  std::shared_ptr<const std::string> signature = {}; // owns the name of a Java method
 };
 
+// Symbolizes addresses of one image.
 class Symbolizer {
 public:
-  // Borrows both; `methods`: those of an OAT file, else null. Debug symbols count if they were
-  // added to the image before, and it has no .symtab.
+  // Borrows both. `methods` are those of an OAT file, or null. Debug symbols are used if they were
+  // added to the image before and it has no .symtab.
   explicit Symbolizer(const elf::Image& image, const art::OatFile* methods = nullptr)
       : image_(image), methods_(methods) {}
 
-  // Java methods first, of which an OAT file's symbols name some at most; then symbol_at(). Nullopt
-  // in gaps between functions. From the second address on all symbols are sorted for it.
+  // Searches Java methods, then symbols as symbol_at() does. Returns nullopt in gaps between
+  // functions. The second call sorts all symbols, so that later calls are fast.
   std::optional<CoveringSymbol> find(VirtualAddress address);
-  // Sorts the symbols for the first address already: many will follow.
+  // Lets the first call sort the symbols already, if many calls will follow.
   void use_index() { uses_index_ = true; }
 
 private:
@@ -38,6 +39,7 @@ private:
   std::optional<SymbolFinder> finder_;
 };
 
+// Demangles and copies the names, so that the result does not depend on the image.
 Function to_function(const CoveringSymbol& covering);
 
 } // namespace uprobectl::symbolize

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of addresses, as far as there is room: stacks come from the same places again and
-// again. Bounded, so that a run of any length keeps its memory.
+// A bounded cache of values by address. Stacks contain the same addresses again and again, and the
+// memory of a long run must not grow.
 #pragma once
 
 #include <bit>
@@ -11,12 +11,12 @@
 
 namespace uprobectl::symbolize {
 
-// Each address may have any of four slots. Where all are taken the table grows, up to 4096 slots;
-// then the one that has been there longest makes room.
+// A four-way set-associative cache. If all four slots for an address are in use, the table grows,
+// up to 4096 slots; then the oldest of the four is replaced.
 template <typename Value>
 class AddressTable {
 public:
-  // Null if it is not there. Valid until the next put().
+  // Returns the value; null if the address is not in the table. Valid until the next put().
   Value* find(std::uint64_t address) {
     if (slots_.empty()) return nullptr;
     Slot* const slot = &slots_[first_of(address)];
@@ -25,7 +25,7 @@ public:
     return nullptr;
   }
 
-  // One that is not there.
+  // Adds an address that is not in the table. The result is valid until the next put().
   Value& put(std::uint64_t address, Value value) {
     if (slots_.empty()) slots_.resize(first_size);
     while (slots_.size() < max_slots && slots_[first_of(address) + ways - 1].used) grow();
@@ -45,8 +45,8 @@ private:
     Value value = {};
   };
 
-  // The upper bits of the product with 2^64 / the golden ratio, which spread well. In a table twice
-  // as large the four become two times four, so that growing loses nothing.
+  // Fibonacci hashing: the upper bits of the product with 2^64 / golden ratio. If the table
+  // doubles, each set of four is split into two sets, so no value is lost.
   std::size_t first_of(std::uint64_t address) const {
     const int sets = std::countr_zero(slots_.size() / ways);
     return ways * static_cast<std::size_t>(address * 0x9e3779b97f4a7c15 >> (64 - sets));
@@ -54,7 +54,7 @@ private:
   void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
-    for (std::size_t i = old.size(); i-- > 0;) // the newest comes last, and so first
+    for (std::size_t i = old.size(); i-- > 0;) // the newest last, so that it is first in its set
       if (old[i].used) put(old[i].address, std::move(old[i].value));
   }
 
