@@ -22,8 +22,8 @@ std::string without_data(const Frame& frame) {
       return fmt::format("{} cannot be read: {}", file_name_of(module.path()),
                          module.error()->message);
     if (!unwound_arch(module.image()->machine()))
-      return fmt::format("{} is for {}, whose stacks are not unwound", file_name_of(module.path()),
-                         elf::to_string(module.image()->machine()));
+      return fmt::format("{} is for {}, for which unwinding is not supported",
+                         file_name_of(module.path()), elf::to_string(module.image()->machine()));
   }
   return "there is no unwind information for " + place_text(frame);
 }
@@ -102,14 +102,14 @@ std::string explain_end(const Stack& stack) {
   case End::corrupt:
     return "the unwind information is corrupt for " + place_text(last);
   case End::no_return_address:
-    return fmt::format("the function at {} has not kept where it returns to", place_text(last));
+    return fmt::format("the function at {} has not saved its return address", place_text(last));
   case End::unknown_register:
-    return fmt::format("the caller of {} follows from a register that is not known",
+    return fmt::format("the caller of {} depends on a register whose value is unknown",
                        place_text(last));
   case End::return_probe:
-    return "a return probe has put the kernel's address in place of the caller's";
+    return "a return probe has replaced the return address with the kernel's trampoline";
   case End::loop:
-    return "the same frames come again and again";
+    return "the frames repeat without end";
   case End::too_many:
     return fmt::format("there are more than {} frames", stack.frames.size());
   }

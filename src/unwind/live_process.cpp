@@ -60,14 +60,15 @@ std::optional<MappedObject> own_vdso(std::uint64_t size) {
 
 Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
   const std::uint64_t size = mapping.end - mapping.start;
-  if (size > max_vdso) return fail(ErrorKind::corrupt, "it is larger than any kernel's");
+  if (size > max_vdso)
+    return fail(ErrorKind::corrupt, "the vDSO is larger than that of any kernel");
   auto found = memory_of(pid, mapping.start, size);
   if (!found) found = own_vdso(size);
   if (!found) return fail(ErrorKind::not_found, "its process has ended");
   // One is kept for all processes; 32-bit processes have another.
   const auto machine = elf::read_machine(found->bytes);
   if (!machine || !machine->is_64bit)
-    return fail(ErrorKind::unsupported, "it is that of a 32-bit process");
+    return fail(ErrorKind::unsupported, "the vDSO of a 32-bit process is not supported");
   return std::move(*found);
 }
 
@@ -116,7 +117,7 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   for (const PathCandidate& way : ways) {
     if (match_file_at(way.path, mapping) < way.min_match) continue;
     if (is_on_huge_pages(way.path))
-      return fail(ErrorKind::not_elf, "it lies on huge pages, in which there is no ELF file");
+      return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
     auto file = MappedFile::open(way.path);
     if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
     tolerate_shrinking(*file);
@@ -125,7 +126,7 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
   struct stat status{};
   if (::stat(mapping.path.c_str(), &status) == 0)
-    return fail(ErrorKind::not_found, "the file at that path is another one by now");
+    return fail(ErrorKind::not_found, "the file at this path has been replaced");
   return fail(system_error(errno, mapping.path));
 }
 

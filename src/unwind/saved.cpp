@@ -41,8 +41,10 @@ std::optional<NamedValue> parse_register(std::string_view line) {
 }
 
 Result<Arch> unsupported(std::string_view machine) {
-  return fail(ErrorKind::unsupported, "the registers are of " + std::string(machine) +
-                                          ", whose stacks are not unwound: x86-64 and arm64 are");
+  return fail(
+      ErrorKind::unsupported,
+      fmt::format("the registers are of unsupported architecture {} (expected x86-64 or arm64)",
+                  machine));
 }
 
 Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
@@ -58,8 +60,9 @@ Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestio
   if (has("r0") || has("r11")) return unsupported("arm");
   const auto machine = ask ? ask() : std::nullopt;
   if (!machine)
-    return fail(ErrorKind::unsupported, "no register says which machine they are of, and no mapped "
-                                        "file is there to tell");
+    return fail(
+        ErrorKind::unsupported,
+        "unknown architecture: no register name identifies it, and no mapped file was saved");
   if (const auto arch = unwound_arch(*machine)) return *arch;
   return unsupported(elf::to_string(*machine));
 }
@@ -118,9 +121,7 @@ private:
     auto found = open_saved(folder_, name, std::min(max_module, room));
     if (!found && found.error().kind == ErrorKind::unsupported && room < max_module)
       return fail(ErrorKind::unsupported,
-                  fmt::format("with it the gzipped files become more than {} bytes, the most that "
-                              "is taken",
-                              max_total_));
+                  fmt::format("the gzipped files exceed {} bytes when decompressed", max_total_));
     if (found && found->file == nullptr) gzipped_ += found->bytes.size();
     return found;
   }
@@ -144,7 +145,7 @@ Result<std::vector<std::string>> stack_files(const std::string& folder) {
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names); // gzipped and not
   names.erase(repeated.begin(), repeated.end());
-  if (names.empty()) return fail(ErrorKind::not_found, folder + ": there is no stack*.data");
+  if (names.empty()) return fail(ErrorKind::not_found, folder + ": no stack*.data file");
   return names;
 }
 
@@ -162,10 +163,12 @@ Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::
   if (object->file == nullptr) zipped += object->bytes.size();
   if (zipped > max_stacks)
     return fail(ErrorKind::unsupported,
-                fmt::format("{}: its stacks become more than {} bytes, the most that is taken",
-                            folder, max_stacks));
+                fmt::format("{}: the gzipped stacks exceed {} bytes when decompressed", folder,
+                            max_stacks));
   const auto address = read_at<std::uint64_t>(object->bytes, 0);
-  if (!address) return fail(ErrorKind::corrupt, folder + "/" + name + " has no address of 8 bytes");
+  if (!address)
+    return fail(ErrorKind::corrupt,
+                folder + "/" + name + ": too short (expected an address of 8 bytes)");
   saved.memory.push_back({*address, object->bytes.subspan(sizeof *address)});
   saved.owners.push_back(std::move(object->owner));
   return {};
@@ -225,7 +228,7 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
   if (!register_text) return fail(register_text.error());
 
   std::vector<Mapping> mappings = parse_all_maps(*maps);
-  if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt has no mapping");
+  if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt: no mapping");
   auto registers =
       parse_registers(*register_text, [&] { return machine_of(mappings, *files_in(folder)); });
   if (!registers) return fail(std::move(registers).error().within(folder + "/regs.txt"));

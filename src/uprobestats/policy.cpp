@@ -48,11 +48,9 @@ std::optional<std::string> fault(std::string_view prefix) {
   if (prefix.substr(0, prefix.find('(')).find(' ') != std::string_view::npos)
     return fmt::format("invalid prefix '{}': it contains a blank", prefix);
   if (prefix.ends_with('.') || prefix.ends_with('$'))
-    return fmt::format("'{}' allows nothing: leave out its last sign, which a prefix is followed "
-                       "by",
-                       prefix);
+    return fmt::format("invalid prefix '{}': remove the trailing '.' or '$'", prefix);
   if (prefix.find('*') != std::string_view::npos)
-    return fmt::format("'{}' is a pattern, not a prefix", prefix);
+    return fmt::format("invalid prefix '{}': patterns are not supported", prefix);
   return std::nullopt;
 }
 
@@ -95,7 +93,7 @@ bool Policy::has_overload(std::string_view name) const {
 
 Error Policy::refusal(std::string_view method, std::string_view name) const {
   Error error{ErrorKind::not_permitted,
-              fmt::format("'{}' is refused by {}: it is under none of the {} allowed prefixes",
+              fmt::format("'{}' is refused by {}: it matches none of the {} allowed prefixes",
                           method, name, prefixes_.size())};
   // The longest that it merely begins with like letters.
   const std::string* nearest = nullptr;
@@ -103,8 +101,8 @@ Error Policy::refusal(std::string_view method, std::string_view name) const {
     if (method.starts_with(prefix) && (nearest == nullptr || prefix.size() > nearest->size()))
       nearest = &prefix;
   if (nearest == nullptr) return error;
-  return std::move(error).hint(
-      fmt::format("'{}' allows itself and what follows it behind '.', '$' or '('", *nearest));
+  return std::move(error).hint(fmt::format(
+      "'{}' matches itself, and names that continue it with '.', '$' or '('", *nearest));
 }
 
 } // namespace uprobectl::uprobestats

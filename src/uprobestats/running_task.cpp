@@ -66,7 +66,7 @@ std::vector<StatsdArgument> RunningTask::logged_arguments() const {
     });
     if (!arguments[i].place && each_has_it)
       output_.warn(
-          fmt::format("task {}: no atom is made of its calls: {}", number_, arguments[i].problem));
+          fmt::format("task {}: no atom is sent for its calls: {}", number_, arguments[i].problem));
   }
   return arguments;
 }
@@ -107,7 +107,7 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
   if (const auto other = other_build(probe, pid))
     output_.repeated_warning(
         "other build: " + to_string(probe.name),
-        fmt::format("{}: process {} maps none of file_paths; of the same jar it maps {}",
+        fmt::format("{}: process {} maps none of file_paths, but another build of the same jar: {}",
                     to_string(probe.name), pid, *other));
   return all;
 }
@@ -186,7 +186,7 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
                    .point = &point,
                    .hits = refused ? std::nullopt : hits,
                    .reason = refused ? probe.refusal->message
-                                     : std::string("its processes ended before it was in place")},
+                                     : std::string("its processes ended before it was attached")},
                   output_);
     return;
   }
@@ -247,7 +247,8 @@ std::string RunningTask::explain_point(const Probe& probe, std::size_t at,
   if (!survey.executable.empty()) return reason;
   for (const pid_t pid : pids_)
     if (const auto other = other_build(probe, pid))
-      return reason + fmt::format("; of the same jar process {} maps {}", pid, *other);
+      return reason +
+             fmt::format("; process {} maps another build of the same jar: {}", pid, *other);
   return reason;
 }
 

@@ -100,7 +100,7 @@ Result<void> add_fields(StatsdEvent& event, std::string_view type, const Members
     event.add_bool(members.flag("on_allowlist"));
   } else {
     return fail(ErrorKind::unsupported,
-                fmt::format("no atom is made of a record of type '{}'", type));
+                fmt::format("no atom is defined for records of type '{}'", type));
   }
   return {};
 }
@@ -212,8 +212,7 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
       record.value ? std::get_if<DataValue::Struct>(&record.value->value) : nullptr;
   if (members == nullptr || !record.type)
     return fail(ErrorKind::unsupported,
-                fmt::format("no atom is made of a record of map '{}' whose layout is not known",
-                            record.map));
+                fmt::format("unknown record layout of map '{}'", record.map));
   StatsdEvent event(time_ns, static_cast<std::int32_t>(atom.atom_id));
   if (auto added = add_fields(event, *record.type, Members(*members), atom); !added)
     return fail(std::move(added).error());
@@ -227,7 +226,7 @@ Result<void> StatsdSocket::connect() {
     return fail(ErrorKind::usage, "invalid socket path '" + path_ + "'");
   path_.copy(address.sun_path, path_.size());
   UniqueFd made{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!made) return fail(system_error(errno, "cannot make a socket"));
+  if (!made) return fail(system_error(errno, "cannot create a socket"));
   ::setsockopt(made.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     return fail(system_error(errno, path_));

@@ -35,7 +35,7 @@ bool is_plain_text(std::string_view text) {
 
 std::optional<Error> check_texts(std::string_view field, const auto& texts) {
   for (const std::string& text : texts) {
-    if (text.empty()) return usage(fmt::format("{} has an empty text", field));
+    if (text.empty()) return usage(fmt::format("{} has an empty string", field));
     if (!is_plain_text(text)) return usage(fmt::format("{} has a control character", field));
   }
   return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<Error> check_texts(std::string_view field, const auto& texts) {
 // A pin's file name.
 std::optional<Error> check_pin_name(std::string_view field, std::string_view name) {
   if (name.find('/') == std::string_view::npos && name != "." && name != "..") return std::nullopt;
-  return usage(fmt::format("{} is a name, not a path: '{}'", field, name));
+  return usage(fmt::format("invalid {} '{}': expected a file name, not a path", field, name));
 }
 
 // Signs that mean something else to who resolves names: patterns, "+N". Brackets are those of
@@ -73,7 +73,7 @@ std::optional<Error> check_signature(std::string_view signature) {
     return usage(fmt::format("method_signature does not end with ')': '{}'", signature));
   if (std::ranges::count(head, ' ') > 1 || head.starts_with(' ') || head.ends_with(' '))
     return usage(fmt::format("invalid method_signature '{}'", signature))
-        .hint("it is RETURN CLASS.METHOD(PARAMETERS): void com.foo.Bar.baz(int, "
+        .hint("expected RETURN CLASS.METHOD(PARAMETERS), for example void com.foo.Bar.baz(int, "
               "java.lang.String)");
   return std::nullopt;
 }
@@ -122,14 +122,14 @@ std::optional<Error> check_java_names(const proto::ProbeConfig& probe) {
   if (odd(text_of(probe.fully_qualified_class_name)))
     return usage(fmt::format("invalid fully_qualified_class_name '{}'",
                              text_of(probe.fully_qualified_class_name)))
-        .hint("it is as in Java, without blanks, '(' and '/': com.foo.Outer$Inner");
+        .hint("write it as in Java, without spaces, '(' or '/': com.foo.Outer$Inner");
   if (odd(text_of(probe.method_name)))
     return usage(fmt::format("invalid method_name '{}'", text_of(probe.method_name)))
-        .hint("parameters are told in fully_qualified_parameters, each for itself");
+        .hint("list the parameters in fully_qualified_parameters, one per entry");
   for (const std::string& type : probe.fully_qualified_parameters)
     if (type.find(',') != std::string::npos)
       return usage(fmt::format("fully_qualified_parameters has several types in one: '{}'", type))
-          .hint("each is told for itself");
+          .hint("write one type per entry");
   return std::nullopt;
 }
 
@@ -161,7 +161,7 @@ std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& prob
   }
   if (!is_exact(probe.method))
     return usage(fmt::format("'{}' does not name one method", probe.method))
-        .hint("a task file names methods one by one, without patterns and offsets");
+        .hint("name exactly one method, without patterns or offsets");
   return std::nullopt;
 }
 
@@ -209,7 +209,8 @@ std::optional<Error> fill(const proto::Task& from, Task& task) {
   if (task.probes.empty()) return usage("probe_configs is missing");
   if (!from.duration_seconds) return usage("duration_seconds is missing");
   if (*from.duration_seconds <= 0)
-    return usage(fmt::format("duration_seconds is {}, not above 0", *from.duration_seconds));
+    return usage(
+        fmt::format("invalid duration_seconds {} (expected more than 0)", *from.duration_seconds));
   if (from.target_process_selection == proto::any_app_process_on_start)
     return Error{ErrorKind::unsupported,
                  "target_process_selection ANY_APP_PROCESS_ON_START is not supported"}
@@ -221,7 +222,7 @@ std::optional<Error> fill(const proto::Task& from, Task& task) {
   if (task.logging && task.logging->atom_id <= 0)
     return usage("statsd_logging_config has no atom_id");
   if (task.logging && task.logging->atom_id > std::numeric_limits<std::int32_t>::max())
-    return usage(fmt::format("atom_id is {}, above the highest, {}", task.logging->atom_id,
+    return usage(fmt::format("invalid atom_id {} (expected at most {})", task.logging->atom_id,
                              std::numeric_limits<std::int32_t>::max()));
   if (task.logging && std::ranges::any_of(task.logging->primitive_argument_positions,
                                           [](std::int32_t position) { return position < 0; }))
@@ -333,18 +334,19 @@ bool has_moved_fields(const proto::UprobestatsConfig& early) {
 
 Error neither_numbering(const NumberingConflicts& current, const NumberingConflicts& early) {
   return Error{ErrorKind::corrupt, "the binary form fits neither numbering of task files"}
-      .hint("in the current one " + *current.certain)
-      .hint("in that of early Android 15 " + *early.certain);
+      .hint("current numbering: " + *current.certain)
+      .hint("numbering of early Android 15: " + *early.certain);
 }
 
 Error both_numberings(const NumberingConflicts& current, const NumberingConflicts& early) {
   Error error{ErrorKind::ambiguous,
               "the binary form can be read in both numberings of task files, and the meanings "
               "differ"};
-  if (current.likely) error = std::move(error).hint("in the current one " + *current.likely);
-  if (early.likely) error = std::move(error).hint("in that of early Android 15 " + *early.likely);
+  if (current.likely) error = std::move(error).hint("current numbering: " + *current.likely);
+  if (early.likely)
+    error = std::move(error).hint("numbering of early Android 15: " + *early.likely);
   return std::move(error).hint(
-      "write it as text, or with duration_seconds, whose number tells them apart");
+      "write it as text, or add duration_seconds, whose number differs between them");
 }
 
 // A file in either form.
@@ -380,7 +382,7 @@ Result<Parsed> parse_binary(Bytes file) {
   if (!is_early) return parsed_of(std::move(*current));
   Parsed parsed = parsed_of(std::move(*early));
   parsed.warnings.emplace_back(
-      "it has the field numbers of early Android 15, which later versions misread: "
+      "the file uses the field numbers of early Android 15, which later versions misread: "
       "--binary writes the current ones");
   return parsed;
 }
@@ -422,15 +424,14 @@ std::string_view without_return_type(std::string_view signature) {
 
 Result<TaskFile> read_task_file(Bytes file) {
   if (file.size() > max_size)
-    return fail(
-        ErrorKind::out_of_range,
-        fmt::format("a task file has at most {} bytes, this one {}", max_size, file.size()));
+    return fail(ErrorKind::out_of_range,
+                fmt::format("the file has {} bytes (expected at most {})", file.size(), max_size));
   const bool text = is_text(file);
   auto parsed = text ? parse_text(as_text(file)) : parse_binary(file);
   if (!parsed && !text)
     return fail(std::move(parsed).error().within("read as the binary form because it is not text"));
   if (!parsed) return fail(std::move(parsed).error());
-  if (parsed->config.tasks.empty()) return fail(ErrorKind::usage, "it has no task");
+  if (parsed->config.tasks.empty()) return fail(ErrorKind::usage, "contains no task");
   move_early_maps(parsed->config);
   auto tasks = make_tasks(parsed->config);
   if (!tasks) return fail(std::move(tasks).error());

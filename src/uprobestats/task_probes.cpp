@@ -24,7 +24,7 @@ std::span<const std::uint32_t> registers_in_order() {
 
 StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
   if (static_cast<std::size_t>(position) >= method.parameters.size())
-    return {.problem = fmt::format("the method has {}, counted from 0",
+    return {.problem = fmt::format("the method has {} (positions start at 0)",
                                    counted(method.parameters.size(), "parameter", "parameters"))};
   const auto arguments = java_arguments(method, CodeKind::native);
   const JavaArgument& argument =
@@ -35,7 +35,7 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
                          ? std::ranges::find(order, *argument.machine_register)
                          : order.end();
   if (found == order.end())
-    return {.problem = "it is on the stack, which the record does not have"};
+    return {.problem = "it is on the stack, which the record does not contain"};
   return {.place = static_cast<std::size_t>(found - order.begin())};
 }
 
@@ -43,7 +43,8 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
 
 Result<JavaMethod> method_called(const art::OatFile& oat, VirtualAddress address,
                                  std::string_view signature) {
-  if (!oat.has_access_flags()) return fail(ErrorKind::not_found, "oatdump does not tell it");
+  if (!oat.has_access_flags())
+    return fail(ErrorKind::not_found, "its access flags are unknown: oatdump does not print them");
   for (const art::Method& method : oat.methods_at(address)) {
     art::Signature called = oat.signature(method);
     if (to_string(called) == signature)
@@ -70,13 +71,13 @@ LoggedMethod logged_method(const Target& target, const ProbePoint& point) {
 }
 
 StatsdArgument argument_at(const LoggedMethod& method, std::int32_t position) {
-  if (position < 0) return {.problem = "it is counted from 0"};
+  if (position < 0) return {.problem = "positions start at 0"};
   if (!method.is_64bit)
-    return {.problem = "the method is 32-bit code, whose registers the record does not have"};
+    return {.problem = "the method is 32-bit code, whose registers the record does not contain"};
   if (method.java && *method.java) return parameter_of(**method.java, position);
   const std::size_t place = static_cast<std::size_t>(position) + behind_this;
   if (place >= registers_in_order().size())
-    return {.problem = fmt::format("it is in none of the {} registers that carry arguments",
+    return {.problem = fmt::format("it is not in one of the {} argument registers",
                                    registers_in_order().size() - behind_this)};
   return {.place = place};
 }
@@ -89,12 +90,14 @@ std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
     for (const LoggedMethod& method : methods) {
       StatsdArgument argument = argument_at(method, position);
       if (agreed && *agreed != argument)
-        argument = {.problem = "the methods of the task have it in different places, and a record "
-                               "does not say whose it is"};
+        argument = {
+            .problem =
+                "it is in different registers for the methods of the task, and records do not "
+                "identify their method"};
       agreed = std::move(argument);
       if (!agreed->place) break;
     }
-    arguments.push_back(agreed.value_or(StatsdArgument{.problem = "there is no method"}));
+    arguments.push_back(agreed.value_or(StatsdArgument{.problem = "the task has no method"}));
     if (!arguments.back().place)
       arguments.back().problem = fmt::format("argument {}: {}", position, arguments.back().problem);
   }
@@ -105,15 +108,16 @@ void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
                           std::span<const std::int32_t> positions, Output& output) {
   if (positions.empty()) return;
   if (!method.java)
-    output.warn(fmt::format("{}: what its method takes is not known: {}: "
-                            "primitive_argument_positions are counted as the service does, "
-                            "and are wrong for a static method and behind a float or double",
-                            subject, method.java.error().message));
+    output.warn(fmt::format(
+        "{}: the parameters of its method are unknown: {}: primitive_argument_positions are "
+        "counted as UprobeStats does, which is wrong for static methods and after a float or "
+        "double",
+        subject, method.java.error().message));
   for (const std::int32_t position : positions)
     if (const auto argument = argument_at(method, position); !argument.place)
-      output.warn(fmt::format("{}: argument {} cannot be logged, and no atom is made of its "
-                              "calls: {}",
-                              subject, position, argument.problem));
+      output.warn(
+          fmt::format("{}: argument {} cannot be logged, so no atom is sent for its calls: {}",
+                      subject, position, argument.problem));
 }
 
 namespace {
@@ -151,8 +155,8 @@ Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
         std::move(ambiguous).hint(fmt::format("and {} more", points.size() - max_overloads));
   if (points.front().table != elf::Table::oat) return ambiguous;
   return std::move(ambiguous).hint(probe.by_signature
-                                       ? "method_signature says which, with its parameters"
-                                       : "fully_qualified_parameters say which");
+                                       ? "specify one in method_signature, with its parameters"
+                                       : "specify one with fully_qualified_parameters");
 }
 
 } // namespace
@@ -223,7 +227,7 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
   ProbePoint& point = points->front();
   if (!point.offset)
     return fail(ErrorKind::compressed,
-                fmt::format("{}: compressed in its archive, there is no file to probe", path));
+                fmt::format("{}: compressed in its archive, so it cannot be probed", path));
   if (auto trouble = probe_error(point)) return fail(std::move(*trouble));
   return std::move(point);
 }
@@ -246,9 +250,10 @@ std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat
                                                  const TaskProbeName& name) const {
   if (!request_.policy) return std::nullopt;
   const auto unknown = [&](std::string_view why) {
-    return Error{ErrorKind::not_permitted,
-                 fmt::format("'{}' is refused by {}: which methods share its code is not known, {}",
-                             name.spec->method, request_.policy->name, why)};
+    return Error{
+        ErrorKind::not_permitted,
+        fmt::format("'{}' is refused by {}: the methods that share its code are unknown: {}",
+                    name.spec->method, request_.policy->name, why)};
   };
   if (!oat) return unknown(oat.error().message);
   for (const art::Method& method : oat->methods_at(point.address)) {
@@ -256,8 +261,8 @@ std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat
     auto refusal = judge(signature, name);
     if (!refusal) continue;
     if (signature == point.symbol) return refusal;
-    return std::move(*refusal).hint(fmt::format(
-        "it has the same code as '{}', and would be probed with it", name.spec->method));
+    return std::move(*refusal).hint(
+        fmt::format("it shares its code with '{}' and would be probed too", name.spec->method));
   }
   for (const art::OatDex& dex : oat->dex_files())
     if (!dex.source)
@@ -324,8 +329,8 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
   if (answer.points.empty())
     answer.error = none_has_it(probe, std::move(errors));
   else if (probe.filters_transactions)
-    output_.warn(to_string(name) + ": binder_transaction_filters are not applied, the program "
-                                   "sends what it sends without them");
+    output_.warn(to_string(name) +
+                 ": binder_transaction_filters are ignored: the program sends unfiltered records");
   return answer;
 }
 
@@ -351,13 +356,13 @@ void report_failure(const TaskProbeName& name, const Error& error, bool refused,
 void resolve_tasks(const TaskRequest& request, Output& output) {
   TaskProbeFinder finder(request, output);
   if (request.file->tasks.size() > 1)
-    output.warn(fmt::format("the service runs one task a file, of these {} the first or none; "
-                            "attach --config runs them all",
-                            request.file->tasks.size()));
+    output.warn(fmt::format(
+        "UprobeStats runs at most the first of these {} tasks; attach --config runs all",
+        request.file->tasks.size()));
   for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
     const uprobestats::Task& task = request.file->tasks[t];
     if (task.bpf_maps.empty() && !task.problem)
-      output.warn(fmt::format("task {} has no bpf_maps: nothing would be read", t + 1));
+      output.warn(fmt::format("task {} has no bpf_maps: no records would be read", t + 1));
     if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
     for (std::size_t p = 0; p < task.probes.size(); ++p) {
       const TaskProbeName name{.task = t + 1, .probe = p + 1, .spec = &task.probes[p]};
@@ -368,7 +373,7 @@ void resolve_tasks(const TaskRequest& request, Output& output) {
       }
       if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
         output.warn(
-            fmt::format("{}: the service wants it spelled '{}'", to_string(name), *spelling));
+            fmt::format("{}: UprobeStats expects the spelling '{}'", to_string(name), *spelling));
       if (task.logging)
         warn_about_arguments(to_string(name), answer.method,
                              task.logging->primitive_argument_positions, output);

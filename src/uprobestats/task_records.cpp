@@ -23,9 +23,10 @@ Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
         folder_));
   if (!pinned) return fail(std::move(pinned).error());
   if (pinned->program().kind == ProgramKind::session)
-    return fail(ErrorKind::unsupported,
-                name + " is a session program, which replaces return addresses: a task probes Java "
-                       "code, and ART would end the app");
+    return fail(
+        ErrorKind::unsupported,
+        name + " is a session program: it replaces return addresses, and ART aborts an app when it "
+               "finds that");
   const auto mechanism = choose_mechanism(
       std::nullopt, features_,
       {.filters_by_pid = true, .loaded_by_us = false, .kind = pinned->program().kind});
@@ -65,7 +66,7 @@ TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
 Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& path,
                                               std::uint32_t btf) {
   if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer)
-    return fail(ErrorKind::unsupported, path + ": the map is not a buffer of records");
+    return fail(ErrorKind::unsupported, path + ": not a ring buffer or perf event array");
   Stream stream;
   stream.map.push_back(std::move(map));
   std::optional<DataTypes> types;
@@ -110,10 +111,10 @@ void TaskRecords::listen(Stream& stream, Listener listener) const {
   if (differs != stream.listeners.end() && statsd_) {
     output_.repeated_warning(
         "differ: " + stream.map.front().pin,
-        fmt::format("{}: no atoms are sent for its records while tasks {} and {} both "
-                    "run: they log them differently, and a record does not say whose "
-                    "it is",
-                    stream.map.front().pin, differs->task, listener.task));
+        fmt::format(
+            "{}: no atoms are sent for its records while tasks {} and {} both "
+            "run: their logging configurations differ, and records do not identify their task",
+            stream.map.front().pin, differs->task, listener.task));
   }
   stream.listeners.push_back(std::move(listener));
 }
@@ -136,7 +137,7 @@ void TaskRecords::log(Stream& stream, const UserRecord& record) {
   const auto leave_out = [&](std::string why) {
     if (stream.unlogged++ == 0) stream.why_unlogged = std::move(why);
   };
-  if (differ) return leave_out("the tasks that ran log it differently");
+  if (differ) return leave_out("the logging configurations of the running tasks differ");
   if (whose == nullptr || !whose->atom) return;
   auto encoded = encode_atom(record, *whose->atom, clock_ns(CLOCK_BOOTTIME));
   if (!encoded) return leave_out(std::move(encoded.error().message));
@@ -200,16 +201,16 @@ void TaskRecords::tell_end() const {
   for (const Stream& stream : streams_) {
     const std::string& name = stream.map.front().pin;
     if (stream.stale > 0)
-      output_.warn(fmt::format("{}: {} passed over that no probe of this run has sent", name,
+      output_.warn(fmt::format("{}: {} skipped: not sent by a probe of this run", name,
                                counted(stream.stale, "record", "records")));
     if (const std::uint64_t odd = stream.decoder->unknown_layouts(); odd > 0)
-      output_.warn(fmt::format("{}: {} of a size that no version of its program sends", name,
-                               counted(odd, "record", "records")));
+      output_.warn(
+          fmt::format("{}: {} of unexpected size", name, counted(odd, "record", "records")));
     if (stream.damaged > 0)
-      output_.warn(fmt::format("{}: {} could not be taken apart", name,
+      output_.warn(fmt::format("{}: {} could not be decoded", name,
                                counted(stream.damaged, "record", "records")));
     if (stream.unlogged > 0)
-      output_.warn(fmt::format("{}: {} made no atom: {}", name,
+      output_.warn(fmt::format("{}: no atom was sent for {}: {}", name,
                                counted(stream.unlogged, "record", "records"), stream.why_unlogged));
   }
   if (!statsd_) return;

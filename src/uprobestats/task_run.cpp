@@ -39,7 +39,7 @@ public:
     output_.buffer().write_only_when_asked();
     loop_.run(start);
     if (!anything_attached() && signals_.arrived())
-      return fail(ErrorKind::interrupted, "interrupted before a process was there to probe");
+      return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
     if (!anything_attached() && output_.buffer().closed()) return {};
     end_all();
     loop_.finish();
@@ -83,8 +83,8 @@ private:
   void open_maps(const RunningTask& task) {
     const uprobestats::Task& spec = task.spec();
     if (spec.bpf_maps.empty())
-      output_.warn(
-          fmt::format("task {} has no bpf_maps: hits are counted, nothing is read", task.number()));
+      output_.warn(fmt::format("task {} has no bpf_maps: hits are counted, no records are read",
+                               task.number()));
     std::optional<StatsdAtom> atom;
     if (spec.logging) atom = StatsdAtom{.atom_id = spec.logging->atom_id};
     if (atom && request_.statsd) atom->arguments = task.logged_arguments();
@@ -102,11 +102,12 @@ private:
       if (task.is_over() || task.is_attached() || !may_go_on()) continue;
       const std::string& name = task.spec().target_process_name;
       if (request_.wait || task.spec().on_start)
-        output_.status(fmt::format("no process '{}' runs yet: waiting for it", name));
+        output_.status(fmt::format("waiting for a process named '{}'", name));
       else
-        task.fail(Error{ErrorKind::not_found, fmt::format("no process '{}' runs", name)}.hint(
-            "--wait waits for one to start; a process is called as its argv[0] says: tr '\\0' ' ' "
-            "< /proc/PID/cmdline"));
+        task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' is running", name)}
+                      .hint("--wait waits for it to start")
+                      .hint("the name is argv[0], which this command prints: tr '\\0' ' ' < "
+                            "/proc/PID/cmdline"));
     }
   }
 
@@ -132,8 +133,8 @@ private:
   void give_up() {
     for (RunningTask& task : tasks_)
       if (!task.is_over())
-        task.fail(Error{ErrorKind::unsupported, "not run, as --all-or-nothing asks: another probe "
-                                                "or task has failed"});
+        task.fail(Error{ErrorKind::unsupported,
+                        "not run: another probe or task failed, and --all-or-nothing is given"});
   }
 
   void report_start() const {
@@ -157,7 +158,7 @@ private:
 
   void end(RunningTask& task) {
     if (!task.is_attached()) {
-      task.fail(Error{ErrorKind::not_found, fmt::format("no process '{}' was there to probe",
+      task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' was running",
                                                         task.spec().target_process_name)});
       return;
     }
@@ -227,8 +228,7 @@ private:
         "{} in {}, {} lost, {} hit, {} silent{}", counted(events, "record", "records"),
         format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)), lost,
         counted(hit, "probe", "probes"), silent,
-        unknown > 0 ? fmt::format(", of {} it is not known (probes share a program)", unknown)
-                    : ""));
+        unknown > 0 ? fmt::format(", {} unknown (probes share a program)", unknown) : ""));
   }
 
   const TaskRunRequest& request_;

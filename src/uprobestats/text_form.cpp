@@ -131,7 +131,7 @@ Result<void> TextTokens::advance() {
     step(1);
   } else {
     return fail_at(place_, c > ' ' && c < '\x7f'
-                               ? fmt::format("'{}' begins nothing", c)
+                               ? fmt::format("unexpected '{}'", c)
                                : fmt::format("byte {:#04x} is not text",
                                              static_cast<unsigned>(static_cast<unsigned char>(c))));
   }
@@ -193,7 +193,7 @@ Result<void> TextTokens::take_escape(std::string& value) {
     return {};
   }
   const bool is_point = c == 'u' || c == 'U';
-  if (!is_point && c != 'x' && c != 'X') return fail_at(begin, "an escape that is none");
+  if (!is_point && c != 'x' && c != 'X') return fail_at(begin, "invalid escape sequence");
   step(1);
   const std::size_t wanted = c == 'u' ? 4 : c == 'U' ? 8 : 2;
   const auto digits = leading(rest(), is_hex, wanted);
@@ -253,7 +253,7 @@ private:
     return fail(ErrorKind::corrupt, fmt::format("{}: {}", to_string(place), what));
   }
   std::unexpected<Error> expected(std::string_view what) const {
-    return refuse(token().place, fmt::format("{} is expected, not {}", what, shown(token())));
+    return refuse(token().place, fmt::format("expected {}, found {}", what, shown(token())));
   }
   // Whether it was there; then it is behind us.
   Result<bool> took(char symbol) {
@@ -298,7 +298,8 @@ private:
   }
 
   Result<void> list(const Field& field, TextPlace place, proto::Message& message) {
-    if (!field.repeated) return refuse(place, fmt::format("'{}' takes no list", field.name));
+    if (!field.repeated)
+      return refuse(place, fmt::format("'{}' is not a repeated field", field.name));
     return elements([&] { return value(field, message); });
   }
 
@@ -365,8 +366,8 @@ private:
                                    ? std::uint64_t{1} << 63U
                                    : std::uint64_t{1} << 31U; // of negative ones
     if (!magnitude || *magnitude > most - (*minus ? 0 : 1))
-      return refuse(
-          place, fmt::format("'{}' takes no {}{}", field.name, *minus ? "-" : "", token().written));
+      return refuse(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
+                                       token().written, field.name));
     const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
     const Value value = field.add(message);
     if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))

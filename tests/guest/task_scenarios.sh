@@ -140,9 +140,9 @@ tells_lost() {
 follows_processes() {
   probe "$detail" "$grade" | task 600 "$detail_map" >tasks.textproto
   attach_fails_with 1 --config tasks.textproto --bpffs pins/u
-  expect_match 'message' "task 1: no process '$app_name' runs" "$(cat err)"
+  expect_match 'message' "task 1: no process named '$app_name' is running" "$(cat err)"
   start_tasks --wait -v
-  expect_match 'message' "no process '$app_name' runs yet" "$(cat err)"
+  expect_match 'message' "waiting for a process named '$app_name'" "$(cat err)"
   start_app first --calls 1
   first=$started_pid
   wait_until 20 file_says out '"attached"' || fail 'the first is not attached to'
@@ -175,7 +175,7 @@ misses_process() {
   start_tasks
   let_it_call app "$app"
   attach_ends_with 1
-  expect_match 'message' "task 1: no process 'com.example.sho' runs" "$(cat err)"
+  expect_match 'message' "task 1: no process named 'com.example.sho' is running" "$(cat err)"
   expect_equal 'statuses' 'failed attached ' "$(probe_statuses)"
   expect_equal 'records' 3 "$(count_records event)"
 }
@@ -203,7 +203,7 @@ all_or_nothing() {
   one_of_two_fails
   attach_fails_with 1 --config tasks.textproto --bpffs pins/u --json --all-or-nothing
   expect_equal 'statuses' 'failed failed ' "$(probe_statuses)"
-  expect_match 'message' 'not run, as --all-or-nothing asks' "$(cat err)"
+  expect_match 'message' 'not run: another probe or task failed' "$(cat err)"
 }
 
 keeps_policy() {
@@ -239,7 +239,7 @@ prefers_mapped() {
   probe "$detail" "$grade" "$PWD/java-app.odex" | task 1 "$detail_map" >tasks.textproto
   start_tasks
   attach_ends_with 0
-  expect_match 'warning' "process $app maps none of file_paths; of the same jar it maps .*/java-app.odex" "$(cat err)"
+  expect_match 'warning' "process $app maps none of file_paths, but another build of the same jar: .*/java-app.odex" "$(cat err)"
   expect_equal 'hits' 0 "$(records probe | field hits)"
   # It is probed once, however many paths lead to it.
   ln -s java-app.odex again.odex
@@ -266,7 +266,7 @@ tells_mapped() {
   stop_attach
   expect_equal 'files' "$FIXTURES/java-app.odex $FIXTURES/java-app.odex " "$(records probe | field file | tr '\n' ' ')"
   expect_equal 'processes' '1 1 ' "$(records probe | field processes_mapping | tr '\n' ' ')"
-  expect_match 'closing words' '0 probes hit, 0 silent, of 2 it is not known' "$(cat err)"
+  expect_match 'closing words' '0 probes hit, 0 silent, 2 unknown' "$(cat err)"
 }
 
 passes_over_stale() {
@@ -279,7 +279,7 @@ passes_over_stale() {
   probe "$detail" "$grade" | task 1 "$detail_map" >tasks.textproto
   start_tasks
   attach_ends_with 0
-  expect_match 'warning' "$detail_map: 3 records passed over" "$(cat err)"
+  expect_match 'warning' "$detail_map: 3 records skipped" "$(cat err)"
   expect_equal 'records' 0 "$(count_records event)"
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("where names do not tell, a mapped file does") {
   const auto none = parse_registers("pc: 1\nsp: 2\n", {});
   REQUIRE_FALSE(none);
   CHECK(none.error().message ==
-        "no register says which machine they are of, and no mapped file is there to tell");
+        "unknown architecture: no register name identifies it, and no mapped file was saved");
   // Which has no pc, whatever else is called so.
   CHECK(parse_registers("pc: 1\nsp: 2\n", x86_64).error().message == "rip and rsp are missing");
   const auto other = parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm);
@@ -98,7 +98,7 @@ TEST_CASE("32-bit machines are named as not supported") {
     REQUIRE_FALSE(registers);
     CHECK(registers.error().kind == ErrorKind::unsupported);
     CHECK(registers.error().message ==
-          "the registers are of " + name + ", whose stacks are not unwound: x86-64 and arm64 are");
+          "the registers are of unsupported architecture " + name + " (expected x86-64 or arm64)");
   }
 }
 
@@ -148,17 +148,15 @@ TEST_CASE("a folder gives registers, memory in pieces and mappings, gzipped or n
 
 TEST_CASE("what is missing in a folder is named") {
   const Folder folder;
-  CHECK(read_saved_stack(folder.path()).error().message ==
-        folder.path() + ": there is no stack*.data");
+  CHECK(read_saved_stack(folder.path()).error().message == folder.path() + ": no stack*.data file");
   folder.put("stack.data", "1234567");
   CHECK(read_saved_stack(folder.path()).error().kind == ErrorKind::not_found); // maps.txt
   folder.put("maps.txt", "nothing\n");
   folder.put("regs.txt", "rip: 1\nrsp: 2\n");
-  CHECK(read_saved_stack(folder.path()).error().message ==
-        folder.path() + "/maps.txt has no mapping");
+  CHECK(read_saved_stack(folder.path()).error().message == folder.path() + "/maps.txt: no mapping");
   folder.put("maps.txt", "1000-2000 r-xp 0 00:00 0 /x\n");
   CHECK(read_saved_stack(folder.path()).error().message ==
-        folder.path() + "/stack.data has no address of 8 bytes");
+        folder.path() + "/stack.data: too short (expected an address of 8 bytes)");
 }
 
 TEST_CASE("a copy of a saved stack stands for itself") {
@@ -197,7 +195,7 @@ TEST_CASE("what is gzipped may become so much and no more") {
   REQUIRE_FALSE(more);
   CHECK(more.error().kind == ErrorKind::unsupported);
   CHECK(more.error().message ==
-        folder.path() + ": its stacks become more than 67108864 bytes, the most that is taken");
+        folder.path() + ": the gzipped stacks exceed 67108864 bytes when decompressed");
 }
 
 TEST_CASE("what is gzipped of mapped files may become so much together") {
@@ -216,8 +214,7 @@ TEST_CASE("what is gzipped of mapped files may become so much together") {
   const auto more = open("two.so");
   REQUIRE_FALSE(more);
   CHECK(more.error().kind == ErrorKind::unsupported);
-  CHECK(more.error().message ==
-        "with it the gzipped files become more than 5000 bytes, the most that is taken");
+  CHECK(more.error().message == "the gzipped files exceed 5000 bytes when decompressed");
   CHECK(open("small.so"));
   CHECK(open("plain.so")); // is mapped, not kept in memory
 }

@@ -157,10 +157,10 @@ TEST_CASE("records of process management are logged with the fields that UprobeS
 
 TEST_CASE("what UprobeStats logs no atom of makes none") {
   CHECK(encode_atom(record_of("BitmapEvent", {}), {.atom_id = 1}, 0).error().message ==
-        "no atom is made of a record of type 'BitmapEvent'");
+        "no atom is defined for records of type 'BitmapEvent'");
   CHECK(encode_atom({.map = "events", .type = {}, .value = {}, .raw = {}}, {.atom_id = 1}, 0)
             .error()
-            .message == "no atom is made of a record of map 'events' whose layout is not known");
+            .message == "unknown record layout of map 'events'");
   CHECK(encode_atom(call_with(0), {.atom_id = 0}, 0).error().message == "invalid atom id 0");
 }
 

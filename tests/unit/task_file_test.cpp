@@ -142,11 +142,12 @@ TEST_CASE("a binary form that fits both numberings, or none, is an error that sa
   REQUIRE_FALSE(none);
   CHECK(none.error().kind == ErrorKind::corrupt);
   CHECK(none.error().message.find("fits neither numbering") != std::string::npos);
-  CHECK(none.error().hints ==
-        std::vector<std::string>{
-            "in the current one tasks 1: field 3 (a number) at byte 0x23 has another type",
-            "in that of early Android 15 tasks 1: field 4 (a number) at byte 0x25 was not there "
-            "then"});
+  CHECK(
+      none.error().hints ==
+      std::vector<std::string>{
+          "current numbering: tasks 1: field 3 (a number) at byte 0x23 has another type",
+          "numbering of early Android 15: tasks 1: field 4 (a number) at byte 0x25 does not exist "
+          "in that version"});
 }
 
 TEST_CASE("fields that are not known are reported with their places") {
@@ -172,8 +173,8 @@ TEST_CASE("what is neither text nor a message is told with the byte") {
         "read as the binary form because it is not text: byte 0x0: field 1 is cut off");
   CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: no field begins here") !=
         std::string::npos);
-  CHECK(fault_of("") == "it has no task");
-  CHECK(fault_of("# nothing") == "it has no task");
+  CHECK(fault_of("") == "contains no task");
+  CHECK(fault_of("# nothing") == "contains no task");
   // An empty line is the tag of a file's first field, too.
   CHECK(read("\n\ntasks { }"));
 }
@@ -186,7 +187,7 @@ TEST_CASE("more than a task file can have is refused before it costs memory") {
   for (int i = 0; i < 100'000; ++i) many += field(1, "");
   CHECK(fault_of(many).find("more than 20000 fields") != std::string::npos);
   CHECK(fault_of(std::string((1U << 20U) + 1, ' ')) ==
-        "a task file has at most 1048576 bytes, this one 1048577");
+        "the file has 1048577 bytes (expected at most 1048576)");
 }
 
 TEST_CASE("the first version's bpf_map is taken in a text, too") {
@@ -200,13 +201,14 @@ TEST_CASE("what a task lacks is said") {
   CHECK(Draft{}.task_problem().empty());
   CHECK(Draft{.duration = ""}.task_problem() == "duration_seconds is missing");
   CHECK(Draft{.duration = "duration_seconds: 0"}.task_problem() ==
-        "duration_seconds is 0, not above 0");
+        "invalid duration_seconds 0 (expected more than 0)");
   CHECK(Draft{.duration = "duration_seconds: -5"}.task_problem() ==
-        "duration_seconds is -5, not above 0");
+        "invalid duration_seconds -5 (expected more than 0)");
   CHECK(Draft{.process = ""}.task_problem() == "target_process_name is missing");
   CHECK(Draft{.process = "target_process_name: '\\n'"}.task_problem() ==
         "target_process_name has a control character");
-  CHECK(Draft{.more = "bpf_maps: 'a/b'"}.task_problem() == "bpf_maps is a name, not a path: 'a/b'");
+  CHECK(Draft{.more = "bpf_maps: 'a/b'"}.task_problem() ==
+        "invalid bpf_maps 'a/b': expected a file name, not a path");
   CHECK(Draft{.more = "bpf_maps: '/a/b'"}.task_problem().empty());
   CHECK(Draft{.more = "statsd_logging_config {}"}.task_problem() ==
         "statsd_logging_config has no atom_id");
@@ -225,7 +227,7 @@ TEST_CASE("what a probe lacks is said") {
   };
   CHECK(problem(path + "method_signature: 'void a.B.c()'") == "bpf_name is missing");
   CHECK(problem("bpf_name: '../x' " + path + "method_signature: 'void a.B.c()'") ==
-        "bpf_name is a name, not a path: '../x'");
+        "invalid bpf_name '../x': expected a file name, not a path");
   CHECK(problem(name + path) == "method_signature, or method_name, is missing");
   CHECK(problem(name + path + "method_name: 'c'") == "fully_qualified_class_name is missing");
   CHECK(problem(name + "file_paths: '/lib/libx.so' method_name: 'c'").empty());
@@ -294,7 +296,7 @@ TEST_CASE("a value that an enumeration does not have is a warning") {
 TEST_CASE("an atom's id has 32 bits") {
   CHECK(Draft{.more = "statsd_logging_config { atom_id: 2147483647 }"}.task_problem().empty());
   CHECK(Draft{.more = "statsd_logging_config { atom_id: 2147483648 }"}.task_problem() ==
-        "atom_id is 2147483648, above the highest, 2147483647");
+        "invalid atom_id 2147483648 (expected at most 2147483647)");
 }
 
 TEST_CASE("a task file names methods one by one") {

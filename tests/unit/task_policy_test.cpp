@@ -61,9 +61,9 @@ TEST_CASE("a policy has comments and empty lines, and allows nothing without pre
 }
 
 TEST_CASE("a prefix that can allow nothing is told with its line") {
-  CHECK(fault_of("a.B\ncom.foo.\n") == "line 2: 'com.foo.' allows nothing: leave out its last "
-                                       "sign, which a prefix is followed by");
-  CHECK(fault_of("com.foo.*") == "line 1: 'com.foo.*' is a pattern, not a prefix");
+  CHECK(fault_of("a.B\ncom.foo.\n") ==
+        "line 2: invalid prefix 'com.foo.': remove the trailing '.' or '$'");
+  CHECK(fault_of("com.foo.*") == "line 1: invalid prefix 'com.foo.*': patterns are not supported");
   CHECK(fault_of("void com.foo.Bar.x()") ==
         "line 1: invalid prefix 'void com.foo.Bar.x()': it contains a blank");
   CHECK(fault_of(std::string_view("a\0b", 3)) == "line 1: a control character in a prefix");
@@ -73,11 +73,11 @@ TEST_CASE("a refusal names the policy and the prefix that does not reach") {
   const Policy rules = policy("com.foo.Bar\ncom.foo.B\n");
   const Error error = rules.refusal("com.foo.Bars.x()", "policy p");
   CHECK(error.kind == ErrorKind::not_permitted);
-  CHECK(error.message == "'com.foo.Bars.x()' is refused by policy p: it is under none of the 2 "
+  CHECK(error.message == "'com.foo.Bars.x()' is refused by policy p: it matches none of the 2 "
                          "allowed prefixes");
   CHECK(error.hints ==
         std::vector<std::string>{
-            "'com.foo.Bar' allows itself and what follows it behind '.', '$' or '('"});
+            "'com.foo.Bar' matches itself, and names that continue it with '.', '$' or '('"});
   CHECK(rules.refusal("x.Y", "policy p").hints.empty());
 }
 

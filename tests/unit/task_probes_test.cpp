@@ -78,13 +78,13 @@ TEST_CASE("an argument that no register has is said to be where it is") {
   const auto last = static_cast<std::int32_t>(argument_registers - 3);
   CHECK(place_of(many, last) == argument_registers - 1);
   CHECK(argument_at(many, last + 1).problem ==
-        "it is on the stack, which the record does not have");
-  CHECK(argument_at(many, 9).problem == "the method has 9 parameters, counted from 0");
-  CHECK(argument_at(many, -1).problem == "it is counted from 0");
+        "it is on the stack, which the record does not contain");
+  CHECK(argument_at(many, 9).problem == "the method has 9 parameters (positions start at 0)");
+  CHECK(argument_at(many, -1).problem == "positions start at 0");
   LoggedMethod narrow = method_with({"int"});
   narrow.is_64bit = false;
   CHECK(argument_at(narrow, 0).problem ==
-        "the method is 32-bit code, whose registers the record does not have");
+        "the method is 32-bit code, whose registers the record does not contain");
 }
 
 TEST_CASE("what is not known of a method is taken from where the service takes it") {
@@ -104,6 +104,6 @@ TEST_CASE("methods of a task that have an argument in different places log none"
   CHECK_FALSE(arguments[1].place);
   const std::vector<LoggedMethod> others = {method_with({"int"}), method_with({"int"}, true)};
   CHECK(arguments_at(others, std::vector<std::int32_t>{0}).front().problem ==
-        "argument 0: the methods of the task have it in different places, and a record does not "
-        "say whose it is");
+        "argument 0: it is in different registers for the methods of the task, and records do not "
+        "identify their method");
 }

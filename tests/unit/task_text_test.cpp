@@ -61,10 +61,10 @@ TEST_CASE("a list gives each of its elements, and may be empty") {
         std::string("\x0a\x06\x2a\x04\x10\x00\x10\x02", 8));
   CHECK(wire_of("tasks [{}, {}]") == std::string("\x0a\x00\x0a\x00", 4));
   CHECK(fault_of("tasks { duration_seconds: [5] }") ==
-        "line 1, column 9: 'duration_seconds' takes no list");
+        "line 1, column 9: 'duration_seconds' is not a repeated field");
   CHECK(fault_of("tasks { bpf_maps: ['a' 'b', ] }") ==
-        "line 1, column 29: a text in quotes is expected, not ']'");
-  CHECK(fault_of("tasks { bpf_maps ['a'] }") == "line 1, column 18: ':' is expected, not '['");
+        "line 1, column 29: expected a text in quotes, found ']'");
+  CHECK(fault_of("tasks { bpf_maps ['a'] }") == "line 1, column 18: expected ':', found '['");
 }
 
 TEST_CASE("texts are joined, and have C's escapes") {
@@ -80,7 +80,7 @@ TEST_CASE("texts are joined, and have C's escapes") {
   CHECK(fault_of("tasks { target_process_name: \"abc") ==
         "line 1, column 30: the quote is not closed");
   CHECK(fault_of(R"(tasks { target_process_name: "\q" })") ==
-        "line 1, column 31: an escape that is none");
+        "line 1, column 31: invalid escape sequence");
   CHECK(fault_of(R"(tasks { target_process_name: "\400" })") ==
         "line 1, column 31: '\\400' is more than a byte");
   CHECK(fault_of(R"(tasks { target_process_name: "\ud800" })") ==
@@ -97,17 +97,17 @@ TEST_CASE("numbers are decimal, hexadecimal or octal, and within their type") {
   CHECK(wire_of("tasks { task_id: 9223372036854775807 }") ==
         "\x0a\x0a\x38\xff\xff\xff\xff\xff\xff\xff\xff\x7f");
   CHECK(fault_of("tasks { duration_seconds: 2147483648 }") ==
-        "line 1, column 27: 'duration_seconds' takes no 2147483648");
+        "line 1, column 27: invalid value 2147483648 for 'duration_seconds'");
   CHECK(fault_of("tasks { duration_seconds: -2147483649 }") ==
-        "line 1, column 27: 'duration_seconds' takes no -2147483649");
+        "line 1, column 27: invalid value -2147483649 for 'duration_seconds'");
   CHECK(fault_of("tasks { task_id: 99999999999999999999 }") ==
-        "line 1, column 18: 'task_id' takes no 99999999999999999999");
+        "line 1, column 18: invalid value 99999999999999999999 for 'task_id'");
   CHECK(fault_of("tasks { duration_seconds: 08 }") ==
-        "line 1, column 27: 'duration_seconds' takes no 08");
+        "line 1, column 27: invalid value 08 for 'duration_seconds'");
   CHECK(fault_of("tasks { duration_seconds: 1.5 }") ==
-        "line 1, column 27: a number is expected, not '1.5'");
+        "line 1, column 27: expected a number, found '1.5'");
   CHECK(fault_of("tasks { duration_seconds: '5' }") ==
-        "line 1, column 27: a number is expected, not ''5''");
+        "line 1, column 27: expected a number, found ''5''");
 }
 
 TEST_CASE("enumerations have names or numbers") {
@@ -129,12 +129,12 @@ TEST_CASE("a field that is given twice, or not closed, is told with its place") 
   CHECK(fault_of("tasks {\n  duration_seconds: 5\n  duration_seconds: 6\n}") ==
         "line 3, column 3: 'duration_seconds' is given twice");
   CHECK(fault_of("tasks {\n  duration_seconds: 5\n") ==
-        "line 3, column 1: a field of Task is expected, not the end of the file");
+        "line 3, column 1: expected a field of Task, found the end of the file");
   CHECK(fault_of("tasks {}\n}") ==
-        "line 2, column 1: a field of UprobestatsConfig is expected, not '}'");
-  CHECK(fault_of("tasks 5") == "line 1, column 7: '{' is expected, not '5'");
+        "line 2, column 1: expected a field of UprobestatsConfig, found '}'");
+  CHECK(fault_of("tasks 5") == "line 1, column 7: expected '{', found '5'");
   CHECK(fault_of("tasks { \x01 }") == "line 1, column 9: byte 0x01 is not text");
-  CHECK(fault_of("tasks { !") == "line 1, column 9: '!' begins nothing");
+  CHECK(fault_of("tasks { !") == "line 1, column 9: unexpected '!'");
 }
 
 TEST_CASE("a field that is not known is left out with a warning") {
@@ -153,8 +153,8 @@ TEST_CASE("a field that is not known is left out with a warning") {
     CHECK(write_binary_form(left_out->config) == "\x0a\x02\x20\x06");
     CHECK_FALSE(left_out->warnings.empty());
   }
-  CHECK(fault_of("tasks { x }") == "line 1, column 11: ':' or '{' is expected, not '}'");
-  CHECK(fault_of("tasks { x: }") == "line 1, column 12: a value is expected, not '}'");
+  CHECK(fault_of("tasks { x }") == "line 1, column 11: expected ':' or '{', found '}'");
+  CHECK(fault_of("tasks { x: }") == "line 1, column 12: expected a value, found '}'");
 }
 
 TEST_CASE("what is nested without end is refused") {

@@ -119,7 +119,7 @@ TEST_CASE("a function that has called another and kept no return address ends th
     CHECK(stack.frames[1].pc == more + function + 8);
     CHECK(explain_end(stack) == "the function at " +
                                     std::string(function == 0x11000 ? "0x11004" : "0x11044") +
-                                    " in more.so has not kept where it returns to");
+                                    " in more.so has not saved its return address");
   }
 }
 
@@ -186,10 +186,10 @@ TEST_CASE("a register that was not given is told as that") {
   process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
   const Stack back = process.unwind({{"pc", more + 0x11008}, {"sp", stack_top}});
   CHECK(explain_end(back) ==
-        "the caller of 0x11008 in more.so follows from a register that is not known");
+        "the caller of 0x11008 in more.so depends on a register whose value is unknown");
   const Stack frame = process.unwind({{"pc", more + 0x11048}, {"sp", stack_top}});
   CHECK(explain_end(frame) ==
-        "the caller of 0x11048 in more.so follows from a register that is not known");
+        "the caller of 0x11048 in more.so depends on a register whose value is unknown");
 }
 
 TEST_CASE("a link register that was not given is told as that, and no caller is left out") {
@@ -199,7 +199,7 @@ TEST_CASE("a link register that was not given is told as that, and no caller is 
   const Stack stack = process.unwind({{"pc", working}, {"sp", stack_top}, {"x29", stack_top}});
   CHECK(names_of(stack) == "work");
   CHECK(explain_end(stack) ==
-        "the caller of 0x11000 in lib.so follows from a register that is not known");
+        "the caller of 0x11000 in lib.so depends on a register whose value is unknown");
 }
 
 TEST_CASE("a register that an expression reads and that was not given is told as that") {
@@ -210,7 +210,7 @@ TEST_CASE("a register that an expression reads and that was not given is told as
   process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
   const Stack stack = process.unwind({{"pc", more + 0x11008}, {"sp", stack_top}});
   CHECK(explain_end(stack) ==
-        "the caller of 0x11008 in more.so follows from a register that is not known");
+        "the caller of 0x11008 in more.so depends on a register whose value is unknown");
 }
 
 TEST_CASE("at a function's entry a stack that was not saved is told") {

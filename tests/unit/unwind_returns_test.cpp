@@ -71,7 +71,7 @@ TEST_CASE("a return instruction whose register was not given leads nowhere") {
   const Stack stack = process.unwind({{"pc", returning}, {"sp", stack_top}, {"x29", stack_top}});
   CHECK(names_of(stack) == "-");
   CHECK(explain_end(stack) ==
-        "the caller of 0x11000 in more.so follows from a register that is not known");
+        "the caller of 0x11000 in more.so depends on a register whose value is unknown");
 }
 
 TEST_CASE("at other instructions the row holds") {

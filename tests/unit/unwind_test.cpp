@@ -78,7 +78,7 @@ TEST_CASE("frames that lead nowhere else are a loop") {
   // row of its first instruction moves nothing.
   const Stack stack = process.unwind({{"pc", work}, {"sp", top}, {"lr", work}});
   CHECK(stack.end == End::loop);
-  CHECK(explain_end(stack) == "the same frames come again and again");
+  CHECK(explain_end(stack) == "the frames repeat without end");
 }
 
 TEST_CASE("why a stack ends early is told") {
