@@ -85,7 +85,7 @@ Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
   request.processes.cgroup = options.cgroup;
   request.processes.all = options.all;
   if (options.user) request.processes.user = static_cast<uid_t>(*options.user);
-  if (const auto checked = check(request); !checked) {
+  if (const auto checked = check_request(request); !checked) {
     Error error = parser.usage_error(checked.error().message);
     error.hints.insert(error.hints.begin(), checked.error().hints.begin(),
                        checked.error().hints.end());
@@ -202,8 +202,9 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
     return fail(parser.usage_error("--command-output needs a command"));
   if (options.command_output) {
     const bool inherits = *options.command_output == "inherit";
-    request.processes.command_output = {.to = inherits ? CommandOutput::To::inherit
-                                                       : CommandOutput::To::file,
+    request.processes.command_output = {.destination = inherits
+                                                           ? CommandOutput::Destination::inherit
+                                                           : CommandOutput::Destination::file,
                                         .path = inherits ? "" : *options.command_output};
   }
   if (auto applied = apply(parser, options.processes, request); !applied)

@@ -10,7 +10,7 @@ namespace uprobectl {
 
 namespace {
 
-std::uint64_t nanoseconds(Sums::Time time) {
+std::uint64_t nanoseconds(KernelAggregates::Time time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
@@ -29,14 +29,15 @@ std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
 
 } // namespace
 
-Sums::Sums(const AggregateSpec& asked, const CaptureSpec& capture, const TargetOptions& where,
-           const BuiltinProgram& program, std::span<const Probe> probes, StackFiles& files,
-           ProcessNames name_of)
+KernelAggregates::KernelAggregates(const AggregateSpec& asked, const CaptureSpec& capture,
+                                   const TargetOptions& where, const BuiltinProgram& program,
+                                   std::span<const Probe> probes, StackFiles& files,
+                                   ProcessNames name_of)
     : asked_(asked), capture_(capture), program_(program), files_(files), probes_(probes),
       since_ns_(nanoseconds(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), name_of_(std::move(name_of)) {}
 
-std::vector<CountRecord> Sums::counts_by_probe() {
+std::vector<CountRecord> KernelAggregates::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
   for (const Probe& probe : probes_) {
     if (probe.is_first()) continue;
@@ -61,7 +62,8 @@ std::vector<CountRecord> Sums::counts_by_probe() {
   return records;
 }
 
-std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> counted) {
+std::vector<CountRecord>
+KernelAggregates::counts_by_process(std::span<const ProcessCount> counted) {
   std::vector<CountRecord> records;
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> known; // by probe and pid
   for (const ProcessCount& each : counted) {
@@ -81,7 +83,7 @@ std::vector<CountRecord> Sums::counts_by_process(std::span<const ProcessCount> c
   return records;
 }
 
-void Sums::report_histograms(std::uint64_t now_ns, Output& output) {
+void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
   std::vector<HistogramRecord> records;
   std::vector<Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
@@ -108,10 +110,10 @@ void Sums::report_histograms(std::uint64_t now_ns, Output& output) {
   for (const HistogramRecord& record : records) output.write(record);
 }
 
-void Sums::tell(Time now, Output& output) {
+void KernelAggregates::report(Time now, Output& output) {
   const std::uint64_t now_ns = nanoseconds(now);
   if (asked_.counts && capture_.count_stacks) {
-    tell_stacks(now_ns, output);
+    report_stack_counts(now_ns, output);
   } else if (asked_.counts && capture_.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
         capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
@@ -139,7 +141,7 @@ void Sums::tell(Time now, Output& output) {
 }
 
 // The first address is that of the point, where the thread was.
-unwind::Stack Sums::stack_of(const StackCount& counted) {
+unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   const auto pid = static_cast<pid_t>(counted.pid);
   const ProbePoint& point = probes_[counted.probe].point;
   if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
@@ -150,9 +152,9 @@ unwind::Stack Sums::stack_of(const StackCount& counted) {
   return processes_.frames(pid, 0, counted.frames, &hit);
 }
 
-std::vector<Sums::Way> Sums::new_ways() {
+std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_counts() {
   std::vector<StackCount> counted = program_.stack_counts();
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, Way> ways;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, CountedStack> stacks;
   for (StackCount& each : counted) {
     if (each.probe >= probes_.size()) continue;
     std::uint64_t& before = by_stack_[{each.probe, each.pid, each.frames}];
@@ -160,48 +162,49 @@ std::vector<Sums::Way> Sums::new_ways() {
     before = each.count;
     if (count == 0) continue;
     if (each.frames.empty()) without_stack_ += count;
-    unwind::Stack stack = stack_of(each);
-    const auto wholeness = // the kernel does not say whether one of just so many is whole
-        each.frames.size() >= MAX_FRAMES ? Wholeness::cut_off : Wholeness::whole;
+    unwind::Stack frames = symbolize_stack(each);
+    const auto completeness = // the kernel does not say whether one of just so many is whole
+        each.frames.size() >= MAX_FRAMES ? StackCompleteness::truncated
+                                         : StackCompleteness::complete;
     std::string text;
-    for (const unwind::Frame& frame : stack.frames) text += display_frame(frame) + "\n";
-    text += rest_of(wholeness);
+    for (const unwind::Frame& frame : frames.frames) text += display_frame(frame) + "\n";
+    text += missing_frames_label(completeness);
     const bool alone = capture_.count_by_process;
     const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
-    Way& way = ways[{probe, alone ? each.pid : 0, std::move(text)}];
-    if (way.count == 0)
-      way = {.probe = probe,
-             .stack = std::move(stack),
-             .wholeness = wholeness,
-             .pid = alone ? std::optional(each.pid) : std::nullopt,
-             .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
-                           : std::move(each.comm),
-             .count = 0};
-    way.count += count;
+    CountedStack& stack = stacks[{probe, alone ? each.pid : 0, std::move(text)}];
+    if (stack.count == 0)
+      stack = {.probe = probe,
+               .stack = std::move(frames),
+               .completeness = completeness,
+               .pid = alone ? std::optional(each.pid) : std::nullopt,
+               .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
+                             : std::move(each.comm),
+               .count = 0};
+    stack.count += count;
   }
-  std::vector<Way> result;
-  for (auto& [key, way] : ways) {
-    files_.add(way.stack, way.wholeness, way.count);
-    result.push_back(std::move(way));
+  std::vector<CountedStack> result;
+  for (auto& [key, stack] : stacks) {
+    files_.add(stack.stack, stack.completeness, stack.count);
+    result.push_back(std::move(stack));
   }
   return result;
 }
 
-void Sums::tell_stacks(std::uint64_t now_ns, Output& output) {
-  std::vector<Way> ways = new_ways();
-  const auto before = [](const Way& a, const Way& b) {
+void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output) {
+  std::vector<CountedStack> stacks = take_new_stack_counts();
+  const auto before = [](const CountedStack& a, const CountedStack& b) {
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
   };
-  std::ranges::sort(ways, before);
-  if (asked_.top && ways.size() > *asked_.top) ways.resize(*asked_.top);
-  for (const Way& way : ways)
-    output.write(CountRecord{.point = &probes_[way.probe].point,
+  std::ranges::sort(stacks, before);
+  if (asked_.top && stacks.size() > *asked_.top) stacks.resize(*asked_.top);
+  for (const CountedStack& stack : stacks)
+    output.write(CountRecord{.point = &probes_[stack.probe].point,
                              .on_return = !capture_.on_entry,
-                             .count = way.count,
-                             .pid = way.pid,
-                             .comm = way.comm,
-                             .stack = &way.stack,
-                             .rest = rest_of(way.wholeness),
+                             .count = stack.count,
+                             .pid = stack.pid,
+                             .comm = stack.comm,
+                             .stack = &stack.stack,
+                             .rest = missing_frames_label(stack.completeness),
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
                              .of_interval = asked_.interval.has_value()});
@@ -214,7 +217,7 @@ UnwoundCounts::UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capt
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto alone = [](const Key& key) {
-    return std::tuple(key.probe, key.on_return, key.pid, key.wholeness);
+    return std::tuple(key.probe, key.on_return, key.pid, key.completeness);
   };
   if (alone(left) != alone(right)) return alone(left) < alone(right);
   return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {},
@@ -235,31 +238,33 @@ const unwind::Stack* UnwoundCounts::keep(const unwind::Stack& stack) {
   return &kept;
 }
 
-void UnwoundCounts::add(const Event& event, const unwind::Stack& stack, Wholeness wholeness) {
+void UnwoundCounts::add(const Event& event, const unwind::Stack& stack,
+                        StackCompleteness completeness) {
   Key key{.probe = probes_[event.probe].first,
           .on_return = event.kind == EventKind::on_return && !capture_.pair_calls,
           .pid = capture_.count_by_process ? event.pid : 0,
-          .wholeness = wholeness,
+          .completeness = completeness,
           .stack = &stack};
-  auto way = ways_.find(key);
+  auto tally = tallies_.find(key);
   const unwind::Stack without_frames;
-  if (way == ways_.end() && !has_room_for(stack)) {
-    key.wholeness = Wholeness::whole;
+  if (tally == tallies_.end() && !has_room_for(stack)) {
+    key.completeness = StackCompleteness::complete;
     key.stack = &without_frames;
-    way = ways_.find(key);
+    tally = tallies_.find(key);
   }
-  if (way == ways_.end()) {
+  if (tally == tallies_.end()) {
     key.stack = keep(*key.stack);
-    way = ways_.emplace(key, Way{.comm = event.comm}).first;
+    tally = tallies_.emplace(key, StackTally{.comm = event.comm}).first;
   }
-  ++way->second.count;
+  ++tally->second.count;
 }
 
-void UnwoundCounts::tell(Time now) {
-  std::vector<std::pair<std::uint64_t, std::pair<const Key, Way>*>> fresh;
-  for (auto& way : ways_)
-    if (way.second.count > way.second.told)
-      fresh.emplace_back(way.second.count - std::exchange(way.second.told, way.second.count), &way);
+void UnwoundCounts::report(Time now) {
+  std::vector<std::pair<std::uint64_t, std::pair<const Key, StackTally>*>> fresh;
+  for (auto& tally : tallies_)
+    if (tally.second.count > tally.second.reported)
+      fresh.emplace_back(
+          tally.second.count - std::exchange(tally.second.reported, tally.second.count), &tally);
   std::ranges::sort(fresh, [](const auto& a, const auto& b) {
     const Key& left = a.second->first;
     const Key& right = b.second->first;
@@ -267,8 +272,8 @@ void UnwoundCounts::tell(Time now) {
   });
   if (asked_.top && fresh.size() > *asked_.top) fresh.resize(*asked_.top);
   const std::uint64_t now_ns = in_nanoseconds(now);
-  for (const auto& [count, way] : fresh) {
-    const auto& [key, met] = *way;
+  for (const auto& [count, tally] : fresh) {
+    const auto& [key, seen] = *tally;
     std::optional<std::string> name;
     if (capture_.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
     output_.write(
@@ -276,9 +281,9 @@ void UnwoundCounts::tell(Time now) {
                     .on_return = key.on_return,
                     .count = count,
                     .pid = capture_.count_by_process ? std::optional(key.pid) : std::nullopt,
-                    .comm = name.value_or(met.comm),
+                    .comm = name.value_or(seen.comm),
                     .stack = key.stack,
-                    .rest = rest_of(key.wholeness),
+                    .rest = missing_frames_label(key.completeness),
                     .since_ns = since_ns_,
                     .time_ns = now_ns,
                     .of_interval = asked_.interval.has_value()});

@@ -13,39 +13,39 @@
 
 namespace uprobectl {
 
-class Sums {
+class KernelAggregates {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
   // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
   // `where`: debug info and DEX files.
-  Sums(const AggregateSpec& asked, const CaptureSpec& capture, const TargetOptions& where,
-       const BuiltinProgram& program, std::span<const Probe> probes, StackFiles& files,
-       ProcessNames name_of);
+  KernelAggregates(const AggregateSpec& asked, const CaptureSpec& capture,
+                   const TargetOptions& where, const BuiltinProgram& program,
+                   std::span<const Probe> probes, StackFiles& files, ProcessNames name_of);
 
   // A process has come to a probe by a new way: what it maps will be asked for.
-  void see_process(pid_t pid) { processes_.look_at(pid); }
+  void add_process(pid_t pid) { processes_.look_at(pid); }
 
   // What has come since the last time. Probes that were not hit have no count, but a histogram.
-  void tell(Time now, Output& output);
+  void report(Time now, Output& output);
   // Hits told so far whose stacks the kernel could not keep.
   std::uint64_t without_stack() const { return without_stack_; }
 
 private:
   std::vector<CountRecord> counts_by_probe();
   std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
-  void tell_stacks(std::uint64_t now_ns, Output& output);
+  void report_stack_counts(std::uint64_t now_ns, Output& output);
   // What of these counts is new, by way: those that several processes have in common are one.
-  struct Way {
+  struct CountedStack {
     std::uint32_t probe = 0;
     unwind::Stack stack;
-    Wholeness wholeness = Wholeness::whole;
+    StackCompleteness completeness = StackCompleteness::complete;
     std::optional<std::uint32_t> pid; // where processes are counted for themselves
     std::string comm;
     std::uint64_t count = 0;
   };
-  unwind::Stack stack_of(const StackCount& counted);
-  std::vector<Way> new_ways();
+  unwind::Stack symbolize_stack(const StackCount& counted);
+  std::vector<CountedStack> take_new_stack_counts();
   void report_histograms(std::uint64_t now_ns, Output& output);
 
   const AggregateSpec& asked_;
@@ -81,26 +81,26 @@ public:
 
   // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
   // frames.
-  void add(const Event& event, const unwind::Stack& stack, Wholeness wholeness);
+  void add(const Event& event, const unwind::Stack& stack, StackCompleteness completeness);
   // What has come since the last time, the most first.
-  void tell(Time now);
+  void report(Time now);
 
 private:
   struct Key {
     std::size_t probe = 0; // Probe::first
     bool on_return = false;
     std::uint32_t pid = 0; // where processes are counted for themselves
-    Wholeness wholeness = Wholeness::whole;
+    StackCompleteness completeness = StackCompleteness::complete;
     const unwind::Stack* stack = nullptr; // never null; once it is kept one of stacks_
   };
   // Frames by the places that they lie at, which processes have in common.
   struct Order {
     bool operator()(const Key& left, const Key& right) const;
   };
-  struct Way {
+  struct StackTally {
     std::string comm;
     std::uint64_t count = 0;
-    std::uint64_t told = 0; // of it
+    std::uint64_t reported = 0; // of count
   };
   const unwind::Stack* keep(const unwind::Stack& stack);
   bool has_room_for(const unwind::Stack& stack);
@@ -110,7 +110,7 @@ private:
   std::span<const Probe> probes_;
   Output& output_;
   ProcessNames name_of_;
-  std::map<Key, Way, Order> ways_;
+  std::map<Key, StackTally, Order> tallies_;
   std::deque<unwind::Stack> stacks_;
   std::size_t frames_ = 0; // of all of them
   std::uint64_t since_ns_;

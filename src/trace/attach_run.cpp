@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string program) {
+AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std::string program) {
   return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
           .probes = probes,
           .program = std::move(program),
@@ -31,14 +31,14 @@ AttachedRecord describe(Mechanism mechanism, std::size_t probes, std::string pro
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   CodeReaders& readers, StackFiles& files,
+                                                   FunctionReaderCache& readers, StackFiles& files,
                                                    Output& output) {
   if (request.program) return make_user_source(request, files, output);
   return make_builtin_source(request, readers, files, output);
 }
 
-MechanismNeeds needs_of(const AttachRequest& request, std::span<const pid_t> pids,
-                        const ProbeProgram& program, const Resolved& resolved) {
+MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
+                               const ProbeProgram& program, const ResolvedProbes& resolved) {
   // Only at entry the built-in program knows which of several probes of one event it runs for.
   std::size_t sharing = 0;
   bool semaphores = false;
@@ -59,7 +59,7 @@ MechanismNeeds needs_of(const AttachRequest& request, std::span<const pid_t> pid
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
-            CodeReaders& readers, StackFiles& files, SuspendedChild* command,
+            FunctionReaderCache& readers, StackFiles& files, SuspendedChild* command,
             const CommandStdout& command_stdout, Output& output)
       : request_(request), filter_(filter), program_(program), readers_(readers), files_(files),
         command_(command), command_stdout_(command_stdout), output_(output) {}
@@ -80,29 +80,30 @@ public:
     auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
                                               std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
-    auto placed = place_probes(*processes, *signals);
-    if (!placed) return fail(std::move(placed).error());
-    return watch(*processes, *placed, *signals);
+    auto attached = load_and_attach(*processes, *signals);
+    if (!attached) return fail(std::move(attached).error());
+    return watch(*processes, *attached, *signals);
   }
 
 private:
   Result<void> resolve() {
-    const EndsOnSignal ends_on_signal; // a large file takes seconds
+    const ExitOnSignal ends_on_signal; // a large file takes seconds
     TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // which maps nothing of its own yet
-      auto pids = processes_to_look_in(filter_, request_.probes.target, output_);
+      auto pids = find_target_pids(filter_, request_.probes.target, output_);
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
-    const std::vector<ProbeRequest> questions = program_.questions();
-    auto found = resolve_questions(questions, request_.probes, options, output_);
+    const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
+    auto found = resolve_requests(probe_requests, request_.probes, options, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    plan_returns(request_.probes, request_.capture, program_.judges_exits(), readers_, resolved_,
+    plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
     std::size_t asked = 0;
-    for (const ProbeRequest& question : questions) asked += question.functions.size();
+    for (const ProbeRequest& probe_request : probe_requests)
+      asked += probe_request.functions.size();
     return check_failures(asked, request_.probes, resolved_, output_);
   }
 
@@ -114,7 +115,7 @@ private:
   }
 
   // Until they are armed.
-  Result<Placed> place_probes(const FilteredProcesses& processes, SignalWatch& signals) {
+  Result<AttachedProbes> load_and_attach(const FilteredProcesses& processes, SignalWatch& signals) {
     const auto features = probe_kernel_features();
     if (!features) return fail(features.error());
     if (auto prepared = program_.prepare(*features); !prepared)
@@ -122,9 +123,9 @@ private:
     program_.set_filter(processes.filter());
     const std::vector<pid_t>& pids = processes.link_pids();
     const auto mechanism = choose_mechanism(request_.mechanism, *features,
-                                            needs_of(request_, pids, program_, resolved_));
+                                            mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
-    if (auto checked = check_unwritten(resolved_.probes); !checked)
+    if (auto checked = check_unmodified(resolved_.probes); !checked)
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
@@ -132,37 +133,38 @@ private:
     const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
-    auto placed =
-        place(pids, request_.probes.keep_going, *mechanism, program_, resolved_, signals, output_);
-    if (!placed) return fail(std::move(placed).error());
+    auto attached = attach_probes(pids, request_.probes.keep_going, *mechanism, program_, resolved_,
+                                  signals, output_);
+    if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     history_.emplace(filter_, request_.capture.count_by_process, probes);
     // Of processes that may end before the run does.
-    if (const auto known = processes.known(); !known.empty())
+    if (const auto known = processes.known_pids(); !known.empty())
       add_surveys(probes, survey_probes(probes, known));
-    if (processes.is_everybody()) warn_if_everybody(probes, survey_probes(probes, {}), output_);
-    if (auto checked = check_unwritten(probes); !checked) return fail(std::move(checked).error());
-    warn_about_replaced(probes, output_);
+    if (processes.is_system_wide())
+      warn_about_shared_libraries(probes, survey_probes(probes, {}), output_);
+    if (auto checked = check_unmodified(probes); !checked) return fail(std::move(checked).error());
+    warn_about_replaced_files(probes, output_);
     tolerate_all_shrinking();
     program_.report_cautions();
     output_.report_repeated();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
-    if (auto started = program_.start(who_can_be_hit(processes)); !started)
+    if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    output_.write(describe(*mechanism, placed->probes, program_.name()));
-    output_.detail(fmt::format("{} probes through {}, {} parts", placed->probes,
+    output_.write(make_attached_record(*mechanism, attached->probes, program_.name()));
+    output_.detail(fmt::format("{} probes through {}, {} parts", attached->probes,
                                to_string(*mechanism),
-                               placed->attachment ? placed->attachment->detach_steps() : 0));
-    return placed;
+                               attached->attachment ? attached->attachment->detach_steps() : 0));
+    return attached;
   }
 
   // What a session program does at returns it does by the kernel's return probes.
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {
       const ProbePoint& point = probe.point;
-      const auto reader = readers_.reader_of(point);
+      const auto reader = readers_.find_reader(point);
       if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
         return fail(ErrorKind::unsupported,
                     display_name(point) + ": ART would end the app over a session program, which "
@@ -172,10 +174,10 @@ private:
   }
 
   // Programs that run elsewhere do so for every process.
-  HitProcesses who_can_be_hit(const FilteredProcesses& processes) const {
+  HitProcesses hit_processes(const FilteredProcesses& processes) const {
     return {.others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
                       program_.others() > 0,
-            .running = [&processes] { return processes.known(); },
+            .running = [&processes] { return processes.known_pids(); },
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
@@ -188,7 +190,8 @@ private:
             format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(now - start_))));
   }
 
-  Result<AttachOutcome> watch(FilteredProcesses& processes, Placed& placed, SignalWatch& signals) {
+  Result<AttachOutcome> watch(FilteredProcesses& processes, AttachedProbes& attached,
+                              SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
     output_.status(start_line(request_, probe_totals(probes), program_.others()) +
@@ -204,11 +207,11 @@ private:
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events);
     loop.report_every(request_.aggregates.interval);
-    UnhitReporter teller(probes, program_, processes, output_, start_);
+    UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
-      history_->look();
+      history_->update();
       report_ended(processes, now);
-      teller.tell(now);
+      unhit_reporter.report(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
@@ -219,13 +222,13 @@ private:
     // First nothing counts any more, then the probes go: they go one after the other, and nobody
     // should take the longer life of some for more calls.
     const bool stopped = program_.stop().has_value();
-    take_away(placed, output_);
+    detach_probes(attached, output_);
     loop.finish();
     std::optional<SuspendedChild::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_about_signal(*command_end);
-    history_->look();
+    history_->update();
     program_.report_aggregates(end);
     program_.show_maps();
     program_.count_hits(probes);
@@ -234,40 +237,40 @@ private:
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
-    const auto written = files_.write(picture_subtitle(end - start_, program_.stacks()));
+    const auto written = files_.write(flame_graph_subtitle(end - start_, program_.stacks()));
     if (!written) output_.fail(written.error());
     if (request_.limits.expected_hits)
       check_expected_hits(*request_.limits.expected_hits, probes, output_);
     return outcome;
   }
 
-  struct Stop {
+  struct RunStop {
     std::chrono::nanoseconds duration;
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
   };
-  void report(const FilteredProcesses& processes, const RunTotals& totals, const Stop& stop) {
-    const std::vector<pid_t> known = processes.known();
+  void report(const FilteredProcesses& processes, const RunTotals& totals, const RunStop& stop) {
+    const std::vector<pid_t> known = processes.known_pids();
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
     // Of --follow all that come from them are probed.
     if (filter_.follow)
       add_surveys(probes, descendants);
-    else if (processes.leaves_children_out())
+    else if (processes.excludes_children())
       for (Probe& probe : probes)
         probe.facts.children = std::move(descendants[probe.number].executable);
-    const bool nobody = known.empty() && !processes.is_everybody();
+    const bool no_process = known.empty() && !processes.is_system_wide();
     report_end({.probes = probes,
                 .pids = known,
-                .nobody = nobody ? processes.nobody() : std::string(),
+                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                 .only_counted = !request_.program && !request_.capture.send_events,
                 .totals = totals,
                 .corrupt = program_.corrupt(),
                 .duration = stop.duration,
                 .detached_cleanly = stop.cleanly,
                 .command_end = stop.command_end,
-                .follows_children = !processes.leaves_children_out(),
+                .follows_children = !processes.excludes_children(),
                 .debug_places = request_.probes.target_options.debug_places,
                 .open_calls = program_.open_calls(),
                 .stacks = program_.stacks(),
@@ -276,7 +279,7 @@ private:
   }
 
   void warn_about_signal(const SuspendedChild::End& end) const {
-    if (end.signal == 0 || (end.was_asked && end.signal == SIGTERM)) return;
+    if (end.signal == 0 || (end.got_sigterm && end.signal == SIGTERM)) return;
     const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));
@@ -285,18 +288,18 @@ private:
   const AttachRequest& request_;
   const ProcessFilter& filter_;
   ProbeProgram& program_;
-  CodeReaders& readers_;
+  FunctionReaderCache& readers_;
   StackFiles& files_;
   SuspendedChild* command_;
   const CommandStdout& command_stdout_;
   Output& output_;
-  Resolved resolved_;
+  ResolvedProbes resolved_;
   std::optional<ProcessHistory> history_; // since the probes are in place
   Clock::time_point start_;
 };
 
 // The first filter that only the built-in program applies.
-std::optional<std::string> filtered_by_program(const AttachRequest& request) {
+std::optional<std::string> find_builtin_only_filter(const AttachRequest& request) {
   const ProcessFilter& filter = request.processes;
   if (filter.all) return std::nullopt;
   if (!filter.names.empty()) return "-p " + filter.names.front();
@@ -308,7 +311,7 @@ std::optional<std::string> filtered_by_program(const AttachRequest& request) {
 }
 
 // What a hit collects, and where its stacks go.
-std::optional<std::string> contradiction_in_capture(const AttachRequest& request) {
+std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   if (capture.measured) {
     const bool is_return = capture.measured->kind == ArgumentSource::Kind::returned;
@@ -338,9 +341,9 @@ std::optional<std::string> contradiction_in_capture(const AttachRequest& request
 
 } // namespace
 
-Result<void> check(const AttachRequest& request) {
-  if (auto contradiction = contradiction_in_capture(request))
-    return fail(ErrorKind::usage, std::move(*contradiction));
+Result<void> check_request(const AttachRequest& request) {
+  if (auto conflict = find_capture_conflict(request))
+    return fail(ErrorKind::usage, std::move(*conflict));
   const ProcessFilter& filter = request.processes;
   const std::optional<std::string>& app = request.probes.target_options.app;
   const bool processes = !filter.pids.empty() || !filter.names.empty();
@@ -353,7 +356,7 @@ Result<void> check(const AttachRequest& request) {
     return fail(ErrorKind::usage,
                 "--follow needs processes whose children are meant: -p or a command");
   if (request.program)
-    if (const auto option = filtered_by_program(request))
+    if (const auto option = find_builtin_only_filter(request))
       return fail(Error{ErrorKind::usage, *option + " is for the built-in program: programs of "
                                                     "yours filter themselves"}
                       .hint("give pids with -p, by which the kernel filters, or add "
@@ -365,8 +368,8 @@ Result<void> check(const AttachRequest& request) {
 }
 
 Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
-  if (auto checked = check(request); !checked) return fail(std::move(checked).error());
-  CodeReaders readers(request.probes.target_options.debug_places);
+  if (auto checked = check_request(request); !checked) return fail(std::move(checked).error());
+  FunctionReaderCache readers(request.probes.target_options.debug_places);
   auto files = request.dry_run ? StackFiles() : StackFiles::open(request.stacks, request.capture);
   if (!files) return fail(std::move(files).error());
   auto program = make_program(request, readers, *files, output);

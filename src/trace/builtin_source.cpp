@@ -18,11 +18,11 @@ namespace uprobectl {
 namespace {
 
 // Of the buffer: a record with a stack is a hundred times as large as one without.
-constexpr std::uint32_t bytes_for_stacks = 32U << 20;
+constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
 // The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
 // /proc: in a pid namespace of its own another process has the number, or none.
-Result<void> check_pids_for_stacks(const CaptureSpec& capture) {
+Result<void> check_pid_namespace(const CaptureSpec& capture) {
   const bool any = capture.stack != StackWalk::none || capture.count_stacks;
   if (!any || in_initial_pid_namespace()) return {};
   return fail(
@@ -34,12 +34,12 @@ Result<void> check_pids_for_stacks(const CaptureSpec& capture) {
 
 class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinSource(const AttachRequest& request, CodeReaders& readers, StackFiles& files,
+  BuiltinSource(const AttachRequest& request, FunctionReaderCache& readers, StackFiles& files,
                 Output& output)
       : request_(request), readers_(readers), files_(files), output_(output) {}
 
   std::string name() const override { return "builtin"; }
-  std::vector<ProbeRequest> questions() const override {
+  std::vector<ProbeRequest> probe_requests() const override {
     return {{.target = request_.probes.target,
              .functions = request_.probes.functions,
              .static_probes = request_.probes.static_probes,
@@ -50,7 +50,7 @@ public:
   std::size_t others() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
-    if (auto checked = check_pids_for_stacks(request_.capture); !checked) return checked;
+    if (auto checked = check_pid_namespace(request_.capture); !checked) return checked;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
@@ -63,16 +63,17 @@ public:
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
   void set_filter(const ProgramFilter& filter) override { filter_ = filter; }
 
-  bool judges_exits() const override { return true; }
+  bool checks_exits() const override { return true; }
 
-  Result<void> load(Mechanism mechanism, Resolved& resolved) override {
+  Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
     const bool cookies = supports_cookies(mechanism, features_);
     probes_ = resolved.probes;
-    const bool strings = asks_for(request_.capture, ArgumentType::cxx_string);
+    const bool strings = captures_type(request_.capture, ArgumentType::cxx_string);
     std::vector<CapturePoint> points;
     points.reserve(probes_.size());
     for (const Probe& probe : probes_)
-      points.push_back({.point = &probe.point, .code = readers_.facts_of(probe.point, strings)});
+      points.push_back(
+          {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
     CaptureSpec capture = request_.capture;
     capture.filters = filter_.filters;
     capture.user = filter_.user;
@@ -85,9 +86,9 @@ public:
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
                                          .buffer = buffer_,
                                          .cookie = cookies,
-                                         .probes = loaded_probes(mechanism),
+                                         .probes = make_program_probes(mechanism),
                                          .exit_rules = resolved.exit_rules,
-                                         .exits = exits_of(probes_),
+                                         .exits = collect_exits(probes_),
                                          .variants = plan_.variants(),
                                          .processes = filter_.processes,
                                          .cgroup = filter_.cgroup,
@@ -97,20 +98,21 @@ public:
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
         const auto number = static_cast<std::uint32_t>(probe.number);
-        site.loaded = program_->program(number, role_of(site), rule_of(site));
-        site.cookie = cookies ? program_->cookie(number, role_of(site), rule_of(site)) : 0;
+        site.loaded = program_->program(number, site_role(site), site_rule(site));
+        site.cookie = cookies ? program_->cookie(number, site_role(site), site_rule(site)) : 0;
       }
     return {};
   }
 
   void report_cautions() const override {
-    std::set<std::string> told; // a static probe may have several places
+    std::set<std::string> reported; // a static probe may have several places
     for (const Probe& probe : probes_)
       for (const std::string& problem : plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
-        if (told.insert(text).second) output_.gathered_warning(problem, text);
+        if (reported.insert(text).second) output_.gathered_warning(problem, text);
       }
-    if (const std::string caution = caution_of_clones(); !caution.empty()) output_.warn(caution);
+    if (const std::string caution = explain_clone_arguments(); !caution.empty())
+      output_.warn(caution);
   }
 
   Result<void> start(const HitProcesses& who) override {
@@ -129,8 +131,9 @@ public:
       read_ahead_ = std::move(*reading);
     }
     if (request_.aggregates.counts || request_.aggregates.histograms)
-      sums_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
-                    *program_, probes_, files_, who.name_of);
+      kernel_aggregates_.emplace(request_.aggregates, request_.capture,
+                                 request_.probes.target_options, *program_, probes_, files_,
+                                 who.name_of);
     return program_->arm(true);
   }
   Result<void> stop() override {
@@ -146,7 +149,7 @@ public:
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->look();
-    if (request_.capture.pair_calls) make_room_for_calls();
+    if (request_.capture.pair_calls) forget_calls_of_ended();
     if (read_ahead_)
       return read_ahead_->take(
           [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
@@ -189,19 +192,21 @@ public:
       const ProbeCounts& counted = counts[probe.number];
       probe.hits =
           request_.capture.pair_calls ? counted.entries : counted.entries + counted.returns;
-      probe.left_out = explain_left_out(counted, request_.capture);
+      probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
     }
   }
-  void report_aggregates(Sums::Time now) override {
-    if (sums_) sums_->tell(now, output_);
-    if (unwound_) unwound_->tell(now);
+  void report_aggregates(KernelAggregates::Time now) override {
+    if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
+    if (unwound_) unwound_->report(now);
   }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
     if (!request_.capture.pair_calls) return std::nullopt;
     return program_->open_calls() + forgotten_calls_;
   }
-  std::uint64_t without_stack() const override { return sums_ ? sums_->without_stack() : 0; }
+  std::uint64_t without_stack() const override {
+    return kernel_aggregates_ ? kernel_aggregates_->without_stack() : 0;
+  }
   void show_maps() const override {}
 
 private:
@@ -213,20 +218,20 @@ private:
 
   // A process that ended leaves its open calls behind. Looking takes a system call for each open
   // call of all, so it is done for at most a hundredth of the time.
-  void make_room_for_calls() {
+  void forget_calls_of_ended() {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_look_for_ended_ || !in_initial_pid_namespace()) return;
+    if (now < next_ended_check_ || !in_initial_pid_namespace()) return;
     forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
       return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     });
     const auto end = std::chrono::steady_clock::now();
-    next_look_for_ended_ =
+    next_ended_check_ =
         end + std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 100 * (end - now));
   }
 
   bool take(Bytes record, const Visit& visit) {
     if (const auto pid = process_with_new_stack(record)) {
-      if (sums_) sums_->see_process(static_cast<pid_t>(*pid));
+      if (kernel_aggregates_) kernel_aggregates_->add_process(static_cast<pid_t>(*pid));
       return true;
     }
     auto event = plan_.decode(record);
@@ -234,19 +239,19 @@ private:
       ++corrupt_;
       return true;
     }
-    event->ns_pid = own_pids_.of(event->pid, event->time_ns);
+    event->ns_pid = namespace_pids_.find(event->pid, event->time_ns);
     if (stacks_)
       if (const auto captured = plan_.decode_stack(record))
         event->stack = stacks_->find(*event, *captured);
     if (unwound_ && event->stack != nullptr)
-      unwound_->add(*event, *event->stack, stacks_->wholeness());
+      unwound_->add(*event, *event->stack, stacks_->completeness());
     else if (unwound_)
-      unwound_->add(*event, unwind::Stack(), Wholeness::whole);
+      unwound_->add(*event, unwind::Stack(), StackCompleteness::complete);
     return !request_.capture.send_events || visit(*event);
   }
 
   // Said once, however many there are.
-  std::string caution_of_clones() const {
+  std::string explain_clone_arguments() const {
     std::vector<const ProbePoint*> clones;
     for (const Probe& probe : probes_)
       if (!probe.point.static_probe && probe.point.symbol &&
@@ -262,22 +267,24 @@ private:
 
   std::uint32_t buffer_bytes() const {
     return request_.capture.stack == StackWalk::none ? BuiltinProgram::Settings().buffer_bytes
-                                                     : bytes_for_stacks;
+                                                     : stack_buffer_bytes;
   }
 
-  static bool asks_for(const CaptureSpec& capture, ArgumentType type) {
+  static bool captures_type(const CaptureSpec& capture, ArgumentType type) {
     return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
       return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
     });
   }
 
-  static ProbeRole role_of(const PlannedSite& site) {
+  static ProbeRole site_role(const PlannedSite& site) {
     if (!site.on_return) return site.exit ? ProbeRole::entry_and_exit : ProbeRole::entry;
     return site.exit ? ProbeRole::exit : ProbeRole::on_return;
   }
-  static std::uint32_t rule_of(const PlannedSite& site) { return site.exit ? site.exit->rule : 0; }
+  static std::uint32_t site_rule(const PlannedSite& site) {
+    return site.exit ? site.exit->rule : 0;
+  }
 
-  static std::vector<ProbeExit> exits_of(std::span<const Probe> probes) {
+  static std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {
     std::set<ProbeExit> exits;
     for (const Probe& probe : probes)
       for (const PlannedSite& site : probe.sites)
@@ -288,7 +295,7 @@ private:
     return {exits.begin(), exits.end()};
   }
 
-  std::vector<BuiltinProgram::Probe> loaded_probes(Mechanism mechanism) const {
+  std::vector<BuiltinProgram::Probe> make_program_probes(Mechanism mechanism) const {
     std::vector<BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_)
@@ -299,22 +306,22 @@ private:
   }
 
   const AttachRequest& request_;
-  CodeReaders& readers_;
+  FunctionReaderCache& readers_;
   StackFiles& files_;
   Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   CapturePlan plan_;
   std::optional<BuiltinProgram> program_;
-  std::optional<Sums> sums_; // where they are asked for
+  std::optional<KernelAggregates> kernel_aggregates_; // where they are asked for
   std::span<const Probe> probes_;
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
-  OwnPids own_pids_;
+  NamespacePids namespace_pids_;
   std::optional<nesting_layout>
       nesting_;                       // of the kernel's return probes, where these are asked for
   std::uint64_t forgotten_calls_ = 0; // open calls of processes that have ended
-  std::chrono::steady_clock::time_point next_look_for_ended_;
+  std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
   std::optional<HitStacks> stacks_;       // where they are asked for
   std::optional<UnwoundCounts> unwound_;  // of them
@@ -324,7 +331,7 @@ private:
 } // namespace
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  CodeReaders& readers, StackFiles& files,
+                                                  FunctionReaderCache& readers, StackFiles& files,
                                                   Output& output) {
   return std::make_unique<BuiltinSource>(request, readers, files, output);
 }

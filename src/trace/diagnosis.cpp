@@ -29,25 +29,25 @@ std::string path_in_maps(const ProbedBinary& binary) {
 constexpr std::size_t max_pids = 65536; // that are remembered
 
 // A pid is not used again within this time: all others come first.
-constexpr std::uint64_t trusted_ns = 1'000'000'000;
+constexpr std::uint64_t pid_trust_ns = 1'000'000'000;
 
-std::string name_process(pid_t pid) {
+std::string describe_process(pid_t pid) {
   const auto name = read_comm(pid);
   return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
 }
 
 template <typename Seen>
-void unite(std::vector<Seen>& into, const std::vector<Seen>& from) {
+void merge_sorted(std::vector<Seen>& into, const std::vector<Seen>& from) {
   into.insert(into.end(), from.begin(), from.end());
   std::ranges::sort(into);
   into.erase(std::ranges::unique(into).begin(), into.end());
 }
 
 void add_survey(MappingSurvey& into, const MappingSurvey& survey) {
-  unite(into.executable, survey.executable);
-  unite(into.other_inode, survey.other_inode);
-  unite(into.other_mount_namespace, survey.other_mount_namespace);
-  unite(into.other_copies, survey.other_copies);
+  merge_sorted(into.executable, survey.executable);
+  merge_sorted(into.other_inode, survey.other_inode);
+  merge_sorted(into.other_mount_namespace, survey.other_mount_namespace);
+  merge_sorted(into.other_copies, survey.other_copies);
 }
 
 bool contains(std::span<const pid_t> pids, pid_t pid) {
@@ -63,15 +63,15 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
     const auto way = facts.takes_pids ? fmt::format("-p {} probes that one", pid)
                                       : fmt::format("nsenter -m -t {} runs it there", pid);
     return fmt::format("{} maps another file at this path, that of its own mount namespace: {}",
-                       name_process(pid), way);
+                       describe_process(pid), way);
   }
   if (facts.change == FileChange::replaced)
     return fmt::format("{} maps the file that has this path by now: the one probed was replaced "
                        "meanwhile, run it again",
-                       name_process(*here));
+                       describe_process(*here));
   return fmt::format("{} maps another file that had this path: it was replaced, restart the "
                      "process to probe it",
-                     name_process(*here));
+                     describe_process(*here));
 }
 
 std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
@@ -85,7 +85,7 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
                              "executable");
   std::string text =
       pids.size() == 1
-          ? fmt::format("{} does not map this file executable", name_process(pids.front()))
+          ? fmt::format("{} does not map this file executable", describe_process(pids.front()))
           : std::string(pids.empty() ? "no process maps this file executable"
                                      : "none of the processes maps this file "
                                        "executable");
@@ -101,7 +101,8 @@ std::string mention_copy(const MappingSurvey& survey, bool filtered) {
   if (survey.other_copies.empty() || (!filtered && !survey.executable.empty())) return {};
   const MappedCopy& copy = survey.other_copies.front();
   const std::string_view too = contains(survey.executable, copy.pid) ? ", too" : "";
-  return fmt::format("; {} maps another copy of it{}: {}", name_process(copy.pid), too, copy.path);
+  return fmt::format("; {} maps another copy of it{}: {}", describe_process(copy.pid), too,
+                     copy.path);
 }
 
 std::string mention_inlined(const UnhitFacts& facts) {
@@ -114,7 +115,7 @@ std::string mention_children(std::span<const pid_t> children) {
   if (children.empty()) return {};
   if (children.size() == 1)
     return fmt::format("; {}, a descendant, {} it: --follow probes it, too",
-                       name_process(children.front()),
+                       describe_process(children.front()),
                        read_comm(children.front()) ? "maps" : "mapped");
   const bool any_runs =
       std::ranges::any_of(children, [](pid_t pid) { return read_comm(pid).has_value(); });
@@ -132,7 +133,7 @@ std::optional<std::string_view> source_name(const ProbePoint& point) {
   return clone ? clone->base : std::string_view(*point.symbol);
 }
 
-std::string times(std::uint64_t count) {
+std::string format_times(std::uint64_t count) {
   return count == 1 ? std::string("once") : fmt::format("{} times", count);
 }
 
@@ -143,8 +144,8 @@ std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids)
       pids, [&](pid_t pid) { return process_executable(pid) != binary.file->identity(); }));
 }
 
-constexpr std::chrono::seconds before_first{2};
-constexpr std::chrono::seconds between_tellings{10};
+constexpr std::chrono::seconds first_report_delay{2};
+constexpr std::chrono::seconds report_interval{10};
 
 // The mappings of all processes are read for it: at most this share of the time.
 constexpr int max_share = 100; // a hundredth
@@ -181,7 +182,7 @@ ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool wants_names,
     if (auto name = read_comm(pid)) names_[pid] = std::move(*name);
 }
 
-void ProcessHistory::look() {
+void ProcessHistory::update() {
   if (watch_) watch_->drain([this](const MappingEvent& event) { add(event); });
 }
 
@@ -239,18 +240,18 @@ std::vector<MappingSurvey> ProcessHistory::surveys(std::span<const pid_t> pids, 
   return survey.take();
 }
 
-OwnPids::OwnPids() : possible_(in_initial_pid_namespace()) {}
+NamespacePids::NamespacePids() : available_(in_initial_pid_namespace()) {}
 
-std::optional<std::uint32_t> OwnPids::of(std::uint32_t pid, std::uint64_t time_ns) {
-  if (!possible_) return std::nullopt;
+std::optional<std::uint32_t> NamespacePids::find(std::uint32_t pid, std::uint64_t time_ns) {
+  if (!available_) return std::nullopt;
   const auto found = known_.find(pid);
   // Events of several CPUs may be a little out of order.
-  if (found != known_.end() && time_ns < found->second.asked_ns + trusted_ns)
+  if (found != known_.end() && time_ns < found->second.read_ns + pid_trust_ns)
     return found->second.own;
   if (known_.size() >= max_pids) known_.clear();
   const auto own = pid_in_namespace(static_cast<pid_t>(pid));
-  Known& known = known_[pid];
-  known.asked_ns = time_ns;
+  CachedPid& known = known_[pid];
+  known.read_ns = time_ns;
   // Where it has ended since, it is still what it was.
   if (own) known.own = static_cast<std::uint32_t>(*own);
   return known.own;
@@ -269,7 +270,7 @@ std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
   return survey_mappings(probed_files(probes), pids);
 }
 
-void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
+void add_earlier_surveys(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier) {
   for (std::size_t i = 0; i < now.size() && i < earlier.size(); ++i) add_survey(now[i], earlier[i]);
 }
 
@@ -284,7 +285,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
   if (!survey.executable.empty())
     text = fmt::format("mapped by {}, but not called while it was probed",
                        survey.executable.size() == 1
-                           ? name_process(survey.executable.front())
+                           ? describe_process(survey.executable.front())
                            : counted(survey.executable.size(), "process", "processes")) +
            mention_inlined(facts);
   else if (facts.file_was_hit)
@@ -297,14 +298,14 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
   return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);
 }
 
-void find_children(std::span<Probe> probes, std::span<const pid_t> pids) {
+void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids) {
   std::vector<pid_t> children;
-  for (const pid_t pid : pids) unite(children, find_descendants(pid));
+  for (const pid_t pid : pids) merge_sorted(children, find_descendants(pid));
   std::erase_if(children, [&](pid_t pid) { return contains(pids, pid); });
   if (children.empty()) return;
   const std::vector<MappingSurvey> surveys = survey_probes(probes, children);
   for (std::size_t i = 0; i < surveys.size(); ++i)
-    unite(probes[i].facts.children, surveys[i].executable);
+    merge_sorted(probes[i].facts.children, surveys[i].executable);
 }
 
 void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places) {
@@ -324,30 +325,31 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
   }
 }
 
-std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture) {
+std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture) {
   const std::uint64_t shown = capture.pair_calls ? counts.returns : counts.entries + counts.returns;
   if (shown > 0) return {};
   if (counts.excluded > 0) {
     const bool slow_only = capture.min_latency.count() > 0;
     if (!slow_only)
-      return fmt::format("called {}, but --if held for none of them", times(counts.excluded));
-    return fmt::format("called {}, but {} for none of them", times(counts.excluded),
+      return fmt::format("called {}, but --if held for none of them",
+                         format_times(counts.excluded));
+    return fmt::format("called {}, but {} for none of them", format_times(counts.excluded),
                        capture.conditions.empty() ? "--min-latency was reached"
                                                   : "--if and --min-latency held");
   }
   if (capture.pair_calls && counts.entries > 0)
-    return fmt::format("called {}, but has not returned yet", times(counts.entries));
+    return fmt::format("called {}, but has not returned yet", format_times(counts.entries));
   if (counts.unpaired > 0)
     return fmt::format("returned {}, from calls that began before it was probed",
-                       times(counts.unpaired));
+                       format_times(counts.unpaired));
   if (counts.filtered > 0)
     return fmt::format("called {}, but by none of the processes that are probed",
-                       times(counts.filtered));
+                       format_times(counts.filtered));
   return {};
 }
 
-void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSurvey> surveys,
-                       Output& output) {
+void warn_about_shared_libraries(std::span<const Probe> probes,
+                                 std::span<const MappingSurvey> surveys, Output& output) {
   // By the path of the file: the probe that most processes may hit.
   std::map<std::string_view, std::size_t> most;
   for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i) {
@@ -371,9 +373,9 @@ void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSur
 UnhitReporter::UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
                              const FilteredProcesses& processes, Output& output, Time start)
     : probes_(probes), program_(program), processes_(processes), output_(output),
-      next_(start + before_first) {}
+      next_(start + first_report_delay) {}
 
-std::map<std::size_t, std::string> UnhitReporter::reasons() const {
+std::map<std::size_t, std::string> UnhitReporter::explain_unhit_probes() const {
   program_.count_hits(probes_);
   add_up_hits(probes_);
   std::map<std::size_t, std::string> result;
@@ -381,13 +383,14 @@ std::map<std::size_t, std::string> UnhitReporter::reasons() const {
   for (const Probe& probe : probes_) {
     if (result.size() >= max_reported) break;
     if (probe.total_hits != 0 || !probe.is_first()) continue;
-    result[probe.number] = probe.left_out;
-    if (probe.left_out.empty()) unexplained.push_back(&probe);
+    result[probe.number] = probe.hidden_reason;
+    if (probe.hidden_reason.empty()) unexplained.push_back(&probe);
   }
   if (unexplained.empty()) return result;
-  const std::vector<pid_t> pids = processes_.known();
-  if (pids.empty() && !processes_.is_everybody()) {
-    for (const Probe* const probe : unexplained) result[probe->number] = processes_.nobody();
+  const std::vector<pid_t> pids = processes_.known_pids();
+  if (pids.empty() && !processes_.is_system_wide()) {
+    for (const Probe* const probe : unexplained)
+      result[probe->number] = processes_.explain_no_process();
     return result;
   }
   std::vector<ProbedFile> files;
@@ -399,16 +402,17 @@ std::map<std::size_t, std::string> UnhitReporter::reasons() const {
   return result;
 }
 
-void UnhitReporter::tell(Time now) {
+void UnhitReporter::report(Time now) {
   if (!output_.is_verbose() || now < next_) return;
-  std::map<std::size_t, std::string> found = reasons();
+  std::map<std::size_t, std::string> found = explain_unhit_probes();
   for (const auto& [number, reason] : found)
-    if (const auto before = told_.find(number); before == told_.end() || before->second != reason)
+    if (const auto before = reported_.find(number);
+        before == reported_.end() || before->second != reason)
       output_.detail(
           fmt::format("{}: not hit so far: {}", display_name(probes_[number].point), reason));
-  told_ = std::move(found);
+  reported_ = std::move(found);
   const auto end = std::chrono::steady_clock::now();
-  next_ = end + std::max<Time::duration>(between_tellings, (end - now) * max_share);
+  next_ = end + std::max<Time::duration>(report_interval, (end - now) * max_share);
 }
 
 } // namespace uprobectl

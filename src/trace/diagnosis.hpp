@@ -34,7 +34,7 @@ public:
   // descendants map, and the names of processes if they are wanted.
   ProcessHistory(const ProcessFilter& filter, bool wants_names, std::span<const Probe> probes);
   // What has happened since the last time: records wait in buffers that have bounds.
-  void look();
+  void update();
 
   // The name of the process, not of one of its threads, by now or when it ended. Nothing if it is
   // not known.
@@ -59,21 +59,21 @@ private:
 };
 
 // The pids that processes have for themselves, for many events: /proc is asked seldom.
-class OwnPids {
+class NamespacePids {
 public:
-  OwnPids();
+  NamespacePids();
 
   // Of a process that had an event at that time (CLOCK_MONOTONIC); nothing where it had ended
   // before /proc was first asked.
-  std::optional<std::uint32_t> of(std::uint32_t pid, std::uint64_t time_ns);
+  std::optional<std::uint32_t> find(std::uint32_t pid, std::uint64_t time_ns);
 
 private:
-  struct Known {
-    std::uint64_t asked_ns = 0; // the time of the event that /proc was asked for
+  struct CachedPid {
+    std::uint64_t read_ns = 0; // the time of the event that /proc was asked for
     std::optional<std::uint32_t> own;
   };
-  std::unordered_map<std::uint32_t, Known> known_;
-  bool possible_; // else /proc has other pids than the kernel's
+  std::unordered_map<std::uint32_t, CachedPid> known_;
+  bool available_; // else /proc has other pids than the kernel's
 };
 
 // What the processes map, by point or probe. Without pids all processes are looked at.
@@ -83,7 +83,7 @@ std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
                                          std::span<const pid_t> pids);
 
 // Adds what an earlier survey saw and a later one no longer can: processes that have ended since.
-void add_earlier(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
+void add_earlier_surveys(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
 // Adds surveys, by number, to those of the probes.
 void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys);
 
@@ -94,7 +94,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
 
 // Adds the descendants of these processes that map a probe executable to its
 // UnhitFacts::children.
-void find_children(std::span<Probe> probes, std::span<const pid_t> pids);
+void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids);
 
 // Sets UnhitFacts::inlined. Debug files are looked for in `debug_places` (--debug-dir), too.
 // Reads all debug info of the files that the probes are in.
@@ -103,8 +103,8 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
 // For probes that every process may hit, by a survey over all of them, taken while they are placed:
 // warns of each shared library that at least `many_processes` map, which all of them pay for.
 constexpr std::size_t many_processes = 10;
-void warn_if_everybody(std::span<const Probe> probes, std::span<const MappingSurvey> surveys,
-                       Output& output);
+void warn_about_shared_libraries(std::span<const Probe> probes,
+                                 std::span<const MappingSurvey> surveys, Output& output);
 
 // While a run lasts: which probes have not been hit so far, and why (--verbose).
 class UnhitReporter {
@@ -116,21 +116,21 @@ public:
                 const FilteredProcesses& processes, Output& output, Time start);
 
   // Says what is new, now and then; nothing where nobody wants to know.
-  void tell(Time now);
+  void report(Time now);
 
 private:
-  std::map<std::size_t, std::string> reasons() const; // by number
+  std::map<std::size_t, std::string> explain_unhit_probes() const; // by number
 
   std::span<Probe> probes_;
   const ProbeProgram& program_;
   const FilteredProcesses& processes_;
   Output& output_;
   Time next_;
-  std::map<std::size_t, std::string> told_;
+  std::map<std::size_t, std::string> reported_;
 };
 
-// Why a probe that was hit has shown nothing. One line, without subject: "called 3 times, but --if
-// held for none of them". Empty where it was not hit, or hits were shown.
-std::string explain_left_out(const ProbeCounts& counts, const CaptureSpec& capture);
+// Why a probe that was hit has shown nothing. One line, without subject: "called 3 format_times,
+// but --if held for none of them". Empty where it was not hit, or hits were shown.
+std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture);
 
 } // namespace uprobectl

@@ -22,7 +22,7 @@ struct NamedFrame {
 };
 
 // What has no name is at least told from other such places.
-NamedFrame named(const unwind::Frame& frame) {
+NamedFrame name_frame(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
   if (frame.place->module == nullptr) {
     const std::string_view mapping = frame.place->mapping;
@@ -36,14 +36,14 @@ NamedFrame named(const unwind::Frame& frame) {
 }
 
 // Of frames with the innermost first.
-void add_to(StackTree& tree, std::span<const unwind::Frame> frames, Wholeness wholeness,
+void add_to(StackTree& tree, std::span<const unwind::Frame> frames, StackCompleteness completeness,
             std::uint64_t weight) {
   std::vector<NamedFrame> names;
   names.reserve(frames.size());
-  for (std::size_t i = frames.size(); i-- > 0;) names.push_back(named(frames[i]));
+  for (std::size_t i = frames.size(); i-- > 0;) names.push_back(name_frame(frames[i]));
   std::vector<DrawnFrame> drawn;
   drawn.reserve(names.size() + 1);
-  const std::string_view rest = rest_of(wholeness);
+  const std::string_view rest = missing_frames_label(completeness);
   if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
   for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
   tree.add(drawn, weight);
@@ -52,9 +52,9 @@ void add_to(StackTree& tree, std::span<const unwind::Frame> frames, Wholeness wh
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // At least, of all processes' maps; an app has thousands.
-constexpr std::uint64_t between_readings = 250'000'000; // ns
+constexpr std::uint64_t min_reread_interval_ns = 250'000'000; // ns
 
-bool begins_program(const MappingEvent& event) {
+bool starts_program(const MappingEvent& event) {
   return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
 }
 
@@ -67,7 +67,7 @@ bool is_at_entry(const unwind::Stack& stack) {
 
 // The kernel keeps 15 bytes of a map's name (BPF_OBJ_NAME_LEN), which is what a pinned program's
 // maps are known by.
-bool promises_stack(std::string_view name) {
+bool has_stack_suffix(std::string_view name) {
   constexpr std::string_view ending = "_with_stack";
   constexpr std::size_t kept = 15;
   constexpr std::size_t least = 6; // "_with_"
@@ -78,7 +78,7 @@ bool promises_stack(std::string_view name) {
   return false;
 }
 
-std::uint64_t register_of(const SenderContext& from, std::size_t index) {
+std::uint64_t read_register(const SenderContext& from, std::size_t index) {
   return index < from.registers.size() ? from.registers[index] : 0;
 }
 
@@ -88,23 +88,23 @@ std::uint64_t caller_at_entry(const SenderContext& from) {
   const ArchInfo& arch = host_arch_info();
   const std::uint8_t link = arch.unwind->link_register;
   for (std::size_t i = 0; link != no_register && i < arch.registers.size(); ++i)
-    if (arch.registers[i].dwarf == link) return register_of(from, i);
+    if (arch.registers[i].dwarf == link) return read_register(from, i);
   return read_at<std::uint64_t>(from.stack, 0).value_or(0);
 }
 
-std::uint64_t stack_pointer_of(const SenderContext& from) {
-  return register_of(from, host_arch_info().stack_pointer);
+std::uint64_t read_stack_pointer(const SenderContext& from) {
+  return read_register(from, host_arch_info().stack_pointer);
 }
 
 } // namespace
 
-std::string_view rest_of(Wholeness wholeness) {
-  switch (wholeness) {
-  case Wholeness::whole:
+std::string_view missing_frames_label(StackCompleteness completeness) {
+  switch (completeness) {
+  case StackCompleteness::complete:
     return {};
-  case Wholeness::cut_off:
+  case StackCompleteness::truncated:
     return "[cut off]";
-  case Wholeness::not_unwound:
+  case StackCompleteness::incomplete:
     return "[not unwound]";
   }
   return {};
@@ -141,8 +141,9 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
   return files;
 }
 
-void StackFiles::add(const unwind::Stack& stack, Wholeness wholeness, std::uint64_t weight) {
-  if (wanted()) add_to(tree_, stack.frames, wholeness, weight);
+void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
+                     std::uint64_t weight) {
+  if (wanted()) add_to(tree_, stack.frames, completeness, weight);
 }
 
 // A pipe or a device has no length to be set.
@@ -170,7 +171,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
                      Output& output)
     : capture_(capture), outputs_(outputs), files_(files), output_(output),
       processes_({.places = where.debug_places}, where.dex,
-                 [this](pid_t pid) { return is_succeeded(pid); }) {
+                 [this](pid_t pid) { return has_newer_program(pid); }) {
   const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
   if (watch)
@@ -187,12 +188,12 @@ void HitStacks::add_to(std::vector<pollfd>& polled) const {
   if (watch_) polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
 }
 
-void HitStacks::gather() {
-  looked_ns_ = clock_ns(CLOCK_MONOTONIC);
+void HitStacks::queue_mapping_events() {
+  events_read_ns_ = clock_ns(CLOCK_MONOTONIC);
   if (!watch_) return;
   watch_->drain([this](const MappingEvent& event) {
     if (event.kind == MappingEvent::Kind::renamed) return;
-    if (begins_program(event)) ++begins_[event.pid];
+    if (starts_program(event)) ++program_starts_[event.pid];
     const auto after =
         std::ranges::upper_bound(waiting_, event.time_ns, {}, &MappingEvent::time_ns);
     waiting_.insert(after, event);
@@ -200,44 +201,45 @@ void HitStacks::gather() {
 }
 
 void HitStacks::look() {
-  gather();
+  queue_mapping_events();
   // Where hits are long in coming.
-  while (waiting_.size() > max_waiting) take_first();
-  make_up_for_lost();
+  while (waiting_.size() > max_waiting) apply_first_event();
+  reread_after_loss();
 }
 
 // An address that is mapped again by another file would keep the name of the one before.
-void HitStacks::make_up_for_lost() {
-  if (!watch_ || watch_->lost() == made_up_for_ || looked_ns_ < next_making_up_ns_) return;
-  made_up_for_ = watch_->lost();
+void HitStacks::reread_after_loss() {
+  if (!watch_ || watch_->lost() == handled_losses_ || events_read_ns_ < next_reread_ns_) return;
+  handled_losses_ = watch_->lost();
   const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
   processes_.look_again();
   const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
-  next_making_up_ns_ = end + std::max(between_readings, 10 * (end - begin));
+  next_reread_ns_ = end + std::max(min_reread_interval_ns, 10 * (end - begin));
 }
 
-// It waits no more when the processes are told: they may ask is_succeeded(), and so gather others.
-void HitStacks::take_first() {
+// It waits no more when the processes are told: they may ask has_newer_program(), and so
+// queue_mapping_events others.
+void HitStacks::apply_first_event() {
   const MappingEvent event = std::move(waiting_.front());
   waiting_.pop_front();
-  if (begins_program(event))
-    if (const auto begins = begins_.find(event.pid); begins != begins_.end())
-      if (--begins->second == 0) begins_.erase(begins);
+  if (starts_program(event))
+    if (const auto begins = program_starts_.find(event.pid); begins != program_starts_.end())
+      if (--begins->second == 0) program_starts_.erase(begins);
   processes_.add(event);
 }
 
-void HitStacks::take_until(std::uint64_t time_ns) {
-  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) take_first();
+void HitStacks::apply_events_until(std::uint64_t time_ns) {
+  while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) apply_first_event();
 }
 
 // Hits are many milliseconds old when they are looked at: by now the process may run another
 // program, and its record be in the kernel's ring yet.
-bool HitStacks::is_succeeded(pid_t pid) {
-  gather();
-  return begins_.contains(pid);
+bool HitStacks::has_newer_program(pid_t pid) {
+  queue_mapping_events();
+  return program_starts_.contains(pid);
 }
 
-unwind::Registers HitStacks::registers_of(const CapturedStack& captured) const {
+unwind::Registers HitStacks::make_registers(const CapturedStack& captured) const {
   unwind::Registers registers(host_arch);
   const auto known = host_arch_info().registers;
   for (std::size_t i = 0; i < known.size() && i < captured.registers.size(); ++i)
@@ -247,14 +249,14 @@ unwind::Registers HitStacks::registers_of(const CapturedStack& captured) const {
 
 const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
-  if (event.time_ns >= looked_ns_) look();
-  take_until(event.time_ns);
+  if (event.time_ns >= events_read_ns_) look();
+  apply_events_until(event.time_ns);
   ++totals_.all;
   if (captured.registers.empty()) {
-    stack_ = walked(pid, event.time_ns, captured);
+    stack_ = symbolize_walked(pid, event.time_ns, captured);
     // One of just so many may be whole, too: the kernel does not say.
     const bool is_full = captured.frames.size() >= MAX_FRAMES;
-    wholeness_ = is_full ? Wholeness::cut_off : Wholeness::whole;
+    completeness_ = is_full ? StackCompleteness::truncated : StackCompleteness::complete;
     if (is_full) ++totals_.truncated;
   } else {
     known_returns_.clear();
@@ -262,19 +264,20 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
       known_returns_.push_back({.stack_pointer = each.stack_pointer, .address = each.address});
     const unwind::Sample sample{.pid = pid,
                                 .time_ns = event.time_ns,
-                                .registers = registers_of(captured),
+                                .registers = make_registers(captured),
                                 .stack_address = captured.address,
                                 .stack = captured.bytes,
                                 .at_function_entry = captured.at_function_entry,
                                 .known_returns = known_returns_};
     stack_ = processes_.unwind(sample);
-    wholeness_ = judge(captured, sample);
+    completeness_ = classify(captured, sample);
   }
-  files_.add(stack_, wholeness_, event.latency_ns.value_or(1));
+  files_.add(stack_, completeness_, event.latency_ns.value_or(1));
   return &stack_;
 }
 
-unwind::Stack HitStacks::walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured) {
+unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
+                                          const CapturedStack& captured) {
   const std::span<const std::uint64_t> frames = captured.frames;
   const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
                             is_at_entry(processes_.frames(pid, time_ns, frames.first(1)));
@@ -287,21 +290,21 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-Wholeness HitStacks::judge(const CapturedStack& captured, const unwind::Sample& sample) {
+StackCompleteness HitStacks::classify(const CapturedStack& captured, const unwind::Sample& sample) {
   if (stack_.end == unwind::End::outermost || stack_.end == unwind::End::not_told)
-    return Wholeness::whole;
-  const bool cut_off = is_cut_off(captured);
-  if (cut_off)
+    return StackCompleteness::complete;
+  const bool truncated = is_truncated(captured);
+  if (truncated)
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
   if (outputs_.kept) save(sample);
-  return cut_off ? Wholeness::cut_off : Wholeness::not_unwound;
+  return truncated ? StackCompleteness::truncated : StackCompleteness::incomplete;
 }
 
 // Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
 // handler of a signal on a stack of its own, of a coroutine.
-bool HitStacks::is_cut_off(const CapturedStack& captured) const {
+bool HitStacks::is_truncated(const CapturedStack& captured) const {
   if (stack_.end != unwind::End::stack_too_short) return false;
   // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
   constexpr std::size_t tolerance = 512;
@@ -353,8 +356,8 @@ void HitStacks::report_not_saved(const Error& why) const {
   output_.repeated_warning("not saved", "a stack cannot be saved: " + why.message);
 }
 
-Result<std::vector<StackRequest>> stacks_of_streams(std::span<const UserMap> maps,
-                                                    const CaptureSpec& capture, Output& output) {
+Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
+                                                       const CaptureSpec& capture, Output& output) {
   const bool asked = capture.stack != StackWalk::none;
   const StackRequest usual = capture.stack == StackWalk::frame_pointers
                                  ? StackRequest{.bytes = 0, .frame_pointers = true}
@@ -364,8 +367,8 @@ Result<std::vector<StackRequest>> stacks_of_streams(std::span<const UserMap> map
   bool any = false;
   for (const UserMap& map : maps) {
     const bool can = map.use == MapUse::perf_buffer;
-    const bool wanted = can && (asked || promises_stack(map.name));
-    if (map.use == MapUse::ring_buffer && (asked || promises_stack(map.name)))
+    const bool wanted = can && (asked || has_stack_suffix(map.name));
+    if (map.use == MapUse::ring_buffer && (asked || has_stack_suffix(map.name)))
       without.push_back(map.name);
     stacks.push_back(wanted ? usual : StackRequest());
     any = any || wanted;
@@ -394,9 +397,11 @@ void report_sender(Event& event, const SenderContext& from) {
   event.cpu = from.cpu;
 }
 
-bool is_narrow(const SenderContext& from) { return from.registers_abi == PERF_SAMPLE_REGS_ABI_32; }
+bool is_32bit_process(const SenderContext& from) {
+  return from.registers_abi == PERF_SAMPLE_REGS_ABI_32;
+}
 
-std::optional<CapturedStack> stack_of(const SenderContext& from) {
+std::optional<CapturedStack> make_captured_stack(const SenderContext& from) {
   CapturedStack captured;
   if (from.walked) {
     captured.frames = walked_frames(from.addresses, 0);
@@ -406,7 +411,7 @@ std::optional<CapturedStack> stack_of(const SenderContext& from) {
   if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return std::nullopt;
   captured.registers = from.registers;
   captured.bytes = from.stack;
-  captured.address = stack_pointer_of(from);
+  captured.address = read_stack_pointer(from);
   return captured;
 }
 

@@ -16,10 +16,10 @@
 namespace uprobectl {
 
 // Whether a stack goes to where its thread began, as far as is known.
-enum class Wholeness : std::uint8_t { whole, cut_off, not_unwound };
+enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
 // What stands for the frames that are not known, as their outermost: "[cut off]"; empty of a whole
 // stack. Else that would look like one that begins there.
-std::string_view rest_of(Wholeness wholeness);
+std::string_view missing_frames_label(StackCompleteness completeness);
 
 // The files that all stacks of a run go to: folded lines and a flame graph.
 class StackFiles {
@@ -30,7 +30,7 @@ public:
 
   bool wanted() const { return folded_ || flame_graph_; }
   // `weight`: hits, or nanoseconds.
-  void add(const unwind::Stack& stack, Wholeness wholeness, std::uint64_t weight);
+  void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
 
   // "10s, 4711 stacks, 2 truncated"
   Result<void> write(std::string subtitle);
@@ -50,11 +50,11 @@ private:
   std::string unit_;
 };
 
-// What became of the stacks of a run. What the kernel has walked is whole as far as it tells,
-// unless it has as many frames as it can.
+// What became of the stacks of a run. What the kernel has symbolize_walked is whole as far as it
+// tells, unless it has as many frames as it can.
 struct StackTotals {
   std::uint64_t all = 0;
-  std::uint64_t truncated = 0; // more of the stack would have to be copied, or walked
+  std::uint64_t truncated = 0; // more of the stack would have to be copied, or symbolize_walked
   std::uint64_t failed = 0;    // ended otherwise than where the thread began
   std::string failure;         // why the first of them has
   std::uint64_t saved = 0;
@@ -88,20 +88,20 @@ public:
   // Valid until the next question. Hits are asked for by time, so that each is seen with what was
   // mapped then.
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
-  Wholeness wholeness() const { return wholeness_; } // of that
+  StackCompleteness completeness() const { return completeness_; } // of that
 
   const StackTotals& totals();
 
 private:
-  void gather();
-  void make_up_for_lost();
-  void take_first();
-  void take_until(std::uint64_t time_ns);
-  bool is_succeeded(pid_t pid);
-  unwind::Registers registers_of(const CapturedStack& captured) const;
-  unwind::Stack walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
-  Wholeness judge(const CapturedStack& captured, const unwind::Sample& sample);
-  bool is_cut_off(const CapturedStack& captured) const;
+  void queue_mapping_events();
+  void reread_after_loss();
+  void apply_first_event();
+  void apply_events_until(std::uint64_t time_ns);
+  bool has_newer_program(pid_t pid);
+  unwind::Registers make_registers(const CapturedStack& captured) const;
+  unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
+  StackCompleteness classify(const CapturedStack& captured, const unwind::Sample& sample);
+  bool is_truncated(const CapturedStack& captured) const;
   std::string explain_failure(const CapturedStack& captured) const;
   void save(const unwind::Sample& sample);
   void report_not_saved(const Error& why) const;
@@ -111,15 +111,15 @@ private:
   StackFiles& files_;
   Output& output_;
   std::optional<MappingWatch> watch_;
-  std::uint64_t looked_ns_ = 0;                   // CLOCK_MONOTONIC
-  std::uint64_t made_up_for_ = 0;                 // records that were lost by then
-  std::uint64_t next_making_up_ns_ = 0;           // likewise not before
-  std::deque<MappingEvent> waiting_;              // by time: for hits that come after them
-  std::unordered_map<pid_t, std::size_t> begins_; // those of them that begin a program
+  std::uint64_t events_read_ns_ = 0;                      // CLOCK_MONOTONIC
+  std::uint64_t handled_losses_ = 0;                      // records that were lost by then
+  std::uint64_t next_reread_ns_ = 0;                      // likewise not before
+  std::deque<MappingEvent> waiting_;                      // by time: for hits that come after them
+  std::unordered_map<pid_t, std::size_t> program_starts_; // those of them that begin a program
   unwind::LiveProcesses processes_;
-  std::vector<unwind::KnownReturn> known_returns_; // of the last hit
-  unwind::Stack stack_;                            // likewise
-  Wholeness wholeness_ = Wholeness::whole;         // likewise
+  std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
+  unwind::Stack stack_;                                          // likewise
+  StackCompleteness completeness_ = StackCompleteness::complete; // likewise
   StackTotals totals_;
   std::set<std::pair<unwind::End, std::uint64_t>> saved_; // and where in its module it ended
   std::size_t next_folder_ = 1;
@@ -130,13 +130,13 @@ private:
 // By map. Perf event arrays have them where --stack asks, and where their name ends in
 // "_with_stack". unsupported where it asks and there is no such map; of other buffers it is told
 // that they have none.
-Result<std::vector<StackRequest>> stacks_of_streams(std::span<const UserMap> maps,
-                                                    const CaptureSpec& capture, Output& output);
+Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
+                                                       const CaptureSpec& capture, Output& output);
 
 void report_sender(Event& event, const SenderContext& from);
 
 // Nothing of a 32-bit process and of a thread of the kernel's, which have no stack to unwind.
-std::optional<CapturedStack> stack_of(const SenderContext& from);
-bool is_narrow(const SenderContext& from); // a 32-bit process
+std::optional<CapturedStack> make_captured_stack(const SenderContext& from);
+bool is_32bit_process(const SenderContext& from); // a 32-bit process
 
 } // namespace uprobectl

@@ -15,13 +15,13 @@ namespace {
 // Linux 6.8, up to 0.5 s on 6.12.
 constexpr std::size_t many_perf_events = 50;
 
-std::vector<ProbeSite> sites_of(const Probes& probes) {
+std::vector<ProbeSite> collect_sites(const Probes& probes) {
   std::vector<ProbeSite> sites;
   for (const Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     for (const PlannedSite& site : probe.sites)
       sites.push_back({.file = point.binary->file->fd(),
-                       // resolve_questions() takes no points without an offset
+                       // resolve_requests() takes no points without an offset
                        .offset = site.exit ? site.exit->offset : *point.offset,
                        .semaphore = point.semaphore,
                        .on_return = site.on_return && !site.exit,
@@ -34,13 +34,13 @@ std::vector<ProbeSite> sites_of(const Probes& probes) {
 }
 
 // The kernel refuses a site of the probe.
-struct Refusal {
+struct RefusedSite {
   std::size_t probe = 0;
   Error error;
 };
 
 // One place's own fault, as against what would keep every probe from being placed.
-bool is_about_one_place(const Error& error) {
+bool concerns_one_site(const Error& error) {
   return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
 }
 
@@ -52,35 +52,36 @@ public:
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() {
-    if (all_ > fewest_) output_.progress({});
+    if (all_ > min_count_) output_.progress({});
   }
 
-  void tell(std::size_t done) const {
-    if (all_ > fewest_ && done % step_ == 0)
+  void report(std::size_t done) const {
+    if (all_ > min_count_ && done % step_ == 0)
       output_.progress(fmt::format("{}: {} of {}", what_, done, all_));
   }
 
 private:
-  static constexpr std::size_t fewest_ = 500;
+  static constexpr std::size_t min_count_ = 500;
   static constexpr std::size_t step_ = 10;
   std::string_view what_;
   std::size_t all_;
   Output& output_;
 };
 
-class Placer {
+class ProbeAttacher {
 public:
-  Placer(std::span<const pid_t> pids, Mechanism mechanism, SignalWatch& signals, Output& output)
+  ProbeAttacher(std::span<const pid_t> pids, Mechanism mechanism, SignalWatch& signals,
+                Output& output)
       : pids_(pids), mechanism_(mechanism), signals_(signals), output_(output) {}
 
   // Says how long it takes, if that is long.
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
-    ExpectedTime time(probes(sites), ExpectedTime::Clock::now());
+    DurationEstimate time(probes(sites), DurationEstimate::Clock::now());
     // A link places many at once.
     const bool one_by_one = count_perf_events(mechanism_, sites, pids_.size()) > 0;
-    return attach(sites, [&](std::size_t placed) {
+    return attach(sites, [&](std::size_t attached) {
       const auto expected =
-          one_by_one ? time.after(placed, ExpectedTime::Clock::now()) : std::nullopt;
+          one_by_one ? time.estimate(attached, DurationEstimate::Clock::now()) : std::nullopt;
       if (expected)
         output_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
                                    std::chrono::ceil<std::chrono::seconds>(*expected).count()));
@@ -88,10 +89,10 @@ public:
   }
 
   // The sites that the kernel refuses, among some that it refused together; attaches for moments.
-  void find_refused(std::span<const ProbeSite> sites, std::vector<Refusal>& refused) const {
+  void find_refused(std::span<const ProbeSite> sites, std::vector<RefusedSite>& refused) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
-    if (sites.size() == 1 || !is_about_one_place(tried.error())) {
+    if (sites.size() == 1 || !concerns_one_site(tried.error())) {
       refused.push_back({.probe = sites.front().probe, .error = tried.error()});
       return;
     }
@@ -106,12 +107,12 @@ private:
   }
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
-                            const std::function<void(std::size_t)>& tell) const {
+                            const std::function<void(std::size_t)>& report) const {
     const Progress progress("placing probes", probes(sites), output_);
-    std::size_t placed = 0;
+    std::size_t attached = 0;
     return Attachment::attach(mechanism_, sites, pids_, [&] {
-      tell(placed);
-      progress.tell(placed++);
+      report(attached);
+      progress.report(attached++);
       return signals_.arrived();
     });
   }
@@ -123,18 +124,19 @@ private:
 };
 
 // Removes the probes of the refused sites, of static probes all places.
-void drop_refused(std::span<const Refusal> refused, Resolved& resolved, Output& output) {
-  std::set<std::size_t> told; // by Probe::first
-  for (const Refusal& refusal : refused) {
-    const Probe& probe = resolved.probes[refusal.probe];
-    if (!told.insert(probe.first).second) continue;
+void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolved,
+                    Output& output) {
+  std::set<std::size_t> reported; // by Probe::first
+  for (const RefusedSite& refused_site : refused) {
+    const Probe& probe = resolved.probes[refused_site.probe];
+    if (!reported.insert(probe.first).second) continue;
     const ProbePoint& point = probe.point;
     const std::string& target = point.binary->target;
-    output.fail(refusal.error, target, point.request);
+    output.fail(refused_site.error, target, point.request);
     resolved.failures.push_back(
-        {.target = target, .function = point.request, .error = refusal.error});
+        {.target = target, .function = point.request, .error = refused_site.error});
   }
-  resolved.probes.remove_if([&](const Probe& probe) { return told.contains(probe.first); });
+  resolved.probes.remove_if([&](const Probe& probe) { return reported.contains(probe.first); });
 }
 
 void warn_about_slow_detach(std::size_t events, Output& output) {
@@ -145,7 +147,7 @@ void warn_about_slow_detach(std::size_t events, Output& output) {
 }
 
 // Each file once.
-std::vector<const MappedFile*> files_of(std::span<const Probe> probes) {
+std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
   std::map<FileIdentity, const MappedFile*> files;
   for (const Probe& probe : probes)
     files.emplace(probe.point.binary->file->identity(), probe.point.binary->file.get());
@@ -157,65 +159,66 @@ std::vector<const MappedFile*> files_of(std::span<const Probe> probes) {
 
 } // namespace
 
-std::optional<ExpectedTime::Clock::duration> ExpectedTime::after(std::size_t done,
-                                                                 Clock::time_point now) {
+std::optional<DurationEstimate::Clock::duration> DurationEstimate::estimate(std::size_t done,
+                                                                            Clock::time_point now) {
   constexpr std::chrono::milliseconds sample{100};
   constexpr std::chrono::seconds longer_than{2};
   const auto elapsed = now - start_;
-  if (told_ || done == 0 || elapsed < sample) return std::nullopt;
+  if (reported_ || done == 0 || elapsed < sample) return std::nullopt;
   const auto expected = elapsed / done * all_;
   if (expected <= longer_than) return std::nullopt;
-  told_ = true;
+  reported_ = true;
   return expected;
 }
 
-void take_away(Placed& placed, Output& output) {
-  if (!placed.attachment) return;
-  const Progress progress("taking probes away", placed.attachment->detach_steps(), output);
-  placed.attachment->detach([&](std::size_t done) { progress.tell(done); });
-  placed.attachment.reset();
+void detach_probes(AttachedProbes& attached, Output& output) {
+  if (!attached.attachment) return;
+  const Progress progress("taking probes away", attached.attachment->detach_steps(), output);
+  attached.attachment->detach([&](std::size_t done) { progress.report(done); });
+  attached.attachment.reset();
 }
 
-Result<Placed> place(std::span<const pid_t> pids, bool keep_going, Mechanism mechanism,
-                     ProbeProgram& program, Resolved& resolved, SignalWatch& signals,
-                     Output& output) {
+Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
+                                     Mechanism mechanism, ProbeProgram& program,
+                                     ResolvedProbes& resolved, SignalWatch& signals,
+                                     Output& output) {
   for (;;) {
     if (auto loaded = program.load(mechanism, resolved); !loaded)
       return fail(std::move(loaded).error());
-    const std::vector<ProbeSite> sites = sites_of(resolved.probes);
-    if (sites.empty()) return Placed{};
+    const std::vector<ProbeSite> sites = collect_sites(resolved.probes);
+    if (sites.empty()) return AttachedProbes{};
     const std::size_t probes = sites.size() * std::max<std::size_t>(pids.size(), 1);
     warn_about_slow_detach(count_perf_events(mechanism, sites, pids.size()), output);
-    const Placer placer(pids, mechanism, signals, output);
-    auto attachment = placer.attach_all(sites);
-    if (attachment) return Placed{std::move(*attachment), probes};
-    if (sites.size() == 1 || !is_about_one_place(attachment.error()))
+    const ProbeAttacher attacher(pids, mechanism, signals, output);
+    auto attachment = attacher.attach_all(sites);
+    if (attachment) return AttachedProbes{std::move(*attachment), probes};
+    if (sites.size() == 1 || !concerns_one_site(attachment.error()))
       return fail(std::move(attachment).error());
 
-    std::vector<Refusal> refused;
-    placer.find_refused(sites, refused);
+    std::vector<RefusedSite> refused;
+    attacher.find_refused(sites, refused);
     if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
     if (!keep_going) return fail(std::move(refused.front().error));
-    drop_refused(refused, resolved, output);
+    remove_refused(refused, resolved, output);
     if (resolved.probes.empty())
       return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
   }
 }
 
-Result<void> check_unwritten(const MappedFile& file) {
+Result<void> check_unmodified(const MappedFile& file) {
   if (file.change() != FileChange::written) return {};
   return fail(Error{ErrorKind::io, file.path() + ": written to while it was being read"}.hint(
       "run it again when what writes the file is done"));
 }
 
-Result<void> check_unwritten(std::span<const Probe> probes) {
-  for (const MappedFile* file : files_of(probes))
-    if (auto checked = check_unwritten(*file); !checked) return checked;
+Result<void> check_unmodified(std::span<const Probe> probes) {
+  for (const MappedFile* file : collect_files(probes))
+    if (auto checked = check_unmodified(*file); !checked) return checked;
   return {};
 }
 
-void warn_about_replaced(std::span<const Probe> probes, Output& output) {
-  for (const MappedFile* file : files_of(probes))
+void warn_about_replaced_files(std::span<const Probe> probes, Output& output) {
+  for (const MappedFile* file : collect_files(probes))
     if (file->change() == FileChange::replaced)
       output.gathered_warning(
           "replaced", file->path() + ": replaced while it was being read; the probes are in the "

@@ -11,7 +11,7 @@
 
 namespace uprobectl {
 
-class CodeReaders;
+class FunctionReaderCache;
 
 // Whose hits the program is to look at; those of others it passes over.
 struct ProgramFilter {
@@ -25,7 +25,7 @@ struct ProgramFilter {
 class ProbeProgram : public EventSource {
 public:
   virtual std::string name() const = 0; // as `attached` tells it
-  virtual std::vector<ProbeRequest> questions() const = 0;
+  virtual std::vector<ProbeRequest> probe_requests() const = 0;
   virtual std::size_t others() const = 0; // programs that run elsewhere than at probes
 
   // Before anything else of the kernel's: afterwards kind() is known.
@@ -35,11 +35,11 @@ public:
   virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
   // Whether its programs can be told when a conditional exit is one.
-  virtual bool judges_exits() const = 0;
+  virtual bool checks_exits() const = 0;
 
   // Loads the programs for the mechanism and gives each site its program and cookie. May be called
   // again with fewer probes; these are borrowed.
-  virtual Result<void> load(Mechanism mechanism, Resolved& resolved) = 0;
+  virtual Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) = 0;
 
   // After load(): what a person should know of what the probes will show.
   virtual void report_cautions() const {}
@@ -65,7 +65,7 @@ public:
 
 // Borrows all of it. `files`: where stacks go besides.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  CodeReaders& readers, StackFiles& files,
+                                                  FunctionReaderCache& readers, StackFiles& files,
                                                   Output& output);
 
 // Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...

@@ -63,7 +63,7 @@ void add_up_hits(std::span<Probe> probes) {
 namespace {
 
 // Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
-Error not_in_a_file(const ProbePoint& point) {
+Error compressed_error(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, there "
                                           "is not a file to probe"}
@@ -71,10 +71,10 @@ Error not_in_a_file(const ProbePoint& point) {
 }
 
 // Whether the places of one FUNCTION can be probed as asked.
-Result<void> check_places(const ProbeRequest& question, std::span<const ProbePoint> points) {
+Result<void> check_places(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
-    if (!point.offset) return fail(not_in_a_file(point));
-  if (!question.on_return) return {};
+    if (!point.offset) return fail(compressed_error(point));
+  if (!probe_request.on_return) return {};
   for (const ProbePoint& point : points)
     if (point.static_probe || (point.symbol && point.symbol_offset != 0))
       return fail(Error{ErrorKind::usage, "'" + point.request +
@@ -85,35 +85,35 @@ Result<void> check_places(const ProbeRequest& question, std::span<const ProbePoi
 }
 
 // A pattern, or a provider alone.
-bool names_several(const std::string& static_probes) {
+bool may_match_several(const std::string& static_probes) {
   return is_pattern(static_probes) || !static_probes.contains(':');
 }
 
-class Resolving {
+class RequestResolver {
 public:
-  Resolving(const ProbeSelection& selection, const TargetOptions& options, Output& output)
-      : options_(options), how_(selection.resolve_options), excluded_(selection.excluded),
-        output_(output) {
-    how_.to_probe = true;
+  RequestResolver(const ProbeSelection& selection, const TargetOptions& options, Output& output)
+      : options_(options), resolve_options_(selection.resolve_options),
+        excluded_(selection.excluded), output_(output) {
+    resolve_options_.to_probe = true;
   }
 
-  Result<void> resolve(const ProbeRequest& question) {
+  Result<void> resolve(const ProbeRequest& probe_request) {
     // A probe that misses calls is worse than milliseconds of searching; but not for each of many.
     constexpr std::size_t few = 64;
-    how_.thorough = question.functions.size() <= few;
-    const auto targets = find_targets(question.target, options_);
+    resolve_options_.thorough = probe_request.functions.size() <= few;
+    const auto targets = find_targets(probe_request.target, options_);
     if (!targets) return fail(targets.error());
-    auto asked = !targets->several        ? ask_one(question, *targets)
-                 : question.static_probes ? ask_several_static(question, *targets)
-                                          : ask_several(question, *targets);
-    report_left_out();
+    auto asked = !targets->several             ? resolve_in_file(probe_request, *targets)
+                 : probe_request.static_probes ? resolve_static_in_files(probe_request, *targets)
+                                               : resolve_in_files(probe_request, *targets);
+    report_without_semaphore();
     return asked;
   }
 
-  Resolved take() && { return std::move(resolved_); }
+  ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
-  Result<void> ask_one(const ProbeRequest& question, const Targets& targets) {
+  Result<void> resolve_in_file(const ProbeRequest& probe_request, const Targets& targets) {
     warn(targets.warnings);
     const auto target = Target::open(targets.files.front(), targets.text, options_);
     if (!target) return fail(target.error());
@@ -122,28 +122,30 @@ private:
                       .hint("what is mapped there is found with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
-    for (const std::string& text : question.functions) {
-      auto points = question.static_probes ? static_places(*target, text) : places(*target, text);
+    for (const std::string& text : probe_request.functions) {
+      auto points =
+          probe_request.static_probes ? static_places(*target, text) : places(*target, text);
       if (points)
-        take(question, text, std::move(*points));
+        add_points(probe_request, text, std::move(*points));
       else
-        add_failure(question, text, std::move(points).error());
+        add_failure(probe_request, text, std::move(points).error());
     }
     for (const std::string& source : target->debug_notes().used)
-      output_.detail(question.target + ": symbols from " + source);
+      output_.detail(probe_request.target + ": symbols from " + source);
     for (const std::string& warning : target->debug_notes().warnings)
-      warn({question.target + ": " + warning});
+      warn({probe_request.target + ": " + warning});
     return {};
   }
 
-  Result<void> ask_several(const ProbeRequest& question, const Targets& targets) {
-    auto answers = resolve_all(targets, question.functions, options_, how_);
+  Result<void> resolve_in_files(const ProbeRequest& probe_request, const Targets& targets) {
+    auto answers = resolve_all(targets, probe_request.functions, options_, resolve_options_);
     if (!answers) return fail(std::move(answers).error());
     warn(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
     for (FunctionResult& answer : answers->functions) {
-      for (Error& error : answer.errors) add_failure(question, answer.request, std::move(error));
-      take(question, answer.request, std::move(answer.points));
+      for (Error& error : answer.errors)
+        add_failure(probe_request, answer.request, std::move(error));
+      add_points(probe_request, answer.request, std::move(answer.points));
     }
     return {};
   }
@@ -151,7 +153,7 @@ private:
   Result<std::vector<ProbePoint>> places(const Target& target, const std::string& text) const {
     const auto function = parse_function(text);
     if (!function) return fail(function.error());
-    return target.resolve(*function, how_);
+    return target.resolve(*function, resolve_options_);
   }
 
   // Probes whose semaphore the kernel cannot count up are left out with all their places.
@@ -178,7 +180,7 @@ private:
     return points;
   }
 
-  void report_left_out() {
+  void report_without_semaphore() {
     if (const auto count = std::exchange(without_semaphore_, 0); count > 0)
       output_.warn(fmt::format(
           "{} left out: {} in no page of the file, so the kernel cannot count {} up (-v lists {})",
@@ -188,27 +190,27 @@ private:
   }
 
   // What one file has no other needs to have.
-  Result<void> ask_several_static(const ProbeRequest& question, const Targets& targets) {
-    std::vector<std::optional<Error>> reasons(question.functions.size());
-    std::vector<bool> found(question.functions.size());
+  Result<void> resolve_static_in_files(const ProbeRequest& probe_request, const Targets& targets) {
+    std::vector<std::optional<Error>> reasons(probe_request.functions.size());
+    std::vector<bool> found(probe_request.functions.size());
     const auto visited = visit_targets(targets, options_, [&](const Target& target) {
       warn(target.warnings());
       for (std::size_t i = 0; i < found.size(); ++i) {
-        auto points = static_places(target, question.functions[i]);
+        auto points = static_places(target, probe_request.functions[i]);
         if (auto whole = check_size(*target.file()); !whole)
           points = fail(std::move(whole).error());
         if (points) {
           found[i] = true;
-          take(question, question.functions[i], std::move(*points));
+          add_points(probe_request, probe_request.functions[i], std::move(*points));
           continue;
         }
         Error error = std::move(points).error();
         const bool is_left_out =
             error.kind == ErrorKind::misaligned ||
-            (error.kind == ErrorKind::unsupported && names_several(question.functions[i]));
+            (error.kind == ErrorKind::unsupported && may_match_several(probe_request.functions[i]));
         if (is_left_out) warn({"left out: " + error.message});
         if (!is_left_out && error.kind != ErrorKind::not_found)
-          add_failure(question, question.functions[i], std::move(error));
+          add_failure(probe_request, probe_request.functions[i], std::move(error));
         else if (!reasons[i])
           reasons[i] = std::move(error);
       }
@@ -217,32 +219,33 @@ private:
     warn(visited->warnings);
     for (std::size_t i = 0; i < found.size(); ++i)
       if (!found[i] && reasons[i])
-        add_failure(question, question.functions[i],
-                    visited->files == 1
-                        ? std::move(*reasons[i])
-                        : Error{ErrorKind::not_found,
-                                fmt::format("{}: none of its {} files has a static probe '{}'",
-                                            targets.text, visited->files, question.functions[i]),
-                                std::move(reasons[i]->hints)});
+        add_failure(
+            probe_request, probe_request.functions[i],
+            visited->files == 1
+                ? std::move(*reasons[i])
+                : Error{ErrorKind::not_found,
+                        fmt::format("{}: none of its {} files has a static probe '{}'",
+                                    targets.text, visited->files, probe_request.functions[i]),
+                        std::move(reasons[i]->hints)});
     return {};
   }
 
-  void add_failure(const ProbeRequest& question, const std::string& function, Error error) {
+  void add_failure(const ProbeRequest& probe_request, const std::string& function, Error error) {
     resolved_.failures.push_back(
-        {.target = question.target, .function = function, .error = std::move(error)});
+        {.target = probe_request.target, .function = function, .error = std::move(error)});
   }
 
-  void take(const ProbeRequest& question, const std::string& function,
-            std::vector<ProbePoint> points) {
-    if (auto checked = check_places(question, points); !checked) {
-      add_failure(question, function, std::move(checked).error());
+  void add_points(const ProbeRequest& probe_request, const std::string& function,
+                  std::vector<ProbePoint> points) {
+    if (auto checked = check_places(probe_request, points); !checked) {
+      add_failure(probe_request, function, std::move(checked).error());
       return;
     }
     const std::size_t found = points.size();
     std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
       add_failure(
-          question, function,
+          probe_request, function,
           Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
@@ -252,11 +255,11 @@ private:
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point));
       for (const bool on_return : {false, true})
-        if (on_return ? question.on_return : question.on_entry)
+        if (on_return ? probe_request.on_return : probe_request.on_entry)
           add_site(resolved_.probes[known->second],
-                   {.program = question.program,
+                   {.program = probe_request.program,
                     .on_return = on_return,
-                    .by_trampoline = on_return && question.by_trampoline});
+                    .by_trampoline = on_return && probe_request.by_trampoline});
     }
   }
 
@@ -279,17 +282,17 @@ private:
   }
 
   const TargetOptions& options_;
-  ResolveOptions how_;
+  ResolveOptions resolve_options_;
   const std::vector<std::string>& excluded_;
   Output& output_;
-  Resolved resolved_;
+  ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // static probes that are left out
   // By file and offset the number of the probe; two static probes may be at one place.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
 };
 
 // The instruction by which the function of the point is left.
-ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
+ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
   const auto arch = code_arch(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
   if (!arch || place.value >= file.size()) return {};
@@ -302,9 +305,9 @@ ProbeEffect effect_of_exit(const ProbePoint& point, FileOffset place) {
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
 // Why a site must not be probed.
-std::optional<Error> trouble_of(const PlannedSite& site, const ProbePoint& point) {
+std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
   if (!is_exit_only(site)) return probe_error(point);
-  const ProbeEffect effect = effect_of_exit(point, site.exit->offset);
+  const ProbeEffect effect = exit_effect(point, site.exit->offset);
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{}: '{}' cannot be probed where it is left (at {:#x}): {}",
@@ -312,27 +315,28 @@ std::optional<Error> trouble_of(const PlannedSite& site, const ProbePoint& point
                            site.exit->offset.value, effect.reason)};
 }
 
-std::string_view reason_of(const PlannedSite& site, const ProbePoint& point) {
-  return is_exit_only(site) ? effect_of_exit(point, site.exit->offset).reason : point.effect.reason;
+std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
+  return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
 }
 
 // What a pattern stands for in one file.
 using PatternKey = std::pair<std::string, std::string>; // TARGET and FUNCTION as typed
 
-class Leaving {
+class UnprobeableFilter {
 public:
-  Leaving(Resolved& resolved, Output& output) : resolved_(resolved), output_(output) {}
+  UnprobeableFilter(ResolvedProbes& resolved, Output& output)
+      : resolved_(resolved), output_(output) {}
 
   void run() {
     find();
-    if (troubled_.empty()) return;
-    count();
-    tell();
-    resolved_.probes.remove_if([&](const Probe& probe) { return troubled_.contains(probe.first); });
+    if (skipped_.empty()) return;
+    count_matches();
+    report();
+    resolved_.probes.remove_if([&](const Probe& probe) { return skipped_.contains(probe.first); });
   }
 
 private:
-  struct Trouble {
+  struct SkippedProbe {
     Error error;
     std::string_view reason;
   };
@@ -340,40 +344,41 @@ private:
   void find() {
     for (const Probe& probe : resolved_.probes)
       for (const PlannedSite& site : probe.sites) {
-        if (troubled_.contains(probe.first)) break;
-        if (auto error = trouble_of(site, probe.point))
-          troubled_.emplace(probe.first, Trouble{std::move(*error), reason_of(site, probe.point)});
+        if (skipped_.contains(probe.first)) break;
+        if (auto error = find_site_problem(site, probe.point))
+          skipped_.emplace(probe.first,
+                           SkippedProbe{std::move(*error), find_reason(site, probe.point)});
       }
   }
 
-  static PatternKey key_of(const ProbePoint& point) {
+  static PatternKey pattern_key(const ProbePoint& point) {
     return {point.binary->target, point.request};
   }
 
   // How many probes each pattern stands for.
-  void count() {
+  void count_matches() {
     for (const Probe& probe : resolved_.probes)
-      if (probe.is_first() && is_of_pattern(probe.point)) ++asked_[key_of(probe.point)];
+      if (probe.is_first() && is_pattern_match(probe.point)) ++matched_[pattern_key(probe.point)];
   }
 
-  void tell() {
+  void report() {
     std::map<PatternKey, std::map<std::string_view, std::vector<const ProbePoint*>>> left_out;
     std::map<PatternKey, std::size_t> total;
-    for (auto& [first, trouble] : troubled_) {
+    for (auto& [first, skipped] : skipped_) {
       const ProbePoint& point = resolved_.probes[first].point;
-      if (!is_of_pattern(point)) {
+      if (!is_pattern_match(point)) {
         resolved_.failures.push_back({.target = point.binary->target,
                                       .function = point.request,
-                                      .error = std::move(trouble.error)});
+                                      .error = std::move(skipped.error)});
         continue;
       }
-      output_.detail("left out: " + trouble.error.message);
-      left_out[key_of(point)][trouble.reason].push_back(&point);
-      ++total[key_of(point)];
+      output_.detail("left out: " + skipped.error.message);
+      left_out[pattern_key(point)][skipped.reason].push_back(&point);
+      ++total[pattern_key(point)];
     }
     for (const auto& [key, reasons] : left_out) {
       for (const auto& [reason, points] : reasons) warn(key, reason, points);
-      if (total[key] != asked_[key]) continue;
+      if (total[key] != matched_[key]) continue;
       resolved_.failures.push_back(
           {.target = key.first,
            .function = key.second,
@@ -388,32 +393,32 @@ private:
     const std::string_view what = points.front()->static_probe ? "static probes" : "functions";
     const std::string which =
         points.size() == 1 ? fmt::format("'{}' is", display_name(*points.front()))
-                           : fmt::format("{} of {} {} are", points.size(), asked_.at(key), what);
+                           : fmt::format("{} of {} {} are", points.size(), matched_.at(key), what);
     output_.warn(fmt::format("{}: {} left out of '{}': {}", key.first, which, key.second, reason));
   }
 
-  Resolved& resolved_;
+  ResolvedProbes& resolved_;
   Output& output_;
-  std::map<std::size_t, Trouble> troubled_; // by Probe::first
-  std::map<PatternKey, std::size_t> asked_;
+  std::map<std::size_t, SkippedProbe> skipped_; // by Probe::first
+  std::map<PatternKey, std::size_t> matched_;
 };
 
 } // namespace
 
-Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
-                                   const ProbeSelection& selection, const TargetOptions& options,
-                                   Output& output) {
-  Resolving resolving(selection, options, output);
+Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
+                                        const ProbeSelection& selection,
+                                        const TargetOptions& options, Output& output) {
+  RequestResolver resolver(selection, options, output);
   Result<void> asked;
-  for (const ProbeRequest& question : questions)
-    if (asked = resolving.resolve(question); !asked) break;
+  for (const ProbeRequest& probe_request : probe_requests)
+    if (asked = resolver.resolve(probe_request); !asked) break;
   output.report_repeated();
   if (!asked) return fail(std::move(asked).error());
-  return std::move(resolving).take();
+  return std::move(resolver).take_result();
 }
 
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
-                            const Resolved& resolved, Output& output) {
+                            const ResolvedProbes& resolved, Output& output) {
   if (resolved.failures.empty()) return {};
   const bool goes_on = selection.keep_going && !resolved.probes.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
@@ -432,10 +437,12 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }
 
-bool is_of_pattern(const ProbePoint& point) {
+bool is_pattern_match(const ProbePoint& point) {
   return is_pattern(point.request) || (point.static_probe && !point.request.contains(':'));
 }
 
-void skip_unprobeable(Resolved& resolved, Output& output) { Leaving(resolved, output).run(); }
+void skip_unprobeable(ResolvedProbes& resolved, Output& output) {
+  UnprobeableFilter(resolved, output).run();
+}
 
 } // namespace uprobectl

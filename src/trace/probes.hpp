@@ -31,7 +31,7 @@ struct ProbeRequest {
 // A place where a function can be left.
 struct PlannedExit {
   FileOffset offset;
-  std::uint32_t rule = 0; // of Resolved::exit_rules
+  std::uint32_t rule = 0; // of ResolvedProbes::exit_rules
 };
 
 // A uprobe of a probe.
@@ -67,7 +67,7 @@ struct Probe {
   // How it went. Exact; nullopt if it is not known.
   std::optional<std::uint64_t> hits = {};
   std::optional<std::uint64_t> total_hits = {}; // of all places; only the first one has it
-  std::string left_out = {};                    // why hits were seen and not shown, or empty
+  std::string hidden_reason = {};               // why hits were seen and not shown, or empty
   MappingSurvey survey = {};                    // who maps the place, or did during the run
   UnhitFacts facts = {};
 
@@ -113,7 +113,7 @@ struct Failure {
   Error error;
 };
 
-struct Resolved {
+struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first is that of return instructions
   std::vector<Failure> failures;
@@ -122,21 +122,21 @@ struct Resolved {
 // Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
 // failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
 // where none of the processes can run what is in it.
-Result<Resolved> resolve_questions(std::span<const ProbeRequest> questions,
-                                   const ProbeSelection& selection, const TargetOptions& options,
-                                   Output& output);
+Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
+                                        const ProbeSelection& selection,
+                                        const TargetOptions& options, Output& output);
 
 // What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
 // failures that are not what is returned are reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
-                            const Resolved& resolved, Output& output);
+                            const ResolvedProbes& resolved, Output& output);
 
 // Whether the point is one of many that a pattern stands for, which nobody has named by itself.
-bool is_of_pattern(const ProbePoint& point);
+bool is_pattern_match(const ProbePoint& point);
 
 // Removes the probes that have a site at such an instruction, and a static probe's with all of
 // its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
 // with one warning for each reason, unless none is left.
-void skip_unprobeable(Resolved& resolved, Output& output);
+void skip_unprobeable(ResolvedProbes& resolved, Output& output);
 
 } // namespace uprobectl

@@ -25,8 +25,8 @@ namespace {
 // When a process that was renamed is looked at again: after an execve the arguments are there
 // within microseconds; Android's zygote names its child, and then writes the same into the
 // arguments, on a busy machine much later.
-constexpr std::array argument_delays = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
-                                        std::chrono::milliseconds(300)};
+constexpr std::array recheck_delays = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
+                                       std::chrono::milliseconds(300)};
 
 // Takes the first word away; fields are separated by one space.
 std::string_view take_field(std::string_view& line) {
@@ -78,10 +78,10 @@ Result<std::string> full_path(std::string_view path) {
 }
 
 // How often it is asked whether a family has ended.
-constexpr std::chrono::milliseconds between_counts{20};
+constexpr std::chrono::milliseconds member_check_interval{20};
 
 // A longer name is no comm, by which the kernel itself sees a process begin.
-constexpr std::size_t longest_comm = 15;
+constexpr std::size_t max_comm_length = 15;
 
 // A process that has ended meanwhile needs no place in the set, and beyond its capacity there is
 // none.
@@ -90,7 +90,7 @@ void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership stay) {
 }
 
 // Adds the descendants of a member, those that are made meanwhile included.
-void add_family(ProcessSet& set, pid_t pid) {
+void add_descendants(ProcessSet& set, pid_t pid) {
   // A child of one that is not yet a member may be missed, and is seen the next time.
   for (bool found = true; found;) {
     found = false;
@@ -108,7 +108,7 @@ std::string quoted(std::span<const std::string> names) {
   return text;
 }
 
-void keep_common(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> others) {
+void intersect(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> others) {
   std::ranges::sort(others);
   if (!pids) {
     pids = std::move(others);
@@ -154,34 +154,34 @@ void ProcessWatch::add_to(std::vector<pollfd>& polled) const {
   for (const Running& running : running_) running.process.add_to(polled);
 }
 
-std::vector<std::size_t> NameWatch::names_of(pid_t pid) const {
+std::vector<std::size_t> NameWatch::find_names(pid_t pid) const {
   std::vector<std::size_t> names;
   for (std::size_t i = 0; i < names_.size(); ++i)
     if (is_named_(pid, names_[i])) names.push_back(i);
   return names;
 }
 
-void NameWatch::judge(pid_t pid, const Visit& visit) const { visit(pid, names_of(pid)); }
+void NameWatch::visit_process(pid_t pid, const Visit& visit) const { visit(pid, find_names(pid)); }
 
 void NameWatch::scan(const Visit& visit) const {
   for (const pid_t pid : all_processes())
-    if (const auto names = names_of(pid); !names.empty()) visit(pid, names);
+    if (const auto names = find_names(pid); !names.empty()) visit(pid, names);
 }
 
 bool NameWatch::look(ProcessSet& set, Time now, const Visit& visit) {
   set.drain([&](const ProcessSet::Renamed& renamed) {
-    judge(renamed.pid, visit);
-    for (const auto delay : argument_delays) again_.emplace(now + delay, renamed.pid);
+    visit_process(renamed.pid, visit);
+    for (const auto delay : recheck_delays) rechecks_.emplace(now + delay, renamed.pid);
   });
-  const auto later = again_.upper_bound(now);
-  for (auto at = again_.begin(); at != later; ++at) judge(at->second, visit);
-  again_.erase(again_.begin(), later);
+  const auto later = rechecks_.upper_bound(now);
+  for (auto at = rechecks_.begin(); at != later; ++at) visit_process(at->second, visit);
+  rechecks_.erase(rechecks_.begin(), later);
   const std::uint64_t before = std::exchange(missed_, set.missed());
   return missed_ == before;
 }
 
 std::optional<NameWatch::Time> NameWatch::next_look() const {
-  return again_.empty() ? std::nullopt : std::optional(again_.begin()->first);
+  return rechecks_.empty() ? std::nullopt : std::optional(rechecks_.begin()->first);
 }
 
 // "36 35 0:31 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw": the mount point is the
@@ -227,8 +227,8 @@ std::vector<pid_t> ControlGroup::processes() const {
   return pids;
 }
 
-Result<std::vector<pid_t>> processes_to_look_in(const ProcessFilter& filter,
-                                                std::string_view target, Output& output) {
+Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
+                                            Output& output) {
   std::vector<pid_t> pids = filter.pids;
   for (const std::string& name : filter.names)
     for (const pid_t pid : find_named_processes(name))
@@ -257,14 +257,14 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
   if (!filter.all) {
     const bool ends = !filter.pids.empty() && filter.names.empty();
     if (!filter.names.empty() || filter.follow) {
-      chosen.family_ends_ = ends;
+      chosen.ends_with_members_ = ends;
       if (auto watched = chosen.watch(output); !watched) return fail(std::move(watched).error());
     } else {
       chosen.link_pids_ = filter.pids;
       if (ends) chosen.running_ = std::move(running);
     }
   }
-  chosen.first_known_ = chosen.known();
+  chosen.initial_pids_ = chosen.known_pids();
   if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
     output.status("the program picks the processes: others that call these functions stop at the "
                   "probes, too, and are passed over");
@@ -304,7 +304,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
   set_ = std::move(*set);
   for (const pid_t pid : asked_->pids) {
     if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
-    if (asked_->follow) add_family(*set_, pid);
+    if (asked_->follow) add_descendants(*set_, pid);
   }
   if (asked_->names.empty()) return {};
   named_.emplace(asked_->names, is_named);
@@ -312,10 +312,10 @@ Result<void> FilteredProcesses::watch(Output& output) {
   for (const std::string& name : asked_->names) {
     if (find_named_processes(name).empty())
       output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
-    if (name.size() > longest_comm)
+    if (name.size() > max_comm_length)
       output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
                                 "name: of a process that begins the first calls may be missed",
-                                name, longest_comm));
+                                name, max_comm_length));
   }
   return {};
 }
@@ -340,7 +340,7 @@ ProgramFilter FilteredProcesses::filter() const {
 void FilteredProcesses::add_named() {
   named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
     add_if_running(*set_, pid, ProcessSet::Membership::while_named);
-    if (asked_->follow) add_family(*set_, pid);
+    if (asked_->follow) add_descendants(*set_, pid);
   });
 }
 
@@ -363,10 +363,10 @@ std::optional<FilteredProcesses::Time> FilteredProcesses::next_look() const {
 
 bool FilteredProcesses::all_gone() {
   if (running_) return running_->all_gone();
-  if (!family_ends_) return false;
+  if (!ends_with_members_) return false;
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_count_) return false;
-  next_count_ = now + between_counts;
+  if (now < next_member_check_) return false;
+  next_member_check_ = now + member_check_interval;
   return set_->members().empty();
 }
 
@@ -379,25 +379,27 @@ void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
   if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-bool FilteredProcesses::is_everybody() const { return link_pids_.empty() && filter().filters == 0; }
+bool FilteredProcesses::is_system_wide() const {
+  return link_pids_.empty() && filter().filters == 0;
+}
 
-std::vector<pid_t> FilteredProcesses::known() const {
+std::vector<pid_t> FilteredProcesses::known_pids() const {
   std::optional<std::vector<pid_t>> now;
-  if (!link_pids_.empty()) keep_common(now, link_pids_);
-  if (set_) keep_common(now, set_->members());
-  if (user_) keep_common(now, find_user_processes(*user_));
-  if (group_) keep_common(now, group_->processes());
+  if (!link_pids_.empty()) intersect(now, link_pids_);
+  if (set_) intersect(now, set_->members());
+  if (user_) intersect(now, find_user_processes(*user_));
+  if (group_) intersect(now, group_->processes());
   std::vector<pid_t> all = now.value_or(std::vector<pid_t>());
-  for (const pid_t pid : first_known_)
+  for (const pid_t pid : initial_pids_)
     if (std::ranges::find(all, pid) == all.end()) all.push_back(pid);
   return all;
 }
 
-bool FilteredProcesses::leaves_children_out() const {
+bool FilteredProcesses::excludes_children() const {
   return !asked_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
 }
 
-std::string FilteredProcesses::nobody() const {
+std::string FilteredProcesses::explain_no_process() const {
   if (set_ && !asked_->names.empty())
     return fmt::format("no process named {} runs", quoted(asked_->names));
   if (*app_ && !asked_->all) return fmt::format("no process of {} runs", **app_);

@@ -57,13 +57,13 @@ public:
   std::optional<Time> next_look() const; // nothing: when there are renames
 
 private:
-  void judge(pid_t pid, const Visit& visit) const;
-  std::vector<std::size_t> names_of(pid_t pid) const;
+  void visit_process(pid_t pid, const Visit& visit) const;
+  std::vector<std::size_t> find_names(pid_t pid) const;
 
   std::vector<std::string> names_;
   IsNamed is_named_;
   std::uint64_t missed_ = 0;
-  std::multimap<Time, pid_t> again_;
+  std::multimap<Time, pid_t> rechecks_;
 };
 
 // Control groups of version 2, as people name them. Source: Linux
@@ -90,8 +90,8 @@ private:
 };
 
 // The processes whose mappings say what TARGET means. Warns where there is none of a name.
-Result<std::vector<pid_t>> processes_to_look_in(const ProcessFilter& filter,
-                                                std::string_view target, Output& output);
+Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
+                                            Output& output);
 
 class FilteredProcesses final : public TargetProcesses {
 public:
@@ -112,13 +112,13 @@ public:
   // The pids of the filter that have ended since the last time: "process 4711 (app)".
   std::vector<std::string> take_ended();
 
-  bool is_everybody() const; // nothing restricts the run
+  bool is_system_wide() const; // nothing restricts the run
   // Those that are, or were when it began; empty for everybody.
-  std::vector<pid_t> known() const;
+  std::vector<pid_t> known_pids() const;
   // Whether a process that is probed can have children that are not.
-  bool leaves_children_out() const;
+  bool excludes_children() const;
   // "no process named 'x' runs": why known() is empty where the run is restricted.
-  std::string nobody() const;
+  std::string explain_no_process() const;
 
 private:
   FilteredProcesses(const ProcessFilter& filter, const std::optional<std::string>& app)
@@ -133,11 +133,11 @@ private:
   std::optional<ProcessWatch> running_; // where the end of the pids is that of the run
   std::optional<ProcessSet> set_;
   std::optional<NameWatch> named_;
-  bool family_ends_ = false; // the run ends with the last member of the set
-  std::chrono::steady_clock::time_point next_count_;
+  bool ends_with_members_ = false; // the run ends with the last member of the set
+  std::chrono::steady_clock::time_point next_member_check_;
   std::optional<uid_t> user_;
   std::optional<ControlGroup> group_;
-  std::vector<pid_t> first_known_;
+  std::vector<pid_t> initial_pids_;
 };
 
 } // namespace uprobectl

@@ -111,7 +111,7 @@ bool ReadAhead::add(std::size_t tag, Bytes record) {
   block.insert(block.end(), record.begin(), record.end());
   const bool first = waiting_bytes_ == 0;
   waiting_bytes_ += size;
-  ++left_;
+  ++unread_;
   lock.unlock();
   if (first) {
     signal(ready_);
@@ -121,7 +121,7 @@ bool ReadAhead::add(std::size_t tag, Bytes record) {
 }
 
 void ReadAhead::drop_taken() {
-  left_ -= std::exchange(visited_, 0);
+  unread_ -= std::exchange(visited_, 0);
   taken_bytes_ -= taken_.front().size();
   taken_.front().clear();
   spare_.push_back(std::move(taken_.front()));
@@ -130,7 +130,7 @@ void ReadAhead::drop_taken() {
 
 // Takes over what waits. False where nothing is left and nothing more will come, or just nothing
 // yet while the run goes on.
-bool ReadAhead::swap() {
+bool ReadAhead::take_waiting_blocks() {
   std::unique_lock lock(mutex_);
   while (!taken_.empty()) drop_taken(); // read to its end
   clear(ready_);
@@ -148,12 +148,12 @@ bool ReadAhead::swap() {
 
 bool ReadAhead::is_done() {
   const std::lock_guard lock(mutex_);
-  return ended_ && left_ == visited_;
+  return ended_ && unread_ == visited_;
 }
 
-std::uint64_t ReadAhead::left() {
+std::uint64_t ReadAhead::unread() {
   const std::lock_guard lock(mutex_);
-  return left_ - visited_;
+  return unread_ - visited_;
 }
 
 bool ReadAhead::take(const Visit& visit) {
@@ -167,7 +167,7 @@ bool ReadAhead::take(const Visit& visit) {
           drop_taken();
         }
         changed_.notify_all();
-      } else if (!swap()) {
+      } else if (!take_waiting_blocks()) {
         return false;
       }
       // The taker has more to do than this: the clock to watch, an output to write.

@@ -43,14 +43,14 @@ public:
   // The thread has read what it was to read, and all of it was taken.
   bool is_done();
   // Records that nobody has taken.
-  std::uint64_t left();
+  std::uint64_t unread();
 
 private:
   explicit ReadAhead(Source source) : source_(std::move(source)) {}
   void read();
   void wait();
   bool add(std::size_t tag, Bytes record);
-  bool swap();
+  bool take_waiting_blocks();
   void drop_taken(); // the first block
 
   // Records one behind the other, each after its size and tag, in blocks that do not grow.
@@ -68,7 +68,7 @@ private:
   std::vector<Block> spare_;
   std::size_t waiting_bytes_ = 0;
   std::size_t taken_bytes_ = 0; // of the taker's blocks
-  std::uint64_t left_ = 0;      // records in both
+  std::uint64_t unread_ = 0;    // records in both
   bool ended_ = false;          // the thread adds no more
 
   std::deque<Block> taken_;   // the taker's own

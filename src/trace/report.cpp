@@ -14,7 +14,7 @@ namespace uprobectl {
 namespace {
 
 // "2 processes and all named 'nginx'"
-std::string named_processes(const AttachRequest& request) {
+std::string describe_named_processes(const AttachRequest& request) {
   std::string names;
   for (std::size_t i = 0; i < request.processes.names.size(); ++i)
     names += fmt::format("{}'{}'",
@@ -28,13 +28,13 @@ std::string named_processes(const AttachRequest& request) {
 }
 
 // "all processes", "2 processes and their children", "all processes of user 1000"
-std::string processes_of(const AttachRequest& request) {
+std::string describe_processes(const AttachRequest& request) {
   if (request.processes.all) return "all processes";
   const bool any = !request.processes.pids.empty() || !request.processes.names.empty();
   std::string text = !any ? "all processes"
                      : request.processes.names.empty()
                          ? counted(request.processes.pids.size(), "process", "processes")
-                         : named_processes(request);
+                         : describe_named_processes(request);
   if (!request.processes.command.empty())
     text = fmt::format("'{}'", request.processes.command.front());
   if (request.processes.follow) {
@@ -49,7 +49,7 @@ std::string processes_of(const AttachRequest& request) {
 }
 
 // "3 functions", "1 static probe at 4 places"
-std::string probes_of(const ProbeTotals& totals) {
+std::string describe_probes(const ProbeTotals& totals) {
   if (totals.static_places == 0) return counted(totals.probes, "function", "functions");
   return counted(totals.probes, "static probe", "static probes") + " at " +
          counted(totals.static_places, "place", "places");
@@ -63,10 +63,10 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
 }
 
 // Completes the surveys of all probes and the facts of unhit ones.
-void diagnose(const RunEnd& end) {
+void complete_diagnosis_facts(const RunEnd& end) {
   const std::span<Probe> probes = end.probes;
   // Over nobody there is nothing to survey; over no pids it would be over all processes.
-  if (end.nobody.empty()) {
+  if (end.no_process_reason.empty()) {
     const std::vector<MappingSurvey> now = survey_probes(probes, end.pids);
     add_surveys(probes, now);
     for (std::size_t i = 0; i < now.size(); ++i) probes[i].survey.unreadable = now[i].unreadable;
@@ -86,11 +86,11 @@ void diagnose(const RunEnd& end) {
   }
   if (!any_unhit) return;
   find_inlined(uncalled, end.debug_places);
-  if (!end.follows_children) find_children(probes, end.pids);
+  if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
 
 // Which a person has asked not to see.
-std::uint64_t beyond_max_events(const RunTotals& totals) {
+std::uint64_t count_over_max_events(const RunTotals& totals) {
   const auto beyond =
       std::ranges::find(totals.losses, loss_reasons::beyond_max_events, &Loss::reason);
   return beyond == totals.losses.end() ? 0 : beyond->count;
@@ -139,17 +139,17 @@ void warn_about_losses(const RunEnd& end, Output& output) {
 }
 
 // ", 2 calls not returned"
-std::string calls_under_way(const RunEnd& end) {
+std::string describe_open_calls(const RunEnd& end) {
   if (end.open_calls.value_or(0) == 0) return {};
   return fmt::format(", {} not returned", counted(*end.open_calls, "call", "calls"));
 }
 
 // "5 events in 1.02s, 0 lost", "80 hits counted in 1.02s"
-std::string what_came(const RunEnd& end, const SummaryRecord& summary) {
+std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
     return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
-                       summary.lost - beyond_max_events(end.totals));
+                       summary.lost - count_over_max_events(end.totals));
   std::uint64_t hits = 0;
   for (const Probe& probe : end.probes) hits += probe.hits.value_or(0);
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
@@ -159,7 +159,7 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{} of {} stacks", part, all);
 }
 
-std::string explain_cut(const CaptureSpec& capture) {
+std::string explain_truncation(const CaptureSpec& capture) {
   const std::uint32_t size = capture.stack_bytes;
   if (capture.stack == StackWalk::frame_pointers)
     return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
@@ -193,9 +193,9 @@ std::string format_duration(std::chrono::nanoseconds duration) {
 
 std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
                        std::size_t others) {
-  std::string what = probes_of(totals);
+  std::string what = describe_probes(totals);
   if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
-  const std::string where = processes_of(request);
+  const std::string where = describe_processes(request);
   if (request.limits.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
                        format_duration(*request.limits.duration));
@@ -213,7 +213,7 @@ void show_instructions(std::span<const Probe> probes, Output& output) {
 }
 
 void report_end(const RunEnd& end, Output& output) {
-  diagnose(end);
+  complete_diagnosis_facts(end);
   SummaryRecord summary{.events = end.totals.events,
                         .lost = end.totals.lost(),
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
@@ -240,7 +240,7 @@ void report_end(const RunEnd& end, Output& output) {
                        .hits = probe.hits,
                        .processes_mapping = probe.survey.executable.size(),
                        .reason = std::nullopt};
-    const std::string& left_out = probe.left_out;
+    const std::string& hidden_reason = probe.hidden_reason;
     // A static probe is unhit if none of its places was reached, and is reported once.
     const std::optional<std::uint64_t> hits = end.probes[probe.first].total_hits;
     const bool first = probe.is_first();
@@ -250,21 +250,22 @@ void report_end(const RunEnd& end, Output& output) {
       if (first && summary.single_stepped && !probe.point.effect.emulated)
         ++*summary.single_stepped;
       if (probe.hits == 0) record.reason = "other places of this probe were reached, this was not";
-      if (probe.hits > 0 && !left_out.empty()) {
-        record.reason = left_out;
+      if (probe.hits > 0 && !hidden_reason.empty()) {
+        record.reason = hidden_reason;
         output.gathered_warning(
-            "nothing to show: " + left_out,
-            fmt::format("{}: nothing to show: {}", display_name(probe.point), left_out));
+            "nothing to show: " + hidden_reason,
+            fmt::format("{}: nothing to show: {}", display_name(probe.point), hidden_reason));
       }
     } else if (hits == 0) {
-      record.reason = !left_out.empty()     ? left_out
-                      : !end.nobody.empty() ? end.nobody
-                                            : diagnose(probe.survey, end.pids, probe.facts);
+      record.reason = !hidden_reason.empty() ? hidden_reason
+                      : !end.no_process_reason.empty()
+                          ? end.no_process_reason
+                          : diagnose(probe.survey, end.pids, probe.facts);
       if (first) {
         ++summary.probes_silent;
         UnhitFacts shared = probe.facts;
         shared.inlined.reset();
-        const bool is_explained = left_out.empty() && end.nobody.empty();
+        const bool is_explained = hidden_reason.empty() && end.no_process_reason.empty();
         const std::string reason =
             is_explained ? diagnose(probe.survey, end.pids, shared) : *record.reason;
         // At how many places each is inlined does not make it another kind, only that it is.
@@ -281,9 +282,10 @@ void report_end(const RunEnd& end, Output& output) {
   warn_about_losses(end, output);
   output.write(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  output.status(fmt::format(
-      "{}, {} of {} probes hit{}{}", what_came(end, summary), summary.probes_hit, probes,
-      unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "", calls_under_way(end)));
+  output.status(fmt::format("{}, {} of {} probes hit{}{}", describe_result(end, summary),
+                            summary.probes_hit, probes,
+                            unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "",
+                            describe_open_calls(end)));
   if (summary.single_stepped > 0)
     output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
                               "instruction (docs/instructions.md)",
@@ -295,7 +297,7 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                    const StackOutputs& outputs, Output& output) {
   if (totals.truncated > 0)
     output.warn(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
-                            explain_cut(capture)));
+                            explain_truncation(capture)));
   if (totals.failed > 0)
     output.warn(fmt::format("{} not unwound to the end: {}{}", share_of(totals.failed, totals.all),
                             totals.failure,
@@ -318,7 +320,7 @@ void report_without_stack(std::uint64_t hits, Output& output) {
                           counted(hits, "hit", "hits")));
 }
 
-std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
+std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
   std::string text =
       format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
   if (totals == nullptr) return text;

@@ -22,10 +22,10 @@ std::string format_duration(std::chrono::nanoseconds duration);
 void show_instructions(std::span<const Probe> probes, Output& output);
 
 struct RunEnd {
-  std::span<Probe> probes;     // with their hits
-  std::span<const pid_t> pids; // of the processes that are probed
-  std::string nobody = {};     // why there are no pids, though not everybody is probed
-  bool only_counted = false;   // no events were asked for
+  std::span<Probe> probes;            // with their hits
+  std::span<const pid_t> pids;        // of the processes that are probed
+  std::string no_process_reason = {}; // why there are no pids, though not everybody is probed
+  bool only_counted = false;          // no events were asked for
   RunTotals totals;
   std::uint64_t corrupt = 0; // records of an odd size
   std::chrono::nanoseconds duration{};
@@ -54,6 +54,6 @@ void report_without_stack(std::uint64_t hits, Output& output);
 
 // "10s, 4711 stacks, 2 of them cut off": what stands below a flame graph's title. Without totals
 // the stacks were counted by the kernel.
-std::string picture_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
+std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
 
 } // namespace uprobectl

@@ -11,14 +11,14 @@
 
 namespace uprobectl {
 
-CodeReaders::CodeReaders(std::vector<std::string> debug_places)
+FunctionReaderCache::FunctionReaderCache(std::vector<std::string> debug_places)
     : debug_places_(std::move(debug_places)) {}
-CodeReaders::~CodeReaders() = default;
+FunctionReaderCache::~FunctionReaderCache() = default;
 
 // Before the first instruction of a function and behind the last one that takes its frame down the
 // caller's stack begins right above the return address, or on arm64 the link register is the
 // caller's. A CFA by other registers is that of code that switches stacks.
-bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
+bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) {
   using Kind = unwind::Rule::Kind;
   const auto arch = unwind::unwound_arch(image.machine());
   if (!arch) return false;
@@ -35,7 +35,7 @@ bool CodeReaders::has_frame(const elf::Image& image, VirtualAddress at) {
   return step.cfa.value > pushed_by_call && step.back.kind == Kind::offset;
 }
 
-Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
+Result<const FunctionReader*> FunctionReaderCache::find_reader(const ProbePoint& point) {
   auto known = readers_.find(point.binary);
   if (known == readers_.end()) {
     known = readers_.emplace(point.binary, FunctionReader::open(point.binary, debug_places_)).first;
@@ -47,10 +47,10 @@ Result<const FunctionReader*> CodeReaders::reader_of(const ProbePoint& point) {
   return &*known->second;
 }
 
-CodeAbi CodeReaders::facts_of(const ProbePoint& point, bool strings) {
+CodeAbi FunctionReaderCache::read_code_abi(const ProbePoint& point, bool strings) {
   CodeAbi facts;
   if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
-  const auto reader = reader_of(point);
+  const auto reader = find_reader(point);
   if (!reader) return facts;
   if ((*reader)->language_of(point) == CodeLanguage::go) facts.kind = CodeKind::go;
   if (!strings) return facts;
@@ -78,7 +78,7 @@ std::uint32_t find_encoded_register(std::uint8_t code, const elf::Machine& machi
 
 std::uint32_t pointer_size(const elf::Machine& machine) { return machine.is_64bit ? 8 : 4; }
 
-record_u32 test_of(JumpCondition::Test test) {
+record_u32 condition_test(JumpCondition::Test test) {
   switch (test) {
   case JumpCondition::Test::flags:
     return EXIT_IF_FLAGS;
@@ -97,7 +97,7 @@ record_u32 test_of(JumpCondition::Test test) {
   return EXIT_ALWAYS;
 }
 
-reading reading_of(const JumpSource& source, const elf::Machine& machine) {
+reading jump_reading(const JumpSource& source, const elf::Machine& machine) {
   reading made{.form = READ_INTEGER, .base = NO_REGISTER, .size = pointer_size(machine)};
   if (source.base) made.base = find_encoded_register(*source.base, machine);
   if (source.index) {
@@ -109,14 +109,14 @@ reading reading_of(const JumpSource& source, const elf::Machine& machine) {
   return made;
 }
 
-Error java_without_exits(Error why) {
+Error add_java_hints(Error why) {
   return std::move(why)
       .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
             "on the stack")
       .hint("probe where the method begins, without --return");
 }
 
-Error without_exits(Error why) {
+Error add_exit_hints(Error why) {
   return std::move(why)
       .hint("probe where the function begins, without --return and --latency")
       .hint("--return-at trampoline takes the kernel's return probe, which can end the program: "
@@ -128,7 +128,7 @@ bool is_always_taken(const FunctionReturns::TailCall& call) {
 }
 
 // A program of the user's runs at the jump whether or not it leaves, and cannot tell.
-Error unjudged(const ProbePoint& point, const FunctionReturns::TailCall& call) {
+Error conditional_exit_error(const ProbePoint& point, const FunctionReturns::TailCall& call) {
   return Error{ErrorKind::unsupported,
                fmt::format("'{}': your program cannot be attached where it returns: the {} jump at "
                            "vaddr:{:#x} leaves the function only sometimes, and your program would "
@@ -138,7 +138,7 @@ Error unjudged(const ProbePoint& point, const FunctionReturns::TailCall& call) {
       .hint("the built-in program can tell: leave out --object and --program");
 }
 
-Error without_exits_for_program(Error why) {
+Error add_program_hints(Error why) {
   return std::move(why).hint(
       "give it the section uretprobe, or --return-at trampoline: the kernel's return probe can end "
       "the probed program, see docs/mechanisms.md");
@@ -152,13 +152,13 @@ bool may_be_java(const ProbePoint& point) {
 
 class ReturnPlanner {
 public:
-  ReturnPlanner(ReturnAt return_at, bool judges_exits, CodeReaders& readers)
-      : return_at_(return_at), judges_exits_(judges_exits), readers_(readers) {}
+  ReturnPlanner(ReturnAt return_at, bool checks_exits, FunctionReaderCache& readers)
+      : return_at_(return_at), checks_exits_(checks_exits), readers_(readers) {}
 
   // Nothing: by the kernel's return probe. Empty: it never returns.
-  Result<std::optional<std::vector<PlannedExit>>> exits_of(const PlannedSite& site,
-                                                           const ProbePoint& point) {
-    const auto reader = readers_.reader_of(point);
+  Result<std::optional<std::vector<PlannedExit>>> plan_exits(const PlannedSite& site,
+                                                             const ProbePoint& point) {
+    const auto reader = readers_.find_reader(point);
     const bool is_java = point.java != nullptr ||
                          (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
                          (!reader && may_be_java(point));
@@ -176,15 +176,14 @@ public:
       return fail(std::move(exits).error().hint(
           "or count the calls that leave from here, without --return and --latency"));
     Error why = std::move(exits).error();
-    if (is_java) return fail(java_without_exits(std::move(why)));
-    return fail(judges_exits_ ? without_exits(std::move(why))
-                              : without_exits_for_program(std::move(why)));
+    if (is_java) return fail(add_java_hints(std::move(why)));
+    return fail(checks_exits_ ? add_exit_hints(std::move(why)) : add_program_hints(std::move(why)));
   }
 
   std::vector<exit_rule> take_rules() { return std::move(rules_).take(); }
 
   // Functions where a program of the user's also runs at tail calls.
-  std::size_t with_tail_calls() const { return with_tail_calls_; }
+  std::size_t tail_call_functions() const { return tail_call_functions_; }
 
 private:
   Result<std::vector<PlannedExit>> plan(const FunctionReader& reader, const ProbePoint& point) {
@@ -192,31 +191,32 @@ private:
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
     for (const FileOffset offset : found->returns)
-      exits.push_back({.offset = offset, .rule = ExitRules::of_returns});
+      exits.push_back({.offset = offset, .rule = ExitRules::return_rule});
     for (const FunctionReturns::TailCall& call : found->tail_calls) {
-      if (!judges_exits_ && !is_always_taken(call)) return fail(unjudged(point, call));
-      const auto rule = rules_.of(call, *found, point.binary->machine);
+      if (!checks_exits_ && !is_always_taken(call))
+        return fail(conditional_exit_error(point, call));
+      const auto rule = rules_.find_or_add(call, *found, point.binary->machine);
       if (!rule)
         return fail(ErrorKind::unsupported,
                     fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
                                 display_name(point), found->code.size()));
       exits.push_back({.offset = call.offset, .rule = *rule});
     }
-    if (!judges_exits_ && !found->tail_calls.empty()) ++with_tail_calls_;
+    if (!checks_exits_ && !found->tail_calls.empty()) ++tail_call_functions_;
     return exits;
   }
 
   ReturnAt return_at_;
-  bool judges_exits_;
-  CodeReaders& readers_;
+  bool checks_exits_;
+  FunctionReaderCache& readers_;
   ExitRules rules_;
-  std::size_t with_tail_calls_ = 0;
+  std::size_t tail_call_functions_ = 0;
 };
 
 // Points that are left out, or have no return, and why.
-class LeftOut {
+class SkippedReturns {
 public:
-  LeftOut(Resolved& resolved, Output& output) : resolved_(resolved), output_(output) {}
+  SkippedReturns(ResolvedProbes& resolved, Output& output) : resolved_(resolved), output_(output) {}
 
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
@@ -249,10 +249,10 @@ public:
 
   void finish() {
     fail_whole_patterns();
-    tell(skipped_.size() - never_left_, "is left out: not all of its exits can be probed",
+    warn(skipped_.size() - never_left_, "is left out: not all of its exits can be probed",
          "are left out: not all of their exits can be probed");
-    tell(never_left_, "is left out: it never returns", "are left out: they never return");
-    tell(only_entries_, "never returns: it is probed at its entry only",
+    warn(never_left_, "is left out: it never returns", "are left out: they never return");
+    warn(only_entries_, "never returns: it is probed at its entry only",
          "never return: they are probed at their entries only");
     resolved_.probes.remove_if([&](const Probe& probe) { return dropped_.contains(probe.number); });
   }
@@ -282,13 +282,13 @@ private:
     }
   }
 
-  void tell(std::size_t count, std::string_view of_one, std::string_view of_many) const {
+  void warn(std::size_t count, std::string_view of_one, std::string_view of_many) const {
     if (count == 0) return;
     output_.warn(fmt::format("{} {} (-v lists {})", counted(count, "function", "functions"),
                              count == 1 ? of_one : of_many, count == 1 ? "it" : "them"));
   }
 
-  Resolved& resolved_;
+  ResolvedProbes& resolved_;
   Output& output_;
   std::set<std::size_t> dropped_;
   std::vector<Skipped> skipped_;
@@ -309,22 +309,22 @@ bool join_entry(std::vector<PlannedSite>& sites, const PlannedSite& exit, FileOf
 
 } // namespace
 
-std::uint32_t ExitRules::number(const exit_rule& rule) {
+std::uint32_t ExitRules::add_rule(const exit_rule& rule) {
   const auto [known, is_new] = numbers_.emplace(rule, rules_.size());
   if (is_new) rules_.push_back(rule);
   return known->second;
 }
 
-std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call,
-                                           const FunctionReturns& function,
-                                           const elf::Machine& machine) {
-  exit_rule rule{.test = test_of(call.condition.test),
+std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailCall& call,
+                                                    const FunctionReturns& function,
+                                                    const elf::Machine& machine) {
+  exit_rule rule{.test = condition_test(call.condition.test),
                  .left_by = LEFT_BY_TAIL_CALL,
                  .code = call.condition.code};
   if (call.source) {
     if (function.code.size() > MAX_CODE_RANGES) return std::nullopt;
     rule.test = EXIT_IF_OUTSIDE;
-    rule.tested = reading_of(*call.source, machine);
+    rule.tested = jump_reading(*call.source, machine);
     for (const elf::AddressRange& piece : function.code) {
       auto& [begin, size] = rule.code_ranges[rule.range_count++];
       begin = piece.address.value - call.address.value;
@@ -335,17 +335,17 @@ std::optional<std::uint32_t> ExitRules::of(const FunctionReturns::TailCall& call
                    .base = find_encoded_register(call.condition.tested, machine),
                    .size = call.condition.size};
   }
-  return number(rule);
+  return add_rule(rule);
 }
 
-void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool judges_exits,
-                  CodeReaders& readers, Resolved& resolved, Output& output) {
+void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
+                  FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
-  ReturnPlanner planner(selection.return_at, judges_exits, readers);
-  LeftOut left_out(resolved, output);
+  ReturnPlanner planner(selection.return_at, checks_exits, readers);
+  SkippedReturns skipped(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
     std::vector<PlannedSite> sites;
@@ -354,19 +354,19 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         sites.push_back(site);
         continue;
       }
-      auto exits = planner.exits_of(site, probe.point);
+      auto exits = planner.plan_exits(site, probe.point);
       if (!exits) {
-        left_out.skip(probe, std::move(exits).error());
+        skipped.skip(probe, std::move(exits).error());
       } else if (!*exits) {
         sites.push_back(site);
       } else if ((*exits)->empty()) {
-        left_out.never_returns(probe, capture.on_entry && !capture.pair_calls);
+        skipped.never_returns(probe, capture.on_entry && !capture.pair_calls);
       } else {
         ++replaced;
         for (const PlannedExit& exit : **exits) {
           PlannedSite planned = site;
           planned.exit = exit;
-          if (judges_exits && join_entry(sites, planned, *probe.point.offset)) continue;
+          if (checks_exits && join_entry(sites, planned, *probe.point.offset)) continue;
           sites.push_back(planned);
         }
       }
@@ -374,8 +374,8 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
     probe.sites = std::move(sites);
   }
   resolved.exit_rules = planner.take_rules();
-  left_out.finish();
-  if (const auto count = planner.with_tail_calls(); count > 0)
+  skipped.finish();
+  if (const auto count = planner.tail_call_functions(); count > 0)
     output.warn(fmt::format("your program also runs where {} {} left by a tail call, before "
                             "there is a return value",
                             counted(count, "function", "functions"), count == 1 ? "is" : "are"));
@@ -384,7 +384,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                               counted(replaced, "function", "functions")));
 }
 
-std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
                                              bool sees_entries) {
   const bool used = mechanism == Mechanism::session ||
                     std::ranges::any_of(resolved.probes, [](const Probe& probe) {

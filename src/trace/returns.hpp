@@ -20,19 +20,19 @@ class UnwindData;
 }
 
 // What the code of probed functions says about how to probe it. Reads each file once.
-class CodeReaders {
+class FunctionReaderCache {
 public:
-  explicit CodeReaders(std::vector<std::string> debug_places);
-  ~CodeReaders();
-  CodeReaders(const CodeReaders&) = delete;
-  CodeReaders& operator=(const CodeReaders&) = delete;
+  explicit FunctionReaderCache(std::vector<std::string> debug_places);
+  ~FunctionReaderCache();
+  FunctionReaderCache(const FunctionReaderCache&) = delete;
+  FunctionReaderCache& operator=(const FunctionReaderCache&) = delete;
 
   // The point's binary is held from here on.
-  Result<const FunctionReader*> reader_of(const ProbePoint& point);
+  Result<const FunctionReader*> find_reader(const ProbePoint& point);
 
   // What cannot be found out is taken for code of this machine's own kind. Whose strings it has may
   // take a look at all names, and so only where somebody asks for them.
-  CodeAbi facts_of(const ProbePoint& point, bool strings);
+  CodeAbi read_code_abi(const ProbePoint& point, bool strings);
 
 private:
   bool has_frame(const elf::Image& image, VirtualAddress at);
@@ -46,14 +46,14 @@ private:
 // Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
 // exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
 // are warned of together. One that never returns keeps the probe at its entry, if it has one that
-// means something alone. judges_exits: as ProbeProgram has it.
-void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool judges_exits,
-                  CodeReaders& readers, Resolved& resolved, Output& output);
+// means something alone. checks_exits: as ProbeProgram has it.
+void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
+                  FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
 // What the kernel's return probes can do to the program and do not tell, to be said before they are
 // attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls
 // whose returns the kernel omits.
-std::optional<std::string> trampoline_notice(const Resolved& resolved, Mechanism mechanism,
+std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
                                              bool sees_entries);
 
 // Tells the built-in program when a function is left at an exit. The rules of a run, each once:
@@ -64,18 +64,19 @@ public:
     exit_rule returns{};
     returns.test = EXIT_ALWAYS;
     returns.left_by = LEFT_BY_RETURN;
-    number(returns);
+    add_rule(returns);
   }
 
-  static constexpr std::uint32_t of_returns = 0;
+  static constexpr std::uint32_t return_rule = 0;
   // Nothing if the rule does not fit: the function's code is in too many pieces.
-  std::optional<std::uint32_t> of(const FunctionReturns::TailCall& call,
-                                  const FunctionReturns& function, const elf::Machine& machine);
+  std::optional<std::uint32_t> find_or_add(const FunctionReturns::TailCall& call,
+                                           const FunctionReturns& function,
+                                           const elf::Machine& machine);
 
   std::vector<exit_rule> take() && { return std::move(rules_); }
 
 private:
-  std::uint32_t number(const exit_rule& rule);
+  std::uint32_t add_rule(const exit_rule& rule);
 
   struct Less {
     bool operator()(const exit_rule& one, const exit_rule& other) const {

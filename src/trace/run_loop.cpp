@@ -33,7 +33,7 @@ sigset_t watched_signals() {
 }
 
 // Only async-signal-safe calls.
-void end_at_once(int /*signal*/) {
+void exit_at_once(int /*signal*/) {
   constexpr std::string_view message =
       "uprobectl: error: interrupted while the functions were looked up, nothing was attached\n";
   static_cast<void>(!::write(STDERR_FILENO, message.data(), message.size()));
@@ -64,7 +64,7 @@ SignalWatch::~SignalWatch() {
   ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-void SignalWatch::read_all() {
+void SignalWatch::read_signals() {
   signalfd_siginfo info;
   while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
     if (info.ssi_signo == SIGCONT)
@@ -76,23 +76,23 @@ void SignalWatch::read_all() {
 bool SignalWatch::arrived() { return count() > 0; }
 
 std::uint64_t SignalWatch::count() {
-  read_all();
+  read_signals();
   return count_;
 }
 
 bool SignalWatch::continued() {
-  read_all();
+  read_signals();
   return std::exchange(continued_, false);
 }
 
-EndsOnSignal::EndsOnSignal() {
+ExitOnSignal::ExitOnSignal() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const sigset_t watched = watched_signals();
     if (sigismember(&watched, signal) != 1) continue;
     struct sigaction action{};
-    action.sa_handler = end_at_once;
+    action.sa_handler = exit_at_once;
     struct sigaction before{};
     if (::sigaction(signal, &action, &before) != 0) continue;
     actions_before_.emplace_back(signal, before);
@@ -101,7 +101,7 @@ EndsOnSignal::EndsOnSignal() {
   ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_before_);
 }
 
-EndsOnSignal::~EndsOnSignal() {
+ExitOnSignal::~ExitOnSignal() {
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   for (const auto& [signal, before] : actions_before_) ::sigaction(signal, &before, nullptr);
 }
@@ -129,7 +129,7 @@ bool RunLoop::drain() {
   });
 }
 
-bool RunLoop::take_waiting() {
+bool RunLoop::drain_even_if_blocked() {
   return source_.drain([this](const Event& event) {
     show(event);
     return true;
@@ -200,10 +200,10 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
   const std::uint64_t signals_before = signals_.count();
   const auto begin = Clock::now();
-  bool told = false;
+  bool notified = false;
   const auto is_cancelled = [&] {
-    if (!told && Clock::now() - begin > slow_flush_timeout) {
-      told = true;
+    if (!notified && Clock::now() - begin > slow_flush_timeout) {
+      notified = true;
       output_.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
     }
     return signals_.count() > signals_before;

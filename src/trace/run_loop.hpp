@@ -34,7 +34,7 @@ public:
 
 private:
   SignalWatch(UniqueFd fd, const sigset_t& previous) : fd_(std::move(fd)), previous_(previous) {}
-  void read_all();
+  void read_signals();
 
   UniqueFd fd_;
   sigset_t previous_;
@@ -44,12 +44,12 @@ private:
 
 // While it lives one of the signals of SignalWatch ends the program at once: exit status 130 and a
 // message. For what may take long and leaves nothing behind.
-class EndsOnSignal {
+class ExitOnSignal {
 public:
-  EndsOnSignal();
-  EndsOnSignal(const EndsOnSignal&) = delete;
-  EndsOnSignal& operator=(const EndsOnSignal&) = delete;
-  ~EndsOnSignal();
+  ExitOnSignal();
+  ExitOnSignal(const ExitOnSignal&) = delete;
+  ExitOnSignal& operator=(const ExitOnSignal&) = delete;
+  ~ExitOnSignal();
 
 private:
   sigset_t mask_before_{};
@@ -104,7 +104,7 @@ public:
   Ending run(Time start, const std::function<void(Time)>& meanwhile = {});
 
   // Takes what waits even if the output is blocked. True if more may wait.
-  bool take_waiting();
+  bool drain_even_if_blocked();
 
   // Writes what is still in the buffers, once no probe can add to it, and counts what cannot be
   // written, so that events and losses together are what was sent. Gives up when the reader takes

@@ -33,13 +33,13 @@ namespace {
 
 Result<CommandStdout> CommandStdout::open(const CommandOutput& wanted, int records) {
   CommandStdout output;
-  if (wanted.to == CommandOutput::To::file) {
+  if (wanted.destination == CommandOutput::Destination::file) {
     output.file = UniqueFd(
         ::open(wanted.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
     if (!output.file) return fail(system_error(errno, "cannot write " + wanted.path));
   }
-  output.is_stderr = wanted.to == CommandOutput::To::automatic && records == STDOUT_FILENO &&
-                     ::isatty(STDOUT_FILENO) == 0;
+  output.is_stderr = wanted.destination == CommandOutput::Destination::automatic &&
+                     records == STDOUT_FILENO && ::isatty(STDOUT_FILENO) == 0;
   return output;
 }
 
@@ -63,33 +63,35 @@ Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& wor
 }
 
 SuspendedChild::SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure)
-    : name_(std::move(name)), pid_(pid), go_(std::move(go)), failure_(std::move(failure)) {}
+    : name_(std::move(name)), pid_(pid), release_pipe_(std::move(go)),
+      exec_error_pipe_(std::move(failure)) {}
 
 SuspendedChild::SuspendedChild(SuspendedChild&& other) noexcept
-    : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), go_(std::move(other.go_)),
-      failure_(std::move(other.failure_)) {}
+    : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)),
+      release_pipe_(std::move(other.release_pipe_)),
+      exec_error_pipe_(std::move(other.exec_error_pipe_)) {}
 
 SuspendedChild::~SuspendedChild() {
-  if (pid_ < 0 || !go_) return; // it runs: end() was asked, or it outlives us
-  go_.reset();
+  if (pid_ < 0 || !release_pipe_) return; // it runs: end() was asked, or it outlives us
+  release_pipe_.reset();
   reap();
 }
 
 Result<void> SuspendedChild::release() {
   const char byte = 1;
-  if (::write(go_.get(), &byte, 1) != 1)
+  if (::write(release_pipe_.get(), &byte, 1) != 1)
     return fail(system_error(errno, "cannot let " + name_ + " run"));
-  go_.reset();
+  release_pipe_.reset();
   int errnum = 0;
-  const ssize_t got = ::read(failure_.get(), &errnum, sizeof(errnum));
-  failure_.reset();
+  const ssize_t got = ::read(exec_error_pipe_.get(), &errnum, sizeof(errnum));
+  exec_error_pipe_.reset();
   if (got != sizeof(errnum)) return {};
   reap();
   return fail(system_error(errnum, "cannot run " + name_));
 }
 
-std::optional<ChildEnd> SuspendedChild::reap(std::optional<std::chrono::milliseconds> patience) {
-  const auto status = patience ? wait_for(pid_, *patience) : wait_for(pid_);
+std::optional<ChildEnd> SuspendedChild::reap(std::optional<std::chrono::milliseconds> timeout) {
+  const auto status = timeout ? wait_for(pid_, *timeout) : wait_for(pid_);
   if (status) pid_ = -1;
   return status;
 }

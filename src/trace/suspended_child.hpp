@@ -50,7 +50,7 @@ public:
   Result<void> release();
 
   struct End : ChildEnd {
-    bool was_asked = false; // by us, with SIGTERM
+    bool got_sigterm = false; // by us, with SIGTERM
   };
   // How it has ended. One that still runs is asked to end; nothing if it has not within 2 s.
   std::optional<End> end();
@@ -61,12 +61,12 @@ public:
 private:
   SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
   // Waits without end, or so long.
-  std::optional<ChildEnd> reap(std::optional<std::chrono::milliseconds> patience = {});
+  std::optional<ChildEnd> reap(std::optional<std::chrono::milliseconds> timeout = {});
 
   std::string name_;
-  pid_t pid_ = -1;   // -1 once reaped
-  UniqueFd go_;      // a byte lets the child run, its end makes the child end
-  UniqueFd failure_; // the errno of execvp; closed by a successful one
+  pid_t pid_ = -1;           // -1 once reaped
+  UniqueFd release_pipe_;    // a byte lets the child run, its end makes the child end
+  UniqueFd exec_error_pipe_; // the errno of execvp; closed by a successful one
 };
 
 } // namespace uprobectl

@@ -36,12 +36,12 @@ enum class ReturnAt {
 
 // Where the stdout of a command goes that is started for the run.
 struct CommandOutput {
-  enum class To {
+  enum class Destination {
     automatic, // to our stdout; to our stderr where records go to stdout, if that is no terminal
     inherit,   // to our stdout
     file,
   };
-  To to = To::automatic;
+  Destination destination = Destination::automatic;
   std::string path = {}; // of the file, which is emptied
 };
 
@@ -108,7 +108,7 @@ struct AttachRequest {
 };
 
 // A usage error if parts of the request contradict each other.
-Result<void> check(const AttachRequest& request);
+Result<void> check_request(const AttachRequest& request);
 
 // How a run that got its probes into place came to its end.
 struct AttachOutcome {

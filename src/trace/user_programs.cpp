@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-std::string names_of(std::span<const ObjectProgram> programs) {
+std::string list_programs(std::span<const ObjectProgram> programs) {
   std::string names;
   for (const ObjectProgram& program : programs)
     names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", program.name, program.section);
@@ -40,11 +40,11 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
     return programs;
   }
   programs.chosen_ = {request.program->path};
-  programs.questions_ = {{.target = request.probes.target,
-                          .functions = request.probes.functions,
-                          .static_probes = request.probes.static_probes,
-                          .on_entry = request.capture.on_entry,
-                          .on_return = request.capture.on_return}};
+  programs.probe_requests_ = {{.target = request.probes.target,
+                               .functions = request.probes.functions,
+                               .static_probes = request.probes.static_probes,
+                               .on_entry = request.capture.on_entry,
+                               .on_return = request.capture.on_return}};
   return programs;
 }
 
@@ -65,10 +65,11 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   if (candidates.empty())
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
-                    .hint("there are: " + names_of(object_->programs())));
+                    .hint("there are: " + list_programs(object_->programs())));
   if (request.probes.target.empty()) {
     for (const ObjectProgram* program : candidates)
-      if (auto added = add_by_section(*program); !added) return fail(std::move(added).error());
+      if (auto added = add_program_by_section(*program); !added)
+        return fail(std::move(added).error());
     return {};
   }
   std::erase_if(candidates,
@@ -76,11 +77,11 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   if (candidates.empty())
     return fail(Error{ErrorKind::not_found, path() + ": no program of it is for uprobes"}.hint(
         "leave out the TARGET to attach them where their sections say: " +
-        names_of(object_->programs())));
+        list_programs(object_->programs())));
   if (candidates.size() > 1)
     return fail(
         Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
-            "name one with --program-name: " + names_of(object_->programs())));
+            "name one with --program-name: " + list_programs(object_->programs())));
   const ObjectProgram& program = *candidates.front();
   if (is_static(program) && !request.probes.static_probes)
     return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
@@ -88,25 +89,25 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
                     .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
                           "PROVIDER:NAME"));
   if (request.probes.static_probes)
-    if (auto may = may_serve_static(program); !may) return may;
-  ProbeRequest question{.target = request.probes.target,
-                        .functions = request.probes.functions,
-                        .static_probes = request.probes.static_probes,
-                        .on_entry = request.capture.on_entry,
-                        .on_return = request.capture.on_return};
+    if (auto may = check_static_use(program); !may) return may;
+  ProbeRequest probe_request{.target = request.probes.target,
+                             .functions = request.probes.functions,
+                             .static_probes = request.probes.static_probes,
+                             .on_entry = request.capture.on_entry,
+                             .on_return = request.capture.on_return};
   if (request_->direction_by_section || is_session(program)) {
-    question.on_entry = !program.on_return;
-    question.on_return = program.on_return;
+    probe_request.on_entry = !program.on_return;
+    probe_request.on_return = program.on_return;
   }
-  question.by_trampoline = program.on_return;
+  probe_request.by_trampoline = program.on_return;
   chosen_ = {program.name};
-  questions_ = {std::move(question)};
+  probe_requests_ = {std::move(probe_request)};
   return {};
 }
 
 // A return probe of the kernel's takes what lies on top of the stack for a return address, which it
 // is only where a function begins.
-Result<void> UserPrograms::may_serve_static(const ObjectProgram& program) const {
+Result<void> UserPrograms::check_static_use(const ObjectProgram& program) const {
   if (!program.on_return && !is_session(program)) return {};
   return fail(Error{ErrorKind::usage,
                     fmt::format("{}: program '{}' is for returns ({}), and a static probe has none",
@@ -114,7 +115,7 @@ Result<void> UserPrograms::may_serve_static(const ObjectProgram& program) const 
                   .hint("give it the section \"usdt\" or \"uprobe\""));
 }
 
-Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
+Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) {
   if (program.kind == SectionKind::other) {
     others_.push_back(program.name);
     return {};
@@ -132,13 +133,13 @@ Result<void> UserPrograms::add_by_section(const ObjectProgram& program) {
                               ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
                               : "or name the places in sections: "
                                 "SEC(\"uprobe/libc.so.6:malloc\")"));
-  questions_.push_back({.target = std::move(place->target),
-                        .functions = {std::move(place->function)},
-                        .static_probes = is_static(program),
-                        .program = chosen_.size(),
-                        .on_entry = !program.on_return,
-                        .on_return = program.on_return,
-                        .by_trampoline = program.on_return});
+  probe_requests_.push_back({.target = std::move(place->target),
+                             .functions = {std::move(place->function)},
+                             .static_probes = is_static(program),
+                             .program = chosen_.size(),
+                             .on_entry = !program.on_return,
+                             .on_return = program.on_return,
+                             .by_trampoline = program.on_return});
   chosen_.push_back(program.name);
   return {};
 }
@@ -164,7 +165,7 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   pinned_ = std::move(*pinned);
   kind_ = pinned_->program().kind;
   if (kind_ == ProgramKind::session &&
-      std::ranges::any_of(questions_, &ProbeRequest::static_probes))
+      std::ranges::any_of(probe_requests_, &ProbeRequest::static_probes))
     return fail(ErrorKind::unsupported,
                 path() + ": a session program runs at returns, too, and a static probe has none");
   return {};
@@ -281,7 +282,7 @@ std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps) {
   return copy ? std::optional(std::move(*copy)) : std::nullopt;
 }
 
-std::uint64_t lost_in(const UserMap& map) {
+std::uint64_t read_lost_count(const UserMap& map) {
   const auto table = read_table(map, 1);
   std::uint64_t sum = 0;
   if (!table || table->entries.empty()) return 0;

@@ -16,7 +16,7 @@ public:
   static Result<UserPrograms> open(const AttachRequest& request);
 
   const std::string& path() const { return request_->path; }
-  const std::vector<ProbeRequest>& questions() const { return questions_; }
+  const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
 
   // A pinned program is opened, so that kind() is known.
   Result<void> prepare(const KernelFeatures& features);
@@ -39,8 +39,8 @@ private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   Result<void> open_object(const AttachRequest& request);
   Result<void> choose(const AttachRequest& request);
-  Result<void> may_serve_static(const ObjectProgram& program) const;
-  Result<void> add_by_section(const ObjectProgram& program);
+  Result<void> check_static_use(const ObjectProgram& program) const;
+  Result<void> add_program_by_section(const ObjectProgram& program);
   Result<void> check_kinds() const;
 
   const UserProgramRequest* request_;
@@ -49,7 +49,7 @@ private:
   std::optional<ProgramKind> kind_;
   std::vector<std::string> chosen_; // names, by number
   std::vector<std::string> others_; // names
-  std::vector<ProbeRequest> questions_;
+  std::vector<ProbeRequest> probe_requests_;
   bool loaded_ = false;
 };
 
@@ -85,6 +85,6 @@ private:
 // A descriptor of its own, for the map of that name and form among a program's.
 std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps);
 // What it counts, of all CPUs.
-std::uint64_t lost_in(const UserMap& map);
+std::uint64_t read_lost_count(const UserMap& map);
 
 } // namespace uprobectl

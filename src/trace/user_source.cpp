@@ -38,7 +38,7 @@ private:
 
 // A flood must not keep events waiting.
 constexpr int max_reads = 64;
-constexpr std::size_t longest_line = 8192;
+constexpr std::size_t max_line_length = 8192;
 
 Result<PrintkReader> PrintkReader::open() {
   PrintkReader reader;
@@ -75,11 +75,11 @@ std::vector<std::string> PrintkReader::take_lines() {
       lines.emplace_back(line.substr(text));
   }
   unfinished_.erase(0, begin);
-  if (unfinished_.size() > longest_line) unfinished_.clear();
+  if (unfinished_.size() > max_line_length) unfinished_.clear();
   return lines;
 }
 
-constexpr std::size_t max_discarding_drains = 1024; // of 65,536 records
+constexpr std::size_t max_discard_rounds = 1024;    // of 65,536 records
 constexpr std::size_t max_entries_shown = 1U << 16; // of one map
 
 DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
@@ -87,11 +87,11 @@ DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Ra
 class UserSource final : public ProbeProgram {
 public:
   UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files, Output& output)
-      : programs_(std::move(programs)), run_(request), request_(*request.program), files_(files),
-        output_(output) {}
+      : programs_(std::move(programs)), attach_request_(request), request_(*request.program),
+        files_(files), output_(output) {}
 
   std::string name() const override { return programs_.path(); }
-  std::vector<ProbeRequest> questions() const override { return programs_.questions(); }
+  std::vector<ProbeRequest> probe_requests() const override { return programs_.probe_requests(); }
   std::size_t others() const override { return programs_.others(); }
   Result<void> prepare(const KernelFeatures& features) override {
     features_ = features;
@@ -99,9 +99,9 @@ public:
   }
   std::optional<ProgramKind> kind() const override { return programs_.kind(); }
 
-  bool judges_exits() const override { return false; }
+  bool checks_exits() const override { return false; }
 
-  Result<void> load(Mechanism mechanism, Resolved& resolved) override {
+  Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
     if (auto loaded = programs_.load(mechanism, output_); !loaded)
       return fail(std::move(loaded).error());
     if (!streams_)
@@ -118,7 +118,8 @@ public:
 
   Result<void> start(const HitProcesses& who) override {
     if (has_stacks_)
-      stacks_.emplace(run_.capture, run_.stacks, run_.probes.target_options, who, files_, output_);
+      stacks_.emplace(attach_request_.capture, attach_request_.stacks,
+                      attach_request_.probes.target_options, who, files_, output_);
     counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto others = programs_.attach_others();
@@ -160,7 +161,7 @@ public:
       return true;
     };
     // A pinned program may be attached by others, too, and never stop sending.
-    for (std::size_t rounds = 0; rounds < max_discarding_drains; ++rounds)
+    for (std::size_t rounds = 0; rounds < max_discard_rounds; ++rounds)
       if (!drain_buffers(count)) break;
     return events;
   }
@@ -188,30 +189,30 @@ private:
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> read_ahead();
   Result<void> open_streams();
-  std::uint64_t told_lost() const { return lost_ ? lost_in(*lost_) : 0; }
+  std::uint64_t program_lost_count() const { return lost_ ? read_lost_count(*lost_) : 0; }
   // The kernel counts what perf buffers lose, the program what it could not send: without a ring
   // buffer that is the same.
   std::uint64_t lost_in_buffers() const {
-    const std::uint64_t told = told_lost() - told_lost_before_;
+    const std::uint64_t by_program = program_lost_count() - lost_count_before_;
     const bool has_ring =
         std::ranges::find(maps_, MapUse::ring_buffer, &UserMap::use) != maps_.end();
-    return has_ring ? streams_->lost() + told : std::max(streams_->lost(), told);
+    return has_ring ? streams_->lost() + by_program : std::max(streams_->lost(), by_program);
   }
   Result<void> open_maps();
   Result<void> select_maps(std::vector<UserMap> known);
   void show_table(const UserMap& map, const Table& table) const;
 
   UserPrograms programs_;
-  const AttachRequest& run_;
+  const AttachRequest& attach_request_;
   const UserProgramRequest& request_;
   StackFiles& files_;
   Output& output_;
   KernelFeatures features_;
-  std::vector<UserMap> spec_table_;    // that of usdt.bpf.h, if the program has one
-  UserStaticProbes static_probes_;     // goes before the table
-  std::vector<UserMap> maps_;          // that are read or shown
-  std::optional<UserMap> lost_;        // where the program counts what it could not send
-  std::uint64_t told_lost_before_ = 0; // a pinned one may have run before
+  std::vector<UserMap> spec_table_;     // that of usdt.bpf.h, if the program has one
+  UserStaticProbes static_probes_;      // goes before the table
+  std::vector<UserMap> maps_;           // that are read or shown
+  std::optional<UserMap> lost_;         // where the program counts what it could not send
+  std::uint64_t lost_count_before_ = 0; // a pinned one may have run before
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
@@ -260,14 +261,14 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
 }
 
 Result<void> UserSource::open_streams() {
-  const auto stacks = stacks_of_streams(maps_, run_.capture, output_);
+  const auto stacks = choose_stream_stacks(maps_, attach_request_.capture, output_);
   if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
   auto streams = RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
-  const bool size_is_given = run_.capture.stack_bytes != default_stack_bytes;
-  if (!has_stacks_ && (files_.wanted() || run_.stacks.kept || size_is_given))
+  const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
+  if (!has_stacks_ && (files_.wanted() || attach_request_.stacks.kept || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
         "a perf event array has them with --stack, or where its name ends in _with_stack"));
   return {};
@@ -294,9 +295,9 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   Event event = decoder_->decode(map, record->record);
   if (record->from) {
     report_sender(event, *record->from);
-    if (const auto captured = stack_of(*record->from))
+    if (const auto captured = make_captured_stack(*record->from))
       event.stack = stacks_->find(event, *captured);
-    else if (is_narrow(*record->from))
+    else if (is_32bit_process(*record->from))
       output_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
   }
   return visit(event);
@@ -318,7 +319,7 @@ Result<void> UserSource::open_maps() {
   if (!decoder) return fail(std::move(decoder).error().within(programs_.path()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
-  told_lost_before_ = told_lost();
+  lost_count_before_ = program_lost_count();
   if (!request_.printk) return {};
   auto printk = PrintkReader::open();
   if (!printk) return fail(std::move(printk).error());

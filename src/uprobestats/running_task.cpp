@@ -127,7 +127,7 @@ bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch&
     failed_ = true;
     return false;
   };
-  if (auto checked = check_unwritten(*place.binary->file); !checked)
+  if (auto checked = check_unmodified(*place.binary->file); !checked)
     return report_refused(checked.error());
   const ProbeSite site{.file = place.binary->file->fd(),
                        .offset = *place.offset,
@@ -153,7 +153,7 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
     auto surveys = survey_points(probe.points, std::span(&pid, 1));
     for (const std::size_t point : choose(probe, pid, surveys))
       if (!place(probe, point, pid, signals)) all = false;
-    add_earlier(probe.surveys, surveys);
+    add_earlier_surveys(probe.surveys, surveys);
   }
   const bool refused =
       std::ranges::all_of(probes_, [](const Probe& probe) { return probe.refusal.has_value(); });
@@ -191,7 +191,7 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
     return;
   }
   std::vector<MappingSurvey> surveys = survey_points(probe.points, pids_);
-  add_earlier(surveys, probe.surveys);
+  add_earlier_surveys(surveys, probe.surveys);
   const std::size_t at = mapped_point(probe, surveys);
   std::optional<std::string> reason;
   if (hits == 0) {

@@ -41,13 +41,13 @@ void TaskPrograms::take_lost_map(const TaskProgram& program) {
   auto lost = maps ? find_lost_map(*maps) : std::nullopt;
   if (!lost) return;
   const std::uint32_t id = lost->id;
-  const std::uint64_t before = lost_in(*lost);
+  const std::uint64_t before = read_lost_count(*lost);
   lost_.emplace(id, LostMap{std::move(*lost), before});
 }
 
 std::uint64_t TaskPrograms::lost() const {
   std::uint64_t sum = 0;
-  for (const auto& [id, lost] : lost_) sum += lost_in(lost.map) - lost.before;
+  for (const auto& [id, lost] : lost_) sum += read_lost_count(lost.map) - lost.before;
   return sum;
 }
 

@@ -123,7 +123,8 @@ private:
           skipped_ = true;
           continue;
         }
-        if (!task.is_attached()) loop_.take_waiting(); // what came so far is not of this task
+        if (!task.is_attached())
+          loop_.drain_even_if_blocked(); // what came so far is not of this task
         records_.begin(task.number());
         task.attach_to(each.pid, programs_, signals_);
         if (task.is_over()) records_.end(task.number());
@@ -162,11 +163,12 @@ private:
                                                         task.spec().target_process_name)});
       return;
     }
-    loop_.take_waiting();
-    task.end(programs_, shared_programs(), [&] { loop_.take_waiting(); });
+    loop_.drain_even_if_blocked();
+    task.end(programs_, shared_programs(), [&] { loop_.drain_even_if_blocked(); });
     // Its buffers get no more, so the output grows by no more than they hold; left there, they
     // would pass for records of other tasks.
-    for (std::size_t round = 0; round < TaskRecords::max_drains && loop_.take_waiting(); ++round) {
+    for (std::size_t round = 0; round < TaskRecords::max_drains && loop_.drain_even_if_blocked();
+         ++round) {
     }
     records_.end(task.number());
   }

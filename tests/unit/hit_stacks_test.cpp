@@ -162,9 +162,9 @@ TEST_CASE("below stacks that are not whole their folded lines have what stands f
     request.capture.stack = StackWalk::frame_pointers;
     Run run(request);
     run.stacks.find(own_event(), walked(1));
-    CHECK(run.stacks.wholeness() == Wholeness::whole);
+    CHECK(run.stacks.completeness() == StackCompleteness::complete);
     run.stacks.find(own_event(), walked(127));
-    CHECK(run.stacks.wholeness() == Wholeness::cut_off);
+    CHECK(run.stacks.completeness() == StackCompleteness::truncated);
     std::string deep = "[cut off]";
     for (int i = 0; i < 127; ++i) deep += ";[unknown]";
     CHECK(run.folded() == deep + " 1\n[unknown] 1\n");
@@ -188,20 +188,20 @@ TEST_CASE("a stack is cut off only where a larger copy could have what is missin
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(65528);
-  const auto wholeness = [&](std::uint32_t size, std::uint64_t missing_at) {
+  const auto completeness = [&](std::uint32_t size, std::uint64_t missing_at) {
     request.capture.stack_bytes = size;
     Run run(request);
     run.stacks.find(own_event(), copied(std::span(bytes).first(size), missing_at));
-    return run.stacks.wholeness();
+    return run.stacks.completeness();
   };
-  CHECK(wholeness(16384, 16384) == Wholeness::cut_off);
-  CHECK(wholeness(16384, 65520) == Wholeness::cut_off);
-  CHECK(wholeness(16384, 65528) == Wholeness::not_unwound);
-  CHECK(wholeness(16384, 0x10000000) == Wholeness::not_unwound);
-  CHECK(wholeness(16384, static_cast<std::uint64_t>(-64)) == Wholeness::not_unwound);
+  CHECK(completeness(16384, 16384) == StackCompleteness::truncated);
+  CHECK(completeness(16384, 65520) == StackCompleteness::truncated);
+  CHECK(completeness(16384, 65528) == StackCompleteness::incomplete);
+  CHECK(completeness(16384, 0x10000000) == StackCompleteness::incomplete);
+  CHECK(completeness(16384, static_cast<std::uint64_t>(-64)) == StackCompleteness::incomplete);
   // Nothing larger can be copied, but the stack is as long all the same.
-  CHECK(wholeness(65528, 65528) == Wholeness::cut_off);
-  CHECK(wholeness(65528, 131056) == Wholeness::not_unwound);
+  CHECK(completeness(65528, 65528) == StackCompleteness::truncated);
+  CHECK(completeness(65528, 131056) == StackCompleteness::incomplete);
 }
 
 TEST_CASE("of a stack that goes on elsewhere the report has no size that would help") {
@@ -259,7 +259,7 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
   for (std::size_t i = 0; i < register_names().size(); ++i) from.registers.push_back(0x7700 + i);
   constexpr std::array<std::uint64_t, 1> word = {0x3333};
   from.stack = std::as_bytes(std::span(word));
-  const auto captured = stack_of(from);
+  const auto captured = make_captured_stack(from);
   REQUIRE(captured);
   CHECK(captured->frames == std::vector<std::uint64_t>{0x1111, 0x2222});
 #if defined(__aarch64__)
@@ -269,9 +269,9 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
 #endif
   CHECK(captured->registers.empty());
   from.registers_abi = 1;
-  CHECK(stack_of(from)->caller_at_entry == 0);
+  CHECK(make_captured_stack(from)->caller_at_entry == 0);
   from.addresses.clear();
-  CHECK_FALSE(stack_of(from));
+  CHECK_FALSE(make_captured_stack(from));
 }
 
 TEST_CASE("what the kernel counts is folded with the names of memory, and of what is missing") {
@@ -286,7 +286,7 @@ TEST_CASE("what the kernel counts is folded with the names of memory, and of wha
   stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .place = {}}};
-  files.add(stack, Wholeness::cut_off, 4);
+  files.add(stack, StackCompleteness::truncated, 4);
   REQUIRE(files.write(""));
   std::ostringstream text;
   text << std::ifstream(*request.stacks.folded).rdbuf();

@@ -32,44 +32,45 @@ TEST_CASE("a folder that is no control group is refused as such") {
 
 TEST_CASE("what was hit and not shown has a reason") {
   CaptureSpec inspection;
-  CHECK(explain_left_out({}, inspection).empty());
-  CHECK(explain_left_out({.entries = 1, .excluded = 4}, inspection).empty());
-  CHECK(explain_left_out({.excluded = 4}, inspection) ==
+  CHECK(explain_hidden_hits({}, inspection).empty());
+  CHECK(explain_hidden_hits({.entries = 1, .excluded = 4}, inspection).empty());
+  CHECK(explain_hidden_hits({.excluded = 4}, inspection) ==
         "called 4 times, but --if held for none of them");
-  CHECK(explain_left_out({.filtered = 1}, inspection) ==
+  CHECK(explain_hidden_hits({.filtered = 1}, inspection) ==
         "called once, but by none of the processes that are probed");
   inspection.pair_calls = true;
-  CHECK(explain_left_out({.entries = 2}, inspection) == "called 2 times, but has not returned yet");
-  CHECK(explain_left_out({.unpaired = 1}, inspection) ==
+  CHECK(explain_hidden_hits({.entries = 2}, inspection) ==
+        "called 2 times, but has not returned yet");
+  CHECK(explain_hidden_hits({.unpaired = 1}, inspection) ==
         "returned once, from calls that began before it was probed");
   inspection.min_latency = 1ms;
-  CHECK(explain_left_out({.entries = 5, .excluded = 5}, inspection) ==
+  CHECK(explain_hidden_hits({.entries = 5, .excluded = 5}, inspection) ==
         "called 5 times, but --min-latency was reached for none of them");
-  CHECK(explain_left_out({.entries = 5, .returns = 1, .excluded = 4}, inspection).empty());
+  CHECK(explain_hidden_hits({.entries = 5, .returns = 1, .excluded = 4}, inspection).empty());
 }
 
 TEST_CASE("the pid a process has for itself is remembered, also when it has ended") {
-  OwnPids pids;
+  NamespacePids pids;
   const auto self = static_cast<std::uint32_t>(::getpid());
   const auto status = std::filesystem::exists("/proc/self/status");
   REQUIRE(status);
   // In a pid namespace of its own the kernel's pids are not those of /proc.
   const bool initial = std::filesystem::read_symlink("/proc/self/ns/pid") == "pid:[4026531836]";
-  CHECK(pids.of(self, 1) == (initial ? std::optional(self) : std::nullopt));
-  CHECK(pids.of(0x7ffffffe, 1) == std::nullopt); // beyond every pid there can be
+  CHECK(pids.find(self, 1) == (initial ? std::optional(self) : std::nullopt));
+  CHECK(pids.find(0x7ffffffe, 1) == std::nullopt); // beyond every pid there can be
 }
 
 TEST_CASE("a request whose parts contradict each other is refused") {
   const auto wrong = [](const AttachRequest& request) {
-    const auto checked = check(request);
+    const auto checked = check_request(request);
     REQUIRE_FALSE(checked);
     CHECK(checked.error().kind == ErrorKind::usage);
     return checked.error().message;
   };
-  CHECK(check(AttachRequest()));
+  CHECK(check_request(AttachRequest()));
   AttachRequest request;
   request.processes.command = {"true"};
-  CHECK(check(request));
+  CHECK(check_request(request));
   request.processes.all = true;
   CHECK(wrong(request) == "--all-processes cannot be combined with a command");
   request.processes.pids = {1};
@@ -78,7 +79,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.processes.follow = true;
   CHECK(wrong(request) == "--follow needs processes whose children are meant: -p or a command");
   request.processes.pids = {1};
-  CHECK(check(request));
+  CHECK(check_request(request));
   request.program.emplace();
   CHECK(wrong(request) ==
         "--follow is for the built-in program: programs of yours filter themselves");
@@ -86,24 +87,24 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.probes.target = "*";
   CHECK(wrong(request) == "the TARGET '*' means the files of processes");
   request.probes.target_options.app = "com.foo";
-  CHECK(check(request));
+  CHECK(check_request(request));
   request = {};
   request.stacks.folded = "stacks";
   CHECK(wrong(request) == "--folded needs --stack");
   request.capture.stack = StackWalk::frame_pointers;
-  CHECK(check(request));
+  CHECK(check_request(request));
   request.stacks.flame_graph = "stacks";
   CHECK(wrong(request) == "--folded and --flamegraph need a file each");
   request.stacks = {.kept = "folder", .folded = {}, .flame_graph = {}};
   CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
   request.capture.stack = StackWalk::frame_data;
   request.aggregates.histograms = true;
-  CHECK(check(request));
+  CHECK(check_request(request));
   request.stacks.kept.reset();
   CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
   request = {};
   request.capture.measured = ArgumentSource{.kind = ArgumentSource::Kind::returned};
-  CHECK(check(request));
+  CHECK(check_request(request));
   request.probes.static_probes = true;
   CHECK(wrong(request) == "a static probe returns nothing");
 }

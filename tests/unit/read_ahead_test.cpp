@@ -66,8 +66,8 @@ TEST_CASE("a reader ahead knows how many records it is left with") {
   }
   CHECK(taken == 300);
   // The thread may still be reading.
-  for (int i = 0; i < 1'000 && (*reading)->left() < 700; ++i) ::poll(nullptr, 0, 10);
-  CHECK((*reading)->left() == 700);
+  for (int i = 0; i < 1'000 && (*reading)->unread() < 700; ++i) ::poll(nullptr, 0, 10);
+  CHECK((*reading)->unread() == 700);
 }
 
 TEST_CASE("what is being taken counts for the queue's bound") {
@@ -75,12 +75,12 @@ TEST_CASE("what is being taken counts for the queue's bound") {
   auto reading = ReadAhead::start(numbers(100, 100));
   REQUIRE(reading);
   pollfd polled{.fd = (*reading)->poll_fd(), .events = POLLIN, .revents = 0};
-  for (int i = 0; i < 1'000 && (*reading)->left() < 4; ++i) ::poll(nullptr, 0, 10);
+  for (int i = 0; i < 1'000 && (*reading)->unread() < 4; ++i) ::poll(nullptr, 0, 10);
   REQUIRE(::poll(&polled, 1, 10'000) == 1);
   CHECK((*reading)->take([](std::size_t, Bytes) { return false; }));
-  for (int i = 0; i < 1'000 && (*reading)->left() < 4; ++i) ::poll(nullptr, 0, 10);
-  ::poll(nullptr, 0, 50);         // time for more of them to come, if they did
-  CHECK((*reading)->left() == 4); // three of those, and one that waits alone
+  for (int i = 0; i < 1'000 && (*reading)->unread() < 4; ++i) ::poll(nullptr, 0, 10);
+  ::poll(nullptr, 0, 50);           // time for more of them to come, if they did
+  CHECK((*reading)->unread() == 4); // three of those, and one that waits alone
 }
 
 TEST_CASE("nothing to read is nothing to take") {

@@ -8,8 +8,8 @@ using namespace uprobectl;
 namespace {
 
 // The return of a method in a file that is no longer readable as what it was.
-Resolved unreadable(const std::string& path, bool is_method,
-                    std::string request = "void com.foo.Bar.baz()") {
+ResolvedProbes unreadable(const std::string& path, bool is_method,
+                          std::string request = "void com.foo.Bar.baz()") {
   auto file = MappedFile::open("/etc/passwd"); // no ELF file
   REQUIRE(file);
   ProbedBinary binary{.target = path,
@@ -28,15 +28,15 @@ Resolved unreadable(const std::string& path, bool is_method,
         std::make_shared<const JavaMethod>(JavaMethod{.return_type = "void", .parameters = {}});
   PlannedSite site;
   site.on_return = true;
-  Resolved resolved;
+  ResolvedProbes resolved;
   resolved.probes.add(std::move(point)).sites.push_back(std::move(site));
   return resolved;
 }
 
-Resolved planned(Resolved resolved, ReturnAt return_at) {
+ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
   ProbeSelection selection;
   selection.return_at = return_at;
-  CodeReaders readers({});
+  FunctionReaderCache readers({});
   Output output(-1, {.messages = -1});
   plan_returns(selection, CaptureSpec(), true, readers, resolved, output);
   return resolved;
@@ -46,11 +46,11 @@ Resolved planned(Resolved resolved, ReturnAt return_at) {
 
 TEST_CASE("no return probe of the kernel's is put on Java code that cannot be read") {
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::exits}) {
-    const Resolved method = planned(unreadable("/data/app/strange.name", true), return_at);
+    const ResolvedProbes method = planned(unreadable("/data/app/strange.name", true), return_at);
     CHECK(method.probes.empty());
     CHECK(method.failures.size() == 1);
     // Code that methods share has no signature.
-    const Resolved shared = planned(unreadable("/data/app/base.odex", false), return_at);
+    const ResolvedProbes shared = planned(unreadable("/data/app/base.odex", false), return_at);
     CHECK(shared.probes.empty());
     CHECK(shared.failures.size() == 1);
   }
@@ -58,7 +58,7 @@ TEST_CASE("no return probe of the kernel's is put on Java code that cannot be re
 
 TEST_CASE("no code has a return probe of the kernel's because its exits are not found") {
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::exits}) {
-    const Resolved native = planned(unreadable("/data/app/libf.so", false), return_at);
+    const ResolvedProbes native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
     CHECK(native.probes.empty());
     CHECK_FALSE(trampoline_notice(native, Mechanism::perf, true));
@@ -66,7 +66,8 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
 }
 
 TEST_CASE("the kernel's return probe is there for who asks for it, and said to be dangerous") {
-  const Resolved asked = planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
+  const ResolvedProbes asked =
+      planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
   CHECK(asked.failures.empty());
   REQUIRE(asked.probes.size() == 1);
   REQUIRE(asked.probes[0].sites.size() == 1);
@@ -78,15 +79,16 @@ TEST_CASE("the kernel's return probe is there for who asks for it, and said to b
   CHECK_THAT(*trampoline_notice(asked, Mechanism::perf, false),
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));
-  Resolved of_section = unreadable("/data/app/libf.so", false);
+  ResolvedProbes of_section = unreadable("/data/app/libf.so", false);
   of_section.probes[0].sites.front().by_trampoline = true;
   CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi, true));
   CHECK(planned(of_section, ReturnAt::exits).probes.empty());
-  CHECK(trampoline_notice(Resolved(), Mechanism::session, true));
+  CHECK(trampoline_notice(ResolvedProbes(), Mechanism::session, true));
 }
 
 TEST_CASE("a pattern none of whose functions can be probed is a failure") {
-  const Resolved all = planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
+  const ResolvedProbes all =
+      planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
   REQUIRE(all.failures.size() == 1);
   CHECK(all.failures.front().error.message.starts_with(
       "'g*': the returns of none of its 1 function can be probed"));
@@ -99,13 +101,13 @@ TEST_CASE("the rules of exits say what the program tests, each once") {
   function.code = {{VirtualAddress{0x1000}, 0x40}, {VirtualAddress{0x800}, 0x10}};
   ExitRules rules;
   const auto rule_of = [&](const FunctionReturns::TailCall& call, const elf::Machine& machine) {
-    const auto number = rules.of(call, function, machine);
+    const auto number = rules.find_or_add(call, function, machine);
     REQUIRE(number);
     return *number;
   };
   FunctionReturns::TailCall call{.offset = {0x10}, .address = {0x1010}, .callee = {}};
   const auto always = rule_of(call, x86_64);
-  CHECK(always != ExitRules::of_returns);
+  CHECK(always != ExitRules::return_rule);
   call.condition = {.test = JumpCondition::Test::flags, .code = 5};
   const auto flags = rule_of(call, x86_64);
   call.address = VirtualAddress{0x1020};
@@ -120,11 +122,11 @@ TEST_CASE("the rules of exits say what the program tests, each once") {
                            .displacement = -16};
   const auto outside = rule_of(call, x86_64);
   function.code.resize(MAX_CODE_RANGES + 1);
-  CHECK_FALSE(rules.of(call, function, x86_64));
+  CHECK_FALSE(rules.find_or_add(call, function, x86_64));
 
   const std::vector<exit_rule> made = std::move(rules).take();
   REQUIRE(made.size() == 5);
-  CHECK(made[ExitRules::of_returns].left_by == LEFT_BY_RETURN);
+  CHECK(made[ExitRules::return_rule].left_by == LEFT_BY_RETURN);
   CHECK(made[always].test == EXIT_ALWAYS);
   CHECK(made[always].left_by == LEFT_BY_TAIL_CALL);
   CHECK(made[flags].test == EXIT_IF_FLAGS);

@@ -84,7 +84,7 @@ TEST_CASE("what an earlier survey saw is not forgotten") {
   std::vector<MappingSurvey> now(1);
   const MappingSurvey earlier[] = {
       {.executable = {7}, .other_inode = {}, .elsewhere = {}, .unreadable = 0}};
-  add_earlier(now, earlier);
-  add_earlier(now, earlier);
+  add_earlier_surveys(now, earlier);
+  add_earlier_surveys(now, earlier);
   CHECK(now[0].executable == std::vector<pid_t>{7});
 }

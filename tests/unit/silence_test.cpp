@@ -43,7 +43,7 @@ std::string warnings_of(std::span<const Probe> probes, std::span<const MappingSu
   REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
   {
     Output output(-1, {.messages = ends[1]});
-    warn_if_everybody(probes, surveys, output);
+    warn_about_shared_libraries(probes, surveys, output);
   }
   char text[4096];
   const ssize_t size = read(ends[0], text, sizeof(text));
@@ -152,9 +152,9 @@ TEST_CASE("children that map a probed file are found, but for those that are pro
   Probes left = found;
 
   const pid_t self[] = {getpid()};
-  find_children(found, self);
+  find_unprobed_children(found, self);
   const pid_t both[] = {getpid(), child};
-  find_children(left, both);
+  find_unprobed_children(left, both);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);

@@ -41,16 +41,17 @@ Probes probes_of_f() {
 struct Counting {
   Counting() { asked.top = 2; }
 
-  void hit(const std::vector<std::uint64_t>& pcs, Wholeness wholeness = Wholeness::whole) {
+  void hit(const std::vector<std::uint64_t>& pcs,
+           StackCompleteness completeness = StackCompleteness::complete) {
     Event event;
     event.point = &probes[0].point;
     unwind::Stack stack;
     for (const std::uint64_t pc : pcs) stack.frames.push_back({.pc = pc, .place = {}});
-    counts.add(event, stack, wholeness);
+    counts.add(event, stack, completeness);
   }
 
   std::string tell() {
-    counts.tell(std::chrono::steady_clock::now());
+    counts.report(std::chrono::steady_clock::now());
     CHECK(output.buffer().flush_within(std::chrono::seconds(5)));
     return records.text();
   }
@@ -91,10 +92,10 @@ TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that i
 
 TEST_CASE("stacks that are not whole are counted apart, with what stands for the rest") {
   Counting counting;
-  counting.hit({0x10}, Wholeness::cut_off);
-  counting.hit({0x10}, Wholeness::cut_off);
+  counting.hit({0x10}, StackCompleteness::truncated);
+  counting.hit({0x10}, StackCompleteness::truncated);
   counting.hit({0x10});
   CHECK(counting.tell() == "2\tf\t0x10 < [cut off]\n1\tf\t0x10\n");
-  counting.hit({0x10}, Wholeness::not_unwound);
+  counting.hit({0x10}, StackCompleteness::incomplete);
   CHECK(counting.tell() == "1\tf\t0x10 < [not unwound]\n");
 }
