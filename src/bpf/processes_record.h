@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* What the program that keeps the set of processes shares with user space. Native byte order, no
- * hidden padding. */
+/* The interface between user space and the program that tracks processes (processes.bpf.c). Native
+ * byte order, no hidden padding. */
 #pragma once
 
 #ifdef __cplusplus
@@ -11,10 +11,10 @@ namespace uprobectl {
 #define MAX_NAMES 32
 #define MAX_PROCESSES 16384
 
-/* Why a process is in the set: the values of the map are sums of these, never 0. */
-#define MEMBER_BY_COMM 1     /* its comm is one of the names; the kernel alone sets and clears it */
-#define MEMBER_WHILE_NAMED 2 /* user space knows it by another name; clears it, too */
-#define MEMBER_UNTIL_EXIT 4  /* given by its pid, or a child that is followed */
+/* Why a process is in the set. A map value is a nonempty combination of these. */
+#define MEMBER_BY_COMM 1     /* its comm is one of the names; set and cleared by the kernel side */
+#define MEMBER_WHILE_NAMED 2 /* user space found a name, as in argv[0]; it clears this, too */
+#define MEMBER_UNTIL_EXIT 4  /* requested by pid, or a followed child */
 
 union process_name {
   char text[COMM_BYTES]; /* padded with NULs */
@@ -22,14 +22,14 @@ union process_name {
 };
 
 struct process_settings {
-  unsigned int names;  /* how many */
-  unsigned int follow; /* children of members are members whatever they are called */
+  unsigned int names;  /* used elements of `name` */
+  unsigned int follow; /* children of members become members, whatever their names */
   union process_name name[MAX_NAMES];
 };
 
 struct rename_record {
-  unsigned int tgid; /* initial pid namespace */
-  unsigned int member;
+  unsigned int tgid;   /* initial pid namespace */
+  unsigned int member; /* the map value after the rename; 0: not a member */
   char comm[COMM_BYTES];
 };
 

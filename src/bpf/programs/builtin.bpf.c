@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// The built-in program. At each hit, in this order: is it one to look at (filters, conditions);
-// count it, which stays exact even where the buffer is full; measure it; send a record.
+// The built-in program. A hit is filtered, counted, measured and recorded, in this order. Counts
+// are exact even if the buffer is full.
 //
-// What a run does not ask for is told by `settings`, which the verifier knows when the program is
-// loaded, so that hits do not pay for it. Compiled four times, because a kernel refuses a program
-// with a helper that it does not know, run or not: WITHOUT_COOKIE for Linux before 5.15 and for
-// ways of attaching that hand no cookie to the program, WITHOUT_RING for Linux before 5.8.
+// `settings` is constant when the program is loaded, so the verifier removes the code of unused
+// features. The program is compiled four times, because a kernel rejects unknown helpers even in
+// code that never runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies,
+// WITHOUT_RING for Linux before 5.8.
 #include "exits.h"
 #include "stacks.h"
 
+// Whether this process is traced.
 static __always_inline int passes_filters(void) {
   if ((settings.flags & FILTER_BY_USER) && (__u32)bpf_get_current_uid_gid() != settings.user)
     return 0;
@@ -21,10 +22,10 @@ static __always_inline int passes_filters(void) {
   return 1;
 }
 
-static __always_inline __u64 own_cookie(void* context) {
+static __always_inline __u64 probe_cookie(void* context) {
 #ifdef WITHOUT_COOKIE
   (void)context;
-  // Each probe runs a copy of the program with its number in place of this one.
+  // Each probe runs a copy of the program, in which its number replaces this constant.
   __u64 number;
   asm volatile("%0 = " PROBE_NUMBER_PLACEHOLDER_TEXT " ll" : "=r"(number));
   return number;
@@ -33,18 +34,17 @@ static __always_inline __u64 own_cookie(void* context) {
 #endif
 }
 
-// Which probe it is.
-static __always_inline __u64 own_number(struct registers* regs) {
+static __always_inline __u64 probe_number(struct registers* regs) {
   if (settings.flags & ONLY_PROBE) return 0;
-  __u64 cookie = own_cookie(regs);
+  __u64 cookie = probe_cookie(regs);
   if (!(cookie & SHARED_COOKIE)) return cookie;
   __u32 key = PLACE_KEY(cookie, PROBED_ADDRESS(regs));
   __u32* number = bpf_map_lookup_elem(&places, &key);
   return number ? *number : cookie;
 }
 
-static __always_inline void fill_in(struct probe_record* record, __u64 number, __u32 kind,
-                                    __u32 left_by) {
+static __always_inline void fill_header(struct probe_record* record, __u64 number, __u32 kind,
+                                        __u32 left_by) {
   __u64 pid_tgid = bpf_get_current_pid_tgid();
   record->cookie = number;
   record->pid = pid_tgid >> 32;
@@ -55,9 +55,9 @@ static __always_inline void fill_in(struct probe_record* record, __u64 number, _
   bpf_get_current_comm(record->comm, sizeof(record->comm));
 }
 
-// What the registers and memory hold now.
-static __always_inline void fill_in_values(struct probe_record* record, struct registers* regs,
-                                           __u32 moment) {
+// Records the values of this moment.
+static __always_inline void fill_values(struct probe_record* record, struct registers* regs,
+                                        __u32 moment) {
   if (settings.reading_count > 0) {
     read_all(record, regs, moment);
   } else if (moment == MOMENT_ENTRY) {
@@ -72,7 +72,7 @@ static __always_inline void fill_in_values(struct probe_record* record, struct r
   if (moment == MOMENT_RETURN) record->return_value = RETURN_VALUE(regs);
 }
 
-static __always_inline void fill_in_registers(struct probe_record* record, struct registers* regs) {
+static __always_inline void fill_registers(struct probe_record* record, struct registers* regs) {
   if (settings.registers_offset == 0) return;
   struct registers* copy = (void*)record + settings.registers_offset;
   __builtin_memcpy(copy, regs, sizeof(*copy));
@@ -84,7 +84,7 @@ static __always_inline void submit(struct probe_record* record) {
   bpf_ringbuf_submit(record, waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
-// A record from a map, and the stack that it has no room for there.
+// Sends a record from `calls`, and appends the stack, which has no space there.
 static __always_inline void send_with_stack(struct registers* regs, struct probe_record* kept) {
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
@@ -97,10 +97,10 @@ static __always_inline void send_with_stack(struct registers* regs, struct probe
 }
 #endif
 
-// A record that has a place of its own in a map.
+// Sends a record from `calls`.
 static __always_inline void send_copy(struct registers* regs, struct probe_record* record) {
 #ifdef WITHOUT_RING
-  // The reader's watermark wakes it, as seldom as below.
+  // The wakeup_watermark of the perf events limits the wakeups.
   if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
     count_lost(LOST_BUFFER_FULL);
 #else
@@ -115,14 +115,14 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
 #endif
 }
 
-// A record of one moment.
+// Sends a record of an entry or of a return.
 static __always_inline void send(struct registers* regs, __u64 number, __u32 moment,
                                  __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
 #ifdef WITHOUT_RING
-  struct call_key key = this_call(regs, number, 0);
-  int is_known;
-  struct probe_record* record = open_call(&key, &is_known);
+  struct call_key key = make_call_key(regs, number, 0);
+  int existed;
+  struct probe_record* record = open_call(&key, &existed);
   if (!record) {
     count_lost(LOST_CALLS_FULL);
     return;
@@ -134,11 +134,11 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
     return;
   }
 #endif
-  fill_in(record, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
+  fill_header(record, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
   record->time_ns = now;
-  fill_in_values(record, regs, moment);
-  fill_in_registers(record, regs);
-  begin_stack(record, regs, moment, left_by);
+  fill_values(record, regs, moment);
+  fill_registers(record, regs);
+  init_stack(record, regs, moment, left_by);
   walk_stack(record, regs);
 #ifdef WITHOUT_RING
   send_copy(regs, record);
@@ -149,41 +149,41 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
 #endif
 }
 
-// Remembers what its return will need.
+// Keeps the values of an entry for its return.
 static __always_inline void begin_call(struct registers* regs, __u64 number) {
-  struct call_key key = this_call(regs, number, 0);
-  int is_known;
-  struct probe_record* record = open_call(&key, &is_known);
+  struct call_key key = make_call_key(regs, number, 0);
+  int existed;
+  struct probe_record* record = open_call(&key, &existed);
   if (!record) {
     count_lost(LOST_CALLS_FULL);
     count_lost(SKIPPED_CALLS);
     return;
   }
-  if (is_known && is_begun_anew(regs, &key, record->latency_ns))
-    count_back(number, COUNTED_ENTRIES);
-  else if (is_known)
+  if (existed && is_restarted(regs, &key, record->latency_ns))
+    uncount(number, COUNTED_ENTRIES);
+  else if (existed)
     count_lost(LOST_NO_RETURN);
-  record->latency_ns = stack_end(regs, &key); // until there is one
+  record->latency_ns = stack_end(regs, &key); // until the return sets the latency
   if (settings.flags & SEND_RECORDS) {
-    fill_in_values(record, regs, MOMENT_ENTRY);
-    fill_in_registers(record, regs);
-    begin_stack(record, regs, MOMENT_ENTRY, LEFT_UNKNOWN);
+    fill_values(record, regs, MOMENT_ENTRY);
+    fill_registers(record, regs);
+    init_stack(record, regs, MOMENT_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
-  record->time_ns = bpf_ktime_get_ns(); // the last thing, so as to measure the function
+  record->time_ns = bpf_ktime_get_ns(); // last, so that the latency excludes this program
 }
 
-// A condition passes over a call. What is remembered of an earlier call from here, which was left
-// without a return, is not this one's.
-static __always_inline void pass_over_call(struct registers* regs, __u64 number) {
-  struct call_key key = this_call(regs, number, 0);
+// Skips a call that a condition excludes. Removes an earlier call with the same key, which ended
+// without a return, so that this call's return is not paired with it.
+static __always_inline void skip_call(struct registers* regs, __u64 number) {
+  struct call_key key = make_call_key(regs, number, 0);
   if (close_call(&key)) count_lost(LOST_NO_RETURN);
   count_lost(SKIPPED_CALLS);
 }
 
-// Shows a call that is over; the slot is still its own.
-static __always_inline void show_call(struct registers* regs, __u64 number, __u64 taken,
-                                      __u32 left_by, struct probe_record* record, __u64 now) {
+// Counts, measures and sends a call that has returned. `record` is its entry in `calls`.
+static __always_inline void report_call(struct registers* regs, __u64 number, __u64 popped,
+                                        __u32 left_by, struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
   if (latency < settings.min_latency_ns || !conditions_hold(regs, MOMENT_RETURN, left_by)) {
     count(number, COUNTED_EXCLUDED);
@@ -195,25 +195,25 @@ static __always_inline void show_call(struct registers* regs, __u64 number, __u6
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
   if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS)) return;
-  fill_in(record, number, RECORD_CALL, left_by);
-  fill_in_values(record, regs, MOMENT_RETURN);
+  fill_header(record, number, RECORD_CALL, left_by);
+  fill_values(record, regs, MOMENT_RETURN);
   record->time_ns = now;
   record->latency_ns = latency;
-  put_back_caller(record, regs, taken);
+  restore_caller(record, regs, popped);
   send_copy(regs, record);
 }
 
-static __always_inline void end_call(struct registers* regs, __u64 number, __u64 taken,
+static __always_inline void end_call(struct registers* regs, __u64 number, __u64 popped,
                                      __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
-  struct call_key key = this_call(regs, number, taken);
+  struct call_key key = make_call_key(regs, number, popped);
   struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
   if (!record) {
     count(number, COUNTED_UNPAIRED);
     count_lost(LOST_NO_ENTRY);
     return;
   }
-  show_call(regs, number, taken, left_by, record, now);
+  report_call(regs, number, popped, left_by, record, now);
   close_call(&key);
 }
 
@@ -224,7 +224,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   }
   if (!conditions_hold(regs, MOMENT_ENTRY, LEFT_UNKNOWN)) {
     count(number, COUNTED_EXCLUDED);
-    if (settings.flags & PAIR_CALLS) pass_over_call(regs, number);
+    if (settings.flags & PAIR_CALLS) skip_call(regs, number);
     return 0;
   }
   count(number, COUNTED_ENTRIES);
@@ -243,15 +243,15 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   return 0;
 }
 
-// `taken`: what the return has taken from the stack already.
-static __always_inline int at_return(struct registers* regs, __u64 number, __u64 taken,
+// `popped`: bytes that the return has popped from the stack.
+static __always_inline int at_return(struct registers* regs, __u64 number, __u64 popped,
                                      __u32 left_by) {
   if (!passes_filters()) {
     count(number, COUNTED_FILTERED);
     return 0;
   }
   if (settings.flags & PAIR_CALLS) {
-    end_call(regs, number, taken, left_by);
+    end_call(regs, number, popped, left_by);
     return 0;
   }
   if (!conditions_hold(regs, MOMENT_RETURN, left_by)) {
@@ -269,36 +269,36 @@ static __always_inline int at_return(struct registers* regs, __u64 number, __u64
 static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
   __u32 index = cookie >> EXIT_RULE_SHIFT;
   struct exit_rule* rule = bpf_map_lookup_elem(&exits, &index);
-  if (!rule || !is_left(regs, rule)) return 0;
+  if (!rule || !leaves_function(regs, rule)) return 0;
   return at_return(regs, (__u32)cookie, 0, rule->left_by);
 }
 
 SEC("uprobe")
 int on_entry(struct registers* regs) {
   if (!armed) return 0;
-  return at_entry(regs, own_number(regs));
+  return at_entry(regs, probe_number(regs));
 }
 
-// By a return probe of the kernel's: the function has returned.
+// A uretprobe: the function has returned.
 SEC("uprobe")
 int on_return(struct registers* regs) {
   if (!armed) return 0;
-  return at_return(regs, own_number(regs), TAKEN_BY_RETURN(settings.pointer_size), LEFT_UNKNOWN);
+  return at_return(regs, probe_number(regs), POPPED_BY_RETURN(settings.pointer_size), LEFT_UNKNOWN);
 }
 
-// By a plain probe on an instruction that may leave the function, and is yet to run.
+// A uprobe on an instruction that may leave the function and has not run yet.
 SEC("uprobe")
 int on_exit(struct registers* regs) {
   if (!armed) return 0;
-  if (!(settings.flags & EXIT_RULES)) return at_return(regs, own_number(regs), 0, LEFT_BY_RETURN);
-  return at_exit(regs, own_cookie(regs));
+  if (!(settings.flags & EXIT_RULES)) return at_return(regs, probe_number(regs), 0, LEFT_BY_RETURN);
+  return at_exit(regs, probe_cookie(regs));
 }
 
-// By a plain probe on the first instruction of a function that may leave it, as a `jmp` alone does.
+// A uprobe on the first instruction of a function, which may also leave it, such as a lone `jmp`.
 SEC("uprobe")
 int on_entry_and_exit(struct registers* regs) {
   if (!armed) return 0;
-  __u64 cookie = own_cookie(regs);
+  __u64 cookie = probe_cookie(regs);
   at_entry(regs, (__u32)cookie);
   return at_exit(regs, cookie);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Whether a probed exit is one this time: a conditional jump may fall through, an indirect one may
- * stay in its function. */
+/* Decides whether a probed exit leaves the function: a conditional jump may fall through, and an
+ * indirect jump may stay in the function. */
 #pragma once
 
 #include "readings.h"
 
-/* The code of a condition: its lowest bit negates, the others number what `holding` has a bit for.
- */
+/* Whether the flags meet a condition. The lowest bit of its code negates, the others are an index
+ * of `holding`. */
 #if defined(TARGET_X86_64)
 /* Intel SDM volume 2, B.1.4.7 (tttn). */
 static __always_inline int flags_hold(struct registers* regs, __u32 code) {
@@ -52,7 +52,7 @@ static __always_inline int is_outside(struct registers* regs, struct exit_rule* 
   return 1;
 }
 
-/* A register, or the word that registers lead to; 0, or a negative errno. */
+/* Reads `tested`: a register, or a word in memory. Returns 0 or a negative errno. */
 static __always_inline long read_tested(struct registers* regs, struct exit_rule* rule,
                                         __u64* tested) {
   struct reading* reading = &rule->tested;
@@ -61,7 +61,7 @@ static __always_inline long read_tested(struct registers* regs, struct exit_rule
     value += extend(register_value(regs, reading->index), reading->index_size, 0) * reading->scale;
   if (reading->steps > 0) {
     value += reading->offsets[0];
-    if (!(settings.pointer_size & 8)) value = (__u32)value; /* where sums wrap around */
+    if (!(settings.pointer_size & 8)) value = (__u32)value; /* wraps around */
     __u64 word = 0;
     long error = bpf_probe_read_user(&word, settings.pointer_size & 8 ? 8 : 4, (const void*)value);
     if (error) return error;
@@ -71,8 +71,8 @@ static __always_inline long read_tested(struct registers* regs, struct exit_rule
   return 0;
 }
 
-/* A jump whose target cannot be read is not an exit: it would end the process. */
-static __always_inline int is_left(struct registers* regs, struct exit_rule* rule) {
+/* A jump whose target cannot be read is not an exit: the process would crash. */
+static __always_inline int leaves_function(struct registers* regs, struct exit_rule* rule) {
   __u32 test = rule->test;
   if (test == EXIT_ALWAYS) return 1;
   if (test == EXIT_IF_FLAGS) return flags_hold(regs, rule->code);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* What the built-in program keeps in the kernel. Sizes that depend on the run are set before it is
- * loaded. */
+/* The maps of the built-in program, and the functions that count and pair calls with them. Sizes
+ * that depend on the run are set before the program is loaded. */
 #pragma once
 
 #include <linux/bpf.h>
@@ -23,7 +23,7 @@ struct {
 #endif
 } records SEC(".maps");
 
-/* Per probe and CPU. */
+/* By probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -31,7 +31,7 @@ struct {
   __type(value, struct probe_counts);
 } counters SEC(".maps");
 
-/* By enum lost_reason. */
+/* By enum lost_reason and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, LOST_REASONS);
@@ -39,7 +39,7 @@ struct {
   __type(value, __u64);
 } lost SEC(".maps");
 
-/* Where cookies are shared: PLACE_KEY of a probe -> its number. */
+/* For shared cookies: PLACE_KEY of a probe -> its number. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -47,7 +47,7 @@ struct {
   __type(value, __u32);
 } places SEC(".maps");
 
-/* How functions are left. */
+/* By the rule in EXIT_COOKIE. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -55,7 +55,8 @@ struct {
   __type(value, struct exit_rule);
 } exits SEC(".maps");
 
-/* The processes that are looked at, by thread group; kept by somebody else. */
+/* The traced processes, by thread group id. User space replaces it with the map `processes` of
+ * processes.bpf.c. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -63,7 +64,7 @@ struct {
   __type(value, __u32);
 } processes SEC(".maps");
 
-/* The control group that is looked at, with all below it. */
+/* The traced control group; includes its descendants. */
 struct {
   __uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
   __uint(max_entries, 1);
@@ -71,21 +72,20 @@ struct {
   __uint(value_size, sizeof(__u32));
 } cgroups SEC(".maps");
 
-/* Which call it is: two that are under way in a process never have the same stack pointer at the
- * entry of the same function, whatever threads, recursion, exceptions and switched stacks there
- * are. Go moves a stack to another address while calls are under way; what stays is the goroutine
- * and the distance from the upper end of its stack. */
+/* Identifies an open call. Two open calls of a function in one process never have the same stack
+ * pointer at their entry, even with threads, recursion, exceptions and switched stacks. Go moves
+ * stacks during calls; the goroutine and the distance from the upper end of its stack stay. */
 struct call_key {
-  __u64 stack_pointer; /* or the distance */
-  __u64 goroutine;     /* the runtime's g; 0: not known by it */
+  __u64 stack_pointer; /* or the distance, bytes */
+  __u64 goroutine;     /* the address of the runtime's g; 0: keyed by stack pointer */
   __u32 process;
   __u32 probe;
 };
 
-/* The calls that have not returned yet, each a record under construction. Nothing is forgotten to
- * make room: a call that finds the map full is counted. A call that was left without a return stays
- * until the next one from the same place, or until its process has ended. Preallocated: before
- * Linux 6.1 tracing programs must not allocate memory. */
+/* The open calls: a partial record for each. Entries are never evicted: if the map is full, further
+ * calls are counted as LOST_CALLS_FULL. A call that ended without a return stays until the next
+ * call with its key, or until user space removes it after the process has ended. Preallocated,
+ * because tracing programs must not allocate memory before Linux 6.1. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -93,7 +93,7 @@ struct {
   __uint(value_size, sizeof(struct probe_record));
 } calls SEC(".maps");
 
-/* What a new slot begins as. */
+/* The initial value of an entry of `calls`. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
@@ -123,7 +123,7 @@ struct {
   __type(value, struct process_count);
 } stack_counts SEC(".maps");
 
-/* Per probe and CPU. */
+/* By probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
@@ -131,8 +131,8 @@ struct {
   __type(value, struct histogram_counts);
 } histograms SEC(".maps");
 
-/* Hits count only while this is set: after the last probe is placed and until the first is taken
- * away, so that all probes are watched for the same time. */
+/* Hits count only while this is set: after the last probe is attached and before the first is
+ * detached, so that all probes count for the same time. */
 volatile __u32 armed = 0;
 
 static __always_inline void count(__u64 number, __u32 counter) {
@@ -141,7 +141,7 @@ static __always_inline void count(__u64 number, __u32 counter) {
   if (sums) __sync_fetch_and_add(&sums->counters[counter], 1);
 }
 
-static __always_inline void count_back(__u64 number, __u32 counter) {
+static __always_inline void uncount(__u64 number, __u32 counter) {
   __u32 index = (__u32)number;
   struct probe_counts* sums = bpf_map_lookup_elem(&counters, &index);
   if (sums) __sync_fetch_and_add(&sums->counters[counter], -1ULL);
@@ -153,12 +153,12 @@ static __always_inline void count_lost(__u32 reason) {
   if (sum) __sync_fetch_and_add(sum, 1);
 }
 
-/* The call of morestack is a function's last instruction but a few. */
+/* An upper bound of a Go function's size: it calls morestack near its end. */
 #define MAX_FUNCTION_BYTES (1UL << 20)
 
-/* Go's runtime/runtime2.go: a g begins with its stack's bounds, lo and hi. Assembly code may have
- * something else in the register; then the stack pointer has to do. */
-static __always_inline void find_goroutine(struct registers* regs, struct call_key* key) {
+/* A g begins with its stack's bounds, lo and hi (Go's runtime/runtime2.go). Assembly code may use
+ * the register for another value; then the key keeps the stack pointer. */
+static __always_inline void key_by_goroutine(struct registers* regs, struct call_key* key) {
   if (!(settings.flags & BY_GOROUTINE)) return;
   __u64 goroutine = GOROUTINE(regs);
   __u64 bounds[2] = {};
@@ -168,18 +168,19 @@ static __always_inline void find_goroutine(struct registers* regs, struct call_k
   key->goroutine = goroutine;
 }
 
-/* At the entry of a call of a goroutine. */
+/* The upper end of the goroutine's stack, at the entry of a call; 0 without a goroutine. */
 static __always_inline __u64 stack_end(struct registers* regs, const struct call_key* key) {
   return key->goroutine ? STACK_POINTER(regs) + key->stack_pointer : 0;
 }
 
-/* Go begins a function anew when it has made room on the stack, which moves, or has let others run
- * (runtime/stack.go, newstack): that is one call, of which two entries are seen. A function that a
- * panic has left is called again instead. A stack at another place tells, or what the call of
- * morestack has pushed (runtime/asm_amd64.s), where functions that go on keep the frame pointer. On
- * arm64 nothing is pushed, so a function that is called again there counts as begun anew. */
-static __always_inline int is_begun_anew(struct registers* regs, const struct call_key* key,
-                                         __u64 known_stack_end) {
+/* Whether this entry continues an open call with the same key. Go restarts a function after it has
+ * grown the stack, which moves it, or after preemption (runtime/stack.go, newstack): one call with
+ * two entries. A function that a panic has left is called again instead. The two cases differ in
+ * the stack's address, or in the word below the stack pointer. There a restarted function has the
+ * return address of its call of morestack (runtime/asm_amd64.s), others have a frame pointer. On
+ * arm64 nothing is pushed, so a function that is called again counts as restarted. */
+static __always_inline int is_restarted(struct registers* regs, const struct call_key* key,
+                                        __u64 known_stack_end) {
   if (!key->goroutine) return 0;
   if (stack_end(regs, key) != known_stack_end) return 1;
 #ifdef RETURN_ADDRESS_ON_STACK
@@ -192,26 +193,25 @@ static __always_inline int is_begun_anew(struct registers* regs, const struct ca
 #endif
 }
 
-static __always_inline struct call_key this_call(struct registers* regs, __u64 number,
-                                                 __u64 taken) {
-  struct call_key key = {.stack_pointer = STACK_POINTER(regs) - taken,
+static __always_inline struct call_key make_call_key(struct registers* regs, __u64 number,
+                                                     __u64 popped) {
+  struct call_key key = {.stack_pointer = STACK_POINTER(regs) - popped,
                          .process = bpf_get_current_pid_tgid() >> 32,
                          .probe = (__u32)number};
-  find_goroutine(regs, &key);
+  key_by_goroutine(regs, &key);
   return key;
 }
 
-/* A slot that nobody else writes to; null where there is none to be had. `is_known`: an earlier
- * call has left it. */
-static __always_inline struct probe_record* open_call(struct call_key* key, int* is_known) {
+/* Returns the call's entry of `calls`, which no other thread writes to; null if the map is full.
+ * `existed`: an earlier call with the same key has left it. */
+static __always_inline struct probe_record* open_call(struct call_key* key, int* existed) {
   __u32 first = 0;
   void* empty = bpf_map_lookup_elem(&blank, &first);
   if (!empty) return 0;
-  /* Of 32 bits: before Linux 6.4 (d7ba4cc900bf) the upper ones are not those of a negative number.
-   */
+  /* Before Linux 6.4 (d7ba4cc900bf) the result is not sign-extended to 64 bits. */
   int error = (int)bpf_map_update_elem(&calls, key, empty, BPF_NOEXIST);
-  *is_known = error == -17; /* EEXIST */
-  if (error && !*is_known) return 0;
+  *existed = error == -17; /* EEXIST */
+  if (error && !*existed) return 0;
   return bpf_map_lookup_elem(&calls, key);
 }
 
@@ -219,8 +219,8 @@ static __always_inline int close_call(struct call_key* key) {
   return bpf_map_delete_elem(&calls, key) == 0;
 }
 
-/* Linux kernel/events/uprobes.c, prepare_uretprobe(): a thread has so many return probes under way,
- * and the return of a further call is not told. */
+/* Whether the thread has the maximum of pending uretprobes: the kernel does not report the return
+ * of a further call (Linux kernel/events/uprobes.c, prepare_uretprobe()). */
 static __always_inline int is_nested_too_deep(void) {
   if (!(settings.flags & BY_TRAMPOLINE) || settings.nesting.utask == 0) return 0;
   void* at = (void*)bpf_get_current_task() + settings.nesting.utask;

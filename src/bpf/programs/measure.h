@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Sums over many hits that are kept in the kernel. */
+/* Aggregates: counts by process and by stack, and histograms. */
 #pragma once
 
 #include "readings.h"
 
-/* Counts one in a map of process_counts. 1 where the key is new, 0 where it was known. */
-static __always_inline int add_one(void* counts, const void* key) {
+/* Increments the process_count of a key. Returns 1 if the key is new. */
+static __always_inline int increment(void* counts, const void* key) {
   int is_new = 0;
   struct process_count* known = bpf_map_lookup_elem(counts, key);
   if (!known) {
@@ -13,7 +13,7 @@ static __always_inline int add_one(void* counts, const void* key) {
     bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
     bpf_map_update_elem(counts, key, &fresh, BPF_NOEXIST);
     known = bpf_map_lookup_elem(counts, key);
-    if (!known) { /* too many of them */
+    if (!known) { /* the map is full */
       count_lost(LOST_TABLE_FULL);
       return 0;
     }
@@ -26,7 +26,7 @@ static __always_inline int add_one(void* counts, const void* key) {
 static __always_inline void count_process(__u64 number) {
   if (!(settings.flags & COUNT_BY_PROCESS)) return;
   struct process_probe key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
-  add_one(&process_counts, &key);
+  increment(&process_counts, &key);
 }
 
 static __always_inline __u64 return_address(struct registers* regs) {
@@ -40,7 +40,7 @@ static __always_inline __u64 return_address(struct registers* regs) {
 #endif
 }
 
-/* Wakes the reader: a process may live for a moment only. */
+/* Wakes the reader at once, because the process may end soon. */
 static __always_inline void report_new_stack(struct registers* regs, __u32 process) {
   struct probe_record record = {.pid = process, .kind = RECORD_NEW_STACK};
 #ifdef WITHOUT_RING
@@ -51,7 +51,8 @@ static __always_inline void report_new_stack(struct registers* regs, __u32 proce
 #endif
 }
 
-/* Whether the return address is where a call has put it: frame pointers do not tell it there. */
+/* Whether the return address is at the top of the stack or in the link register. Frame pointers do
+ * not lead to it then. */
 static __always_inline int has_return_address(__u32 moment, __u32 left_by) {
   return moment == MOMENT_ENTRY ? (settings.flags & AT_FUNCTION_START) != 0
                                 : left_by != LEFT_UNKNOWN;
@@ -63,10 +64,10 @@ static __always_inline void count_stack(struct registers* regs, __u64 number, __
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   if (has_return_address(moment, left_by)) key.caller = return_address(regs);
-  if (add_one(&stack_counts, &key)) report_new_stack(regs, key.process);
+  if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
 }
 
-static __always_inline __u32 bucket_of(__u64 value) {
+static __always_inline __u32 histogram_bucket(__u64 value) {
   if (value < 4) return (__u32)value;
   __u32 power = 0;
   __u64 rest = value;
@@ -98,7 +99,7 @@ static __always_inline void measure(__u64 number, __u64 value) {
   __u32 index = (__u32)number;
   struct histogram_counts* sums = bpf_map_lookup_elem(&histograms, &index);
   if (!sums) return;
-  /* Only two programs that interrupt each other on one CPU could miss an extreme. */
+  /* Not atomic: an extreme is missed only if a program interrupts another on the same CPU. */
   __u64 order = value ^ 1ULL << 63;
   if (order > sums->highest) sums->highest = order;
   if (~order > sums->lowest) sums->lowest = ~order;
@@ -107,13 +108,13 @@ static __always_inline void measure(__u64 number, __u64 value) {
     __sync_fetch_and_add(&sums->negative, 1);
     return;
   }
-  __u32 bucket = bucket_of(value);
+  __u32 bucket = histogram_bucket(value);
   if (bucket < HISTOGRAM_BUCKETS) __sync_fetch_and_add(&sums->buckets[bucket], 1);
 }
 
 static __always_inline void measure_reading(struct registers* regs, __u64 number, __u32 moment,
                                             __u32 left_by) {
-  if (settings.measured.moment != moment || !is_known(&settings.measured, left_by)) return;
+  if (settings.measured.moment != moment || !is_defined(&settings.measured, left_by)) return;
   __u64 value = 0;
   if (read_number(&settings.measured, regs, &value) == 0) measure(number, value);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// Keeps a map of the processes that are asked for, by name and by descent, from before their first
-// instruction until their last thread has ended. Another program looks into the map to know whether
-// it runs for one of them.
+// Maintains the map of traced processes, selected by name or as children of members. A process is
+// in the map from before its first instruction until its last thread has ended. The built-in
+// program uses the map as its process filter.
 #include <linux/bpf.h>
 
 #include <bpf/bpf_core_read.h>
@@ -9,8 +9,7 @@
 
 #include "../processes_record.h"
 
-// What is read of the kernel's structures; where it lies is put in when the program is loaded, from
-// the kernel's own BTF.
+// The used members of kernel structures. libbpf relocates them by the kernel's BTF (CO-RE).
 typedef struct {
   int counter;
 } atomic_t;
@@ -33,16 +32,16 @@ struct {
   __type(value, __u32); // MEMBER_…
 } processes SEC(".maps");
 
-// For user space, which knows processes by their arguments, too.
+// rename_record, for user space, which also selects processes by argv[0].
 struct {
   __uint(type, BPF_MAP_TYPE_RINGBUF);
   __uint(max_entries, 64 * 1024);
 } renames SEC(".maps");
 
 const volatile struct process_settings settings = {};
-volatile __u32 missed = 0; // renames that found the buffer full
+volatile __u32 missed = 0; // renames lost because the buffer was full
 
-static __always_inline int is_asked_for(const union process_name* name) {
+static __always_inline int matches_name(const union process_name* name) {
   for (__u32 i = 0; i < MAX_NAMES; i++) {
     if (i >= settings.names) break;
     if (settings.name[i].words[0] == name->words[0] && settings.name[i].words[1] == name->words[1])
@@ -64,7 +63,7 @@ static __always_inline void set_membership(__u32 tgid, __u32 before, __u32 now) 
     bpf_map_delete_elem(&processes, &tgid);
 }
 
-static __always_inline void tell(__u32 tgid, __u32 member, const union process_name* name) {
+static __always_inline void send_rename(__u32 tgid, __u32 member, const union process_name* name) {
   struct rename_record* record = bpf_ringbuf_reserve(&renames, sizeof(*record), 0);
   if (!record) {
     __sync_fetch_and_add(&missed, 1);
@@ -73,11 +72,11 @@ static __always_inline void tell(__u32 tgid, __u32 member, const union process_n
   record->tgid = tgid;
   record->member = member;
   __builtin_memcpy(record->comm, name->text, sizeof(record->comm));
-  bpf_ringbuf_submit(record, 0); // wakes a reader that has read everything before
+  bpf_ringbuf_submit(record, 0); // wakes the reader if it has read all earlier records
 }
 
-// (task, the new comm, not yet set): through prctl, /proc/PID/comm and execve, whose thread has
-// become the leader by then.
+// Arguments: the task, and its new comm, which is not set yet. Called for prctl(), writes to
+// /proc/PID/comm, and execve(), after the calling thread has become the leader.
 SEC("raw_tp/task_rename")
 int on_rename(struct bpf_raw_tracepoint_args* arguments) {
   struct task_struct* task = (struct task_struct*)arguments->args[0];
@@ -88,36 +87,37 @@ int on_rename(struct bpf_raw_tracepoint_args* arguments) {
   bpf_probe_read_kernel_str(name.text, sizeof(name.text), (void*)arguments->args[1]);
   __u32 before = membership(tgid);
   __u32 now = before;
-  if (is_asked_for(&name))
+  if (matches_name(&name))
     now |= MEMBER_BY_COMM;
   else if (!settings.follow)
     now &= ~MEMBER_BY_COMM;
   set_membership(tgid, before, now);
-  tell(tgid, now, &name);
+  send_rename(tgid, now, &name);
   return 0;
 }
 
-// (parent, child): before the child runs. It is called what the thread is called that made it.
+// Arguments: the parent and the child, which has not run yet and has the comm of the forking
+// thread.
 SEC("raw_tp/sched_process_fork")
 int on_fork(struct bpf_raw_tracepoint_args* arguments) {
   struct task_struct* parent = (struct task_struct*)arguments->args[0];
   struct task_struct* child = (struct task_struct*)arguments->args[1];
-  __u32 above = BPF_CORE_READ(parent, tgid);
+  __u32 parent_tgid = BPF_CORE_READ(parent, tgid);
   __u32 tgid = BPF_CORE_READ(child, tgid);
-  if (above == tgid) return 0; // a thread
+  if (parent_tgid == tgid) return 0; // a thread
 
   union process_name name = {};
   BPF_CORE_READ_STR_INTO(&name.text, child, comm);
-  __u32 inherited = membership(above);
+  __u32 inherited = membership(parent_tgid);
   __u32 now = inherited & MEMBER_WHILE_NAMED; // its arguments are the parent's as well
-  if (is_asked_for(&name)) now |= MEMBER_BY_COMM;
+  if (matches_name(&name)) now |= MEMBER_BY_COMM;
   if (settings.follow && inherited) now |= MEMBER_UNTIL_EXIT;
-  // There is none before, but where user space has added one that had just ended.
+  // Not a member before, unless user space has added a process with this pid that had just ended.
   set_membership(tgid, membership(tgid), now);
   return 0;
 }
 
-// (task): the kernel has counted it out already.
+// Argument: the task, which signal->live no longer counts.
 SEC("raw_tp/sched_process_exit")
 int on_exit(struct bpf_raw_tracepoint_args* arguments) {
   struct task_struct* task = (struct task_struct*)arguments->args[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Values of the probed code: registers and memory, as `settings` describes them. */
+/* Evaluates readings and conditions: registers and memory of the probed code. */
 #pragma once
 
 #include "maps.h"
@@ -10,7 +10,8 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
   return is_signed ? (__u64)((__s64)value >> unused) : value >> unused;
 }
 
-/* A number, or an address; 0 or a negative errno, with the address that cannot be read. */
+/* Evaluates a reading to a number or an address. Returns 0, or a negative errno with the address
+ * that cannot be read in `number`. */
 static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
                                    __u64* number) {
   __u64 value = register_value(regs, reading->base) >> (reading->shift & 63);
@@ -22,9 +23,9 @@ static __noinline long read_number(const volatile struct reading* reading, struc
     if (step >= reading->steps) break;
     __u64 next = 0;
     value += reading->offsets[step];
-    if (!(settings.pointer_size & 8)) value = (__u32)value; /* where sums wrap around */
+    if (!(settings.pointer_size & 8)) value = (__u32)value; /* wraps around */
     const void* from = (const void*)value;
-    /* All steps but the last one are to pointers. */
+    /* All steps except the last one load pointers. */
     long error = step + 1 < reading->steps
                      ? bpf_probe_read_user(&next, settings.pointer_size & 8 ? 8 : 4, from)
                      : bpf_probe_read_user(&next, reading->size & 15, from);
@@ -38,7 +39,7 @@ static __noinline long read_number(const volatile struct reading* reading, struc
   return 0;
 }
 
-/* Bytes whose number the probed code tells; how many were read, or a negative errno. */
+/* Reads `length` bytes, at most `capacity`. Returns the number of bytes or a negative errno. */
 static __always_inline long read_bytes(void* into, __u32 capacity, __u64 length, __u64 from) {
   if (length > capacity) length = capacity;
   long error = bpf_probe_read_user(into, length, (const void*)from);
@@ -56,7 +57,7 @@ static __always_inline long read_libstdcxx_string(void* into, __u32 capacity, __
 }
 
 /* Source: libc++ string (__long, __short; little-endian, without _LIBCPP_ABI_ALTERNATE_STRING_
- * LAYOUT): bit 0 of the first byte tells that the characters lie elsewhere. */
+ * LAYOUT): bit 0 of the first byte is set if the characters are not inside the string object. */
 static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64 from,
                                                __u64* length) {
   __u64 parts[3];
@@ -70,24 +71,25 @@ static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64
   return read_bytes(into, capacity, *length, from + 1);
 }
 
-/* The characters as they are: user space makes text of them. */
+/* Reads the characters as they are stored; user space converts them. */
 static __always_inline long read_java_string(void* into, __u32 capacity, __u64 from, __u64* count) {
-  __u32 told = 0;
-  long error = bpf_probe_read_user(&told, sizeof(told), (const void*)from + JAVA_STRING_COUNT_AT);
+  __u32 count_field = 0;
+  long error = bpf_probe_read_user(&count_field, sizeof(count_field),
+                                   (const void*)from + JAVA_STRING_COUNT_OFFSET);
   if (error) return error;
-  *count = told;
-  __u64 length = (__u64)(told >> 1) << (told & JAVA_STRING_IS_UTF_16);
-  return read_bytes(into, capacity, length, from + JAVA_STRING_CHARACTERS_AT);
+  *count = count_field;
+  __u64 length = (__u64)(count_field >> 1) << (count_field & JAVA_STRING_IS_UTF_16);
+  return read_bytes(into, capacity, length, from + JAVA_STRING_CHARACTERS_OFFSET);
 }
 
-static __always_inline struct reading_result* result_of(struct probe_record* record, __u32 index) {
+static __always_inline struct reading_result* get_result(struct probe_record* record, __u32 index) {
   return (struct reading_result*)(record + 1) + index;
 }
 
 static __always_inline void read_one(struct probe_record* record, struct registers* regs,
                                      __u32 index) {
   const volatile struct reading* reading = &settings.readings[index];
-  struct reading_result* result = result_of(record, index);
+  struct reading_result* result = get_result(record, index);
   __u64 number = 0;
   long status = read_number(reading, regs, &number);
   __u32 capacity = reading->capacity;
@@ -98,7 +100,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
       status = bpf_probe_read_user_str(into, capacity, (const void*)number);
     } else if (form == READ_BYTES) {
       __u64 length = capacity;
-      if (reading->length_from > 0) length = result_of(record, reading->length_from - 1)->value;
+      if (reading->length_from > 0) length = get_result(record, reading->length_from - 1)->value;
       status = read_bytes(into, capacity, length, number);
     } else {
       __u64 length = 0;
@@ -115,17 +117,18 @@ static __always_inline void read_one(struct probe_record* record, struct registe
 
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
                                      __u32 moment) {
-#pragma clang loop unroll(disable) /* it is in the program several times */
+#pragma clang loop unroll(disable) /* it is inlined several times */
   for (__u32 i = 0; i < MAX_READINGS; i++) {
     if (i >= settings.reading_count) break;
     if (settings.readings[i].moment == moment) read_one(record, regs, i);
   }
 }
 
-static __always_inline int holds(const volatile struct condition* condition, __u64 value) {
+static __always_inline int condition_holds(const volatile struct condition* condition,
+                                           __u64 value) {
   __u64 constant = condition->constant;
   if (condition->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
-  if (condition->is_signed) { /* so that the order is that of unsigned numbers */
+  if (condition->is_signed) { /* maps the signed order to the unsigned one */
     value ^= 1ULL << 63;
     constant ^= 1ULL << 63;
   }
@@ -142,28 +145,28 @@ static __always_inline int holds(const volatile struct condition* condition, __u
     return value <= constant;
   case IS_AT_LEAST:
     return value >= constant;
-  default: /* HAS_BITS, which has no order */
+  default: /* HAS_BITS: unaffected by the sign */
     return (value & condition->constant) != 0;
   }
 }
 
-/* Behind a tail call the return value is what another function makes it. */
-static __always_inline int is_known(const volatile struct reading* reading, __u32 left_by) {
+/* At a tail call the return value is not known yet: the called function sets it. */
+static __always_inline int is_defined(const volatile struct reading* reading, __u32 left_by) {
   return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
          reading->base != RETURN_REGISTER;
 }
 
-/* Whether all that are asked at this moment are true; what cannot be read is not. */
+/* Whether all conditions of this moment hold. One whose value cannot be read does not hold. */
 static __always_inline int conditions_hold(struct registers* regs, __u32 moment, __u32 left_by) {
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_CONDITIONS; i++) {
     if (i >= settings.condition_count) break;
     const volatile struct condition* condition = &settings.conditions[i];
     if (condition->value.moment != moment) continue;
-    if (!is_known(&condition->value, left_by)) return 0;
+    if (!is_defined(&condition->value, left_by)) return 0;
     __u64 value = 0;
     if (read_number(&condition->value, regs, &value) != 0) return 0;
-    if (!holds(condition, value)) return 0;
+    if (!condition_holds(condition, value)) return 0;
   }
   return 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* The registers a uprobe program is handed, and which of them carry the six integer arguments and
- * the return value (System V AMD64 ABI 3.2.3, AAPCS64 6.8.2). */
+/* The registers in the context of a uprobe program, and those of the six integer arguments and the
+ * return value (System V AMD64 ABI 3.2.3, AAPCS64 6.8.2). */
 #pragma once
 
 #include "../../arch/pt_regs.h"
@@ -21,8 +21,8 @@
 #define PC_REGISTER X86_64_RIP
 #define STACK_REGISTER X86_64_RSP
 #define FLAGS_REGISTER X86_64_RFLAGS
-/* A return has taken the return address from the stack. */
-#define TAKEN_BY_RETURN(pointer_size) (pointer_size)
+/* Bytes of the return address, which a return pops. */
+#define POPPED_BY_RETURN(pointer_size) (pointer_size)
 #define RETURN_ADDRESS_ON_STACK 1
 /* Go's src/cmd/compile/abi-internal.md: the current goroutine. */
 #define GOROUTINE_REGISTER X86_64_R14
@@ -38,7 +38,7 @@
 #define PC_REGISTER ARM64_PC
 #define STACK_REGISTER ARM64_SP
 #define FLAGS_REGISTER ARM64_PSTATE
-#define TAKEN_BY_RETURN(pointer_size) 0
+#define POPPED_BY_RETURN(pointer_size) 0
 #define LINK_REGISTER(regs) ((regs)->word[ARM64_X30])
 #define GOROUTINE_REGISTER ARM64_X28
 #else
@@ -60,8 +60,8 @@ struct registers {
 #define FLAGS(regs) ((regs)->word[FLAGS_REGISTER])
 #define GOROUTINE(regs) ((regs)->word[GOROUTINE_REGISTER])
 
-/* The verifier takes no address within the registers that is computed: each has its own load, which
- * is assembly so that the compiler does not join them again. */
+/* The verifier rejects loads from the context at computed offsets, so each register has its own
+ * load. It is assembly, so that the compiler does not merge the loads. */
 #define REGISTER_CASE(number)                                                                      \
   case number:                                                                                     \
     asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(regs), "i"((number) * 8));           \

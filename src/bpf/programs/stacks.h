@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* What a record has of the user stack. */
+/* Records the user stack. */
 #pragma once
 
 #include "measure.h"
 
-static __always_inline struct stack_head* head_of(struct probe_record* record) {
+static __always_inline struct stack_head* get_stack_head(struct probe_record* record) {
   return (void*)record + settings.stack_offset;
 }
 
-/* Linux kernel/events/uprobes.c, prepare_uretprobe(): the innermost call comes first, and the
- * address is the original one even where a function was entered by a jump from another with a
- * return probe. While the handlers of such a chain run at its return, Linux before 6.11 has already
- * freed the instances whose turn is over: what is found there has no stack pointer that anybody
- * looks for. */
+/* Reads the list of return_instances, innermost call first (Linux kernel/events/uprobes.c,
+ * prepare_uretprobe()). Their address is the original one, even if a function was entered by a tail
+ * call from another one with a uretprobe. Before Linux 6.11, at the return of such a chain, the
+ * kernel has already freed the instances that it has handled. Data read from them is harmless:
+ * user space ignores entries whose stack pointer it does not look for. */
 static __always_inline void read_replaced_returns(struct probe_record* record) {
   if (settings.returns_offset == 0) return;
   struct replaced_returns* returns = (void*)record + settings.returns_offset;
@@ -35,11 +35,11 @@ static __always_inline void read_replaced_returns(struct probe_record* record) {
   }
 }
 
-/* The registers are in the record already. */
-static __always_inline void begin_stack(struct probe_record* record, struct registers* regs,
-                                        __u32 moment, __u32 left_by) {
+/* Initializes the stack_head and reads the replaced return addresses. */
+static __always_inline void init_stack(struct probe_record* record, struct registers* regs,
+                                       __u32 moment, __u32 left_by) {
   if (!(settings.flags & (COPY_STACK | WALK_STACK))) return;
-  struct stack_head* head = head_of(record);
+  struct stack_head* head = get_stack_head(record);
   head->address = STACK_POINTER(regs);
   head->size = 0;
   head->has_caller = 0;
@@ -49,34 +49,35 @@ static __always_inline void begin_stack(struct probe_record* record, struct regi
   read_replaced_returns(record);
 }
 
-/* Addresses are few, so that those of a call can be taken at its entry. */
+/* Addresses are few, so those of a call are kept in `calls` from its entry on. */
 static __always_inline void walk_stack(struct probe_record* record, struct registers* regs) {
   if (!(settings.flags & WALK_STACK)) return;
-  struct stack_head* head = head_of(record);
+  struct stack_head* head = get_stack_head(record);
   long size = bpf_get_stack(regs, head + 1, MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
   head->size = size > 0 ? (__u32)size : 0;
 }
 
 #ifndef WITHOUT_RING
-/* bpf_probe_read_user copies all or nothing, so it is asked page by page, which costs one failure
- * where the stack ends; what is left for the last page by halves. Sizes are constants, and compared
- * with what is known of `have`, because the verifier does not see that their sum is bounded. */
+/* Copies page by page, because bpf_probe_read_user() copies all or nothing; at the end of the stack
+ * one call fails. The last part is copied in decreasing powers of two. Sizes are constants, and
+ * `copied` is compared with each, because the verifier does not derive that the sum is bounded. */
 #define SMALLEST_PAGE 4096
 #define COPY_PART(part)                                                                            \
   if ((part) <= settings.stack_size) {                                                             \
-    asm volatile("" : "+r"(have));                                                                 \
-    if (have <= settings.stack_size - (part)) {                                                    \
-      if (bpf_probe_read_user(to + have, part, (const void*)(from + have)) != 0) return have;      \
-      have += (part);                                                                              \
+    asm volatile("" : "+r"(copied));                                                               \
+    if (copied <= settings.stack_size - (part)) {                                                  \
+      if (bpf_probe_read_user(to + copied, part, (const void*)(from + copied)) != 0)               \
+        return copied;                                                                             \
+      copied += (part);                                                                            \
     }                                                                                              \
   }
 
 static __always_inline __u32 copy_user(void* to, __u64 from) {
-  __u64 have = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
-  asm volatile("" : "+r"(have));
-  if (have > SMALLEST_PAGE) return 0; /* never, but the verifier has forgotten */
-  if (have > settings.stack_size) have = settings.stack_size;
-  if (bpf_probe_read_user(to, have, (const void*)from) != 0) return 0;
+  __u64 copied = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
+  asm volatile("" : "+r"(copied));
+  if (copied > SMALLEST_PAGE) return 0; /* impossible; for the verifier */
+  if (copied > settings.stack_size) copied = settings.stack_size;
+  if (bpf_probe_read_user(to, copied, (const void*)from) != 0) return 0;
 #pragma unroll
   for (__u32 page = 1; page <= MAX_STACK_BYTES / SMALLEST_PAGE; ++page)
     if (page * SMALLEST_PAGE <= settings.stack_size) COPY_PART(SMALLEST_PAGE)
@@ -84,23 +85,23 @@ static __always_inline __u32 copy_user(void* to, __u64 from) {
   COPY_PART(1024)
   COPY_PART(512)
   COPY_PART(MIN_STACK_BYTES)
-  return have;
+  return copied;
 }
 
-/* Into a record that lies in the ring buffer. Perf buffers do it themselves. */
+/* Copies the stack into a record in the ring buffer. For perf buffers the kernel copies it. */
 static __always_inline void copy_stack(struct probe_record* record, struct registers* regs) {
   if (!(settings.flags & COPY_STACK)) return;
-  struct stack_head* head = head_of(record);
+  struct stack_head* head = get_stack_head(record);
   head->size = copy_user(head + 1, STACK_POINTER(regs));
 }
 #endif
 
-/* The return has taken the return address off the stack, or what the kernel had put in its place.
- */
-static __always_inline void put_back_caller(struct probe_record* record, struct registers* regs,
-                                            __u64 taken) {
+/* Sets the stack's address to that before the return, which has popped the return address (or the
+ * address of the uretprobe trampoline). */
+static __always_inline void restore_caller(struct probe_record* record, struct registers* regs,
+                                           __u64 popped) {
   if (!(settings.flags & COPY_STACK)) return;
-  struct stack_head* head = head_of(record);
-  head->has_caller = taken == sizeof(head->caller) && (settings.flags & AT_FUNCTION_START) != 0;
-  head->address = STACK_POINTER(regs) - (head->has_caller ? taken : 0);
+  struct stack_head* head = get_stack_head(record);
+  head->has_caller = popped == sizeof(head->caller) && (settings.flags & AT_FUNCTION_START) != 0;
+  head->address = STACK_POINTER(regs) - (head->has_caller ? popped : 0);
 }
