@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds command_timeout{20};
 
 // The output of one of Android's own commands.
-Result<std::string> ask_android(const std::vector<std::string>& words) {
+Result<std::string> run_device_command(const std::vector<std::string>& words) {
   auto result = run_android_command(words, command_timeout);
   if (!result && result.error().kind == ErrorKind::not_found)
     return fail(Error{ErrorKind::unsupported,
@@ -24,11 +24,11 @@ Result<std::string> ask_android(const std::vector<std::string>& words) {
                     .hint("--app asks Android which files a package has"));
   if (!result) return fail(std::move(result).error());
   if (result->exit_code == 0) return std::move(result->output);
-  const std::string_view said =
+  const std::string_view printed =
       first_line(result->errors.empty() ? result->output : result->errors);
-  return fail(said.empty() ? ErrorKind::not_found : ErrorKind::io,
+  return fail(printed.empty() ? ErrorKind::not_found : ErrorKind::io,
               fmt::format("`{}` ended with {}{}{}", fmt::join(words, " "), result->exit_code,
-                          said.empty() ? "" : ": ", said));
+                          printed.empty() ? "" : ": ", printed));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -70,7 +70,7 @@ std::vector<std::uint32_t> parse_users(std::string_view list) {
 // "arm64-v8a,armeabi-v7a,armeabi", or the only ABI on Android before 5.0.
 Result<std::vector<std::string>> device_abis() {
   for (const char* property : {"ro.product.cpu.abilist", "ro.product.cpu.abi"}) {
-    const auto text = ask_android({"getprop", property});
+    const auto text = run_device_command({"getprop", property});
     if (!text) return fail(text.error());
     auto abis = split(first_line(*text), ',');
     if (!abis.empty()) return abis;
@@ -92,7 +92,7 @@ Result<bool> is_user_build() {
 Result<std::vector<std::string>> package_archives(const std::string& package) {
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
-  const auto listing = ask_android({"pm", "path", package});
+  const auto listing = run_device_command({"pm", "path", package});
   if (!listing && listing.error().kind == ErrorKind::not_found) return fail(no_package(package));
   if (!listing) return fail(listing.error());
   constexpr std::string_view prefix = "package:/";
@@ -112,7 +112,7 @@ Result<std::vector<std::string>> package_archives(const std::string& package) {
 Result<PackageUser> package_user(const std::string& package) {
   if (!is_package_name(package))
     return fail(ErrorKind::usage, fmt::format("invalid package name '{}'", package));
-  const auto listing = ask_android({"pm", "list", "packages", "-U", package});
+  const auto listing = run_device_command({"pm", "list", "packages", "-U", package});
   if (!listing) return fail(listing.error());
   const std::string prefix = fmt::format("package:{}", package);
   for (std::string& line : split(*listing, '\n')) {

@@ -31,7 +31,7 @@ struct EntryParts {
   std::string_view abi;
   std::string_view name;
 };
-std::optional<EntryParts> parts_of(std::string_view entry) {
+std::optional<EntryParts> split_entry(std::string_view entry) {
   constexpr std::string_view folder = "lib/";
   if (!entry.starts_with(folder)) return std::nullopt;
   entry.remove_prefix(folder.size());
@@ -43,13 +43,14 @@ std::optional<EntryParts> parts_of(std::string_view entry) {
   return parts;
 }
 
-TargetFile as_found(const BinaryPath& path, std::shared_ptr<const MappedFile> opened = nullptr) {
+TargetFile make_target_file(const BinaryPath& path,
+                            std::shared_ptr<const MappedFile> opened = nullptr) {
   return {.path = path, .display_path = path, .opened = std::move(opened), .warnings = {}};
 }
 
 } // namespace
 
-Result<AppFiles> AppFiles::of(const std::string& package) {
+Result<AppFiles> AppFiles::read(const std::string& package) {
   const auto archives = package_archives(package);
   if (!archives) return fail(archives.error());
   auto abis = device_abis();
@@ -76,7 +77,7 @@ Result<void> AppFiles::read_archive(const std::string& path) {
   if (auto warning = duplicate_warning(*file, path)) warnings_.push_back(std::move(*warning));
   std::set<std::string_view> seen;
   const auto read = archive->for_each([&](const ArchiveEntry& entry) {
-    const auto parts = parts_of(entry.name);
+    const auto parts = split_entry(entry.name);
     if (parts && seen.insert(entry.name).second)
       libraries_.push_back({.name = std::string(parts->name),
                             .abi = std::string(parts->abi),
@@ -135,7 +136,7 @@ void AppFiles::choose_abi() {
 }
 
 // The libraries of the app's ABI, without those in APKs that an extracted one hides.
-std::vector<const AppFiles::Library*> AppFiles::usable() const {
+std::vector<const AppFiles::Library*> AppFiles::usable_libraries() const {
   std::vector<const Library*> result;
   std::set<std::string_view> extracted;
   for (const Library& library : libraries_) {
@@ -150,13 +151,13 @@ std::optional<TargetFile> AppFiles::find_by_file_name(std::string_view text) con
   for (BinaryPath& reading : parse_candidates(text)) {
     for (const Archive& archive : archives_)
       if (file_name_of(archive.path) == reading.file) {
-        TargetFile file = as_found({archive.path, std::move(reading.entry)}, archive.file);
+        TargetFile file = make_target_file({archive.path, std::move(reading.entry)}, archive.file);
         file.warnings = warnings_;
         return file;
       }
     for (const std::string& path : compiled_)
       if (!reading.entry && file_name_of(path) == reading.file)
-        return as_found({path, std::nullopt});
+        return make_target_file({path, std::nullopt});
   }
   return std::nullopt;
 }
@@ -164,32 +165,34 @@ std::optional<TargetFile> AppFiles::find_by_file_name(std::string_view text) con
 Result<std::optional<TargetFile>> AppFiles::find(std::string_view text) const {
   if (auto file = find_by_file_name(text)) return file;
   if (text.find('/') != std::string_view::npos) return std::nullopt;
-  std::vector<const Library*> meant = usable();
-  std::erase_if(meant, [&](const Library* library) { return !is_called(library->name, text); });
+  std::vector<const Library*> matches = usable_libraries();
+  std::erase_if(matches,
+                [&](const Library* library) { return !can_mean_library(library->name, text); });
   const auto prefer = [&](auto&& better) {
-    if (std::ranges::any_of(meant, better))
-      std::erase_if(meant, [&](const Library* library) { return !better(library); });
+    if (std::ranges::any_of(matches, better))
+      std::erase_if(matches, [&](const Library* library) { return !better(library); });
   };
   prefer([&](const Library* library) { return library->name == text; });
   prefer([](const Library* library) { return library->archive == nullptr; });
   prefer([](const Library* library) { return library->stored; });
-  if (meant.empty()) return std::nullopt;
-  if (meant.size() > 1) {
+  if (matches.empty()) return std::nullopt;
+  if (matches.size() > 1) {
     std::vector<std::string> candidates;
-    candidates.reserve(meant.size());
-    for (const Library* library : meant) candidates.push_back(to_string(library->path));
+    candidates.reserve(matches.size());
+    for (const Library* library : matches) candidates.push_back(to_string(library->path));
     return fail(ambiguous_target(text, candidates));
   }
-  TargetFile file = as_found(meant.front()->path, meant.front()->archive);
+  TargetFile file = make_target_file(matches.front()->path, matches.front()->archive);
   if (file.path.entry) file.warnings = warnings_;
   return file;
 }
 
 Result<Targets> AppFiles::all() const {
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = warnings_};
-  for (const Library* library : usable())
-    targets.files.push_back(as_found(library->path, library->archive));
-  for (const std::string& path : compiled_) targets.files.push_back(as_found({path, std::nullopt}));
+  for (const Library* library : usable_libraries())
+    targets.files.push_back(make_target_file(library->path, library->archive));
+  for (const std::string& path : compiled_)
+    targets.files.push_back(make_target_file({path, std::nullopt}));
   if (targets.files.empty()) return fail(no_library("*"));
   return targets;
 }
@@ -202,7 +205,7 @@ Error AppFiles::no_library(std::string_view text) const {
   for (const Library& library : libraries_) {
     if (library.abi == abi_)
       names.push_back(library.name);
-    else if (any || is_called(library.name, text))
+    else if (any || can_mean_library(library.name, text))
       others.insert(library.abi);
   }
   if (!others.empty())

@@ -13,7 +13,7 @@ class AppFiles {
 public:
   // usage for an invalid package name, unsupported if this is not Android, not_found if the package
   // is not installed.
-  static Result<AppFiles> of(const std::string& package);
+  static Result<AppFiles> read(const std::string& package);
 
   // The file of the package that the text means; nullopt if it is none of them. The name of a
   // library means the file that the app's loader takes: that in the native library folder, else the
@@ -46,7 +46,7 @@ private:
   void read_compiled();
   std::vector<std::string> folders() const; // of the APKs, each once
   void choose_abi();
-  std::vector<const Library*> usable() const;
+  std::vector<const Library*> usable_libraries() const;
   std::optional<TargetFile> find_by_file_name(std::string_view text) const;
 
   std::string package_;

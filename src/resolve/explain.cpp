@@ -31,8 +31,8 @@ std::string_view common_part(std::string_view a, std::string_view b) {
 std::string pattern_for(const std::vector<std::string>& near) {
   std::string_view common = unversioned(near.front());
   for (const std::string& name : near) common = common_part(common, unversioned(name));
-  constexpr std::size_t telling = 3;
-  return fmt::format("*{}*", common.size() < telling ? unversioned(near.front()) : common);
+  constexpr std::size_t min_length = 3;
+  return fmt::format("*{}*", common.size() < min_length ? unversioned(near.front()) : common);
 }
 
 std::string list_command(const Query& query) {
@@ -86,7 +86,7 @@ bool has_plt_entry(const elf::Image& image, std::string_view name) {
                              [&](const elf::Symbol& entry) { return entry.name == name; });
 }
 
-std::string why_no_entry(const elf::Image& image, std::string_view name) {
+std::string missing_plt_reason(const elf::Image& image, std::string_view name) {
   const auto slots = image.import_slots();
   const auto symbols = image.dynamic_symbols();
   const bool has_slot =
@@ -107,8 +107,8 @@ std::string_view without_version(std::string_view name) {
 std::optional<elf::Symbol> first_symbol(const Query& query) {
   const auto named = find_by_name(query.image, query.function.name);
   if (named && !named->empty()) return named->front();
-  const auto written = find_by_demangled_name(query.image, query.function.name);
-  if (written && !written->empty()) return written->front();
+  const auto demangled = find_by_demangled_name(query.image, query.function.name);
+  if (demangled && !demangled->empty()) return demangled->front();
   return std::nullopt;
 }
 
@@ -174,7 +174,7 @@ Error no_function(const Query& query, std::string_view what) {
                     *number));
   if (auto hint = static_probe_hint(query)) return std::move(error).hint(std::move(*hint));
   if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
-    return std::move(error).hint(std::string(how_methods_are_named));
+    return std::move(error).hint(std::string(method_name_hint));
   const auto near = nearest_names(query.image, without_wildcards(name));
   if (near.empty() && has_no_functions(query.image)) {
     if (auto damage = query.image.symbol_damage(); !damage.empty())
@@ -202,7 +202,7 @@ Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
   constexpr std::size_t most = 10;
-  const auto places = places_of(candidates);
+  const auto places = unique_places(candidates);
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
                           query.function.name, places.size())};
@@ -229,7 +229,7 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
   return std::move(error).hint("it may come from: " + joined(needed));
 }
 
-Error no_code_behind(const Query& query, const elf::Symbol& symbol) {
+Error not_code(const Query& query, const elf::Symbol& symbol) {
   if (symbol.defined)
     return {ErrorKind::no_code,
             fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
@@ -260,7 +260,7 @@ Error no_plt_entry(const Query& query) {
           .hint(fmt::format("probe it by its name: {}", shell_word(name)));
     Error error{ErrorKind::not_found,
                 fmt::format("{}: '{}' is imported{}, but has no PLT entry: {}", subject, name,
-                            origin(*symbol), why_no_entry(query.image, symbol->name))};
+                            origin(*symbol), missing_plt_reason(query.image, symbol->name))};
     return hint_at_library(std::move(error), "resolve", query.image, *symbol);
   }
   Error error{ErrorKind::not_found, fmt::format("{}: no import '{}'", subject, name)};
@@ -343,8 +343,8 @@ Error no_such_method(const Query& query, const art::OatFile& oat, art::Class def
   return error;
 }
 
-Error no_code_of(const Query& query, const art::OatFile& oat,
-                 std::span<const art::Method> methods) {
+Error no_method_code(const Query& query, const art::OatFile& oat,
+                     std::span<const art::Method> methods) {
   const art::Method& first = methods.front();
   const auto signature = oat.signature(first);
   const std::string subject = fmt::format("{}: '{}'", query.subject(), to_string(signature));

@@ -11,7 +11,7 @@ namespace uprobectl {
 Error no_function(const Query& query, std::string_view what);
 
 // The symbol exists, but only as an import or as data.
-Error no_code_behind(const Query& query, const elf::Symbol& symbol);
+Error not_code(const Query& query, const elf::Symbol& symbol);
 
 // The compiler removed the function itself and left these clones of it.
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones);
@@ -27,7 +27,7 @@ Error no_plt_entry(const Query& query);
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates);
 
 // Java methods.
-inline constexpr std::string_view how_methods_are_named =
+inline constexpr std::string_view method_name_hint =
     "Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)";
 Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name);
 Error several_classes(const Query& query, const art::OatFile& oat,
@@ -36,7 +36,8 @@ Error several_classes(const Query& query, const art::OatFile& oat,
 Error no_such_method(const Query& query, const art::OatFile& oat, art::Class defined,
                      const MethodName& name, std::span<const art::Method> called);
 // The methods are abstract, native, or not compiled.
-Error no_code_of(const Query& query, const art::OatFile& oat, std::span<const art::Method> methods);
+Error no_method_code(const Query& query, const art::OatFile& oat,
+                     std::span<const art::Method> methods);
 Error no_method_matches(const Query& query, const art::OatFile& oat);
 // A DEX file is missing, so its methods have no names.
 Error no_dex_file(std::string_view subject, const art::OatFile& oat);

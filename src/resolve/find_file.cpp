@@ -19,7 +19,7 @@ namespace uprobectl {
 
 namespace {
 
-bool is_bare(std::string_view text) { return text.find('/') == std::string_view::npos; }
+bool is_bare_name(std::string_view text) { return text.find('/') == std::string_view::npos; }
 
 // A plain file is shown as it was typed, an entry as ARCHIVE!/ENTRY.
 TargetFile as_typed(BinaryPath path, std::string_view text) {
@@ -36,7 +36,7 @@ std::optional<BinaryPath> first_existing(std::string_view text) {
     struct stat status{};
     if (::stat(reading.file.c_str(), &status) != 0) continue;
     if (!S_ISDIR(status.st_mode)) return std::move(reading);
-    if (!is_bare(text) && !folder) folder = std::move(reading);
+    if (!is_bare_name(text) && !folder) folder = std::move(reading);
   }
   return folder;
 }
@@ -49,7 +49,7 @@ Error missing_target(std::string_view text) {
   const auto all = parse_candidates(text);
   const std::string& file = all.back().file;
   struct stat status{};
-  if (is_bare(text)) {
+  if (is_bare_name(text)) {
     Error error{ErrorKind::not_found,
                 std::string(text) + ": no file, program or library of this name"};
     auto near = nearest_files(file);
@@ -87,7 +87,7 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
                                       " at most");
   if (auto path = first_existing(text)) {
     TargetFile found = as_typed(std::move(*path), text);
-    if (is_bare(text)) warn_if_hiding(text, found);
+    if (is_bare_name(text)) warn_if_hiding(text, found);
     return found;
   }
   const auto candidates = locate(text, host_search_paths());
@@ -126,13 +126,13 @@ Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<
 
 // In the package, else a library of the system.
 Result<TargetFile> find_in_app(std::string_view text, const std::string& package) {
-  const auto app = AppFiles::of(package);
+  const auto app = AppFiles::read(package);
   if (!app) return fail(app.error());
   auto known = app->find(text);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
   auto found = find_on_this_machine(text);
-  if (!is_bare(text)) return found;
+  if (!is_bare_name(text)) return found;
   if (!found) return fail(app->no_library(text));
   found->warnings.push_back(std::string(text) + ": not among the files of " + package +
                             "; taken: " + to_string(found->path));
@@ -157,7 +157,7 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
   return nearest(without_wildcards(pattern), libraries);
 }
 
-Error nothing_matches(const TargetFile& archive, const std::vector<std::string>& libraries) {
+Error no_match_error(const TargetFile& archive, const std::vector<std::string>& libraries) {
   const std::string& pattern = *archive.display_path.entry;
   Error error{ErrorKind::not_found,
               fmt::format("{}: no library in it matches '{}'", archive.display_path.file, pattern)};
@@ -195,19 +195,19 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
     targets.files.push_back(std::move(archive_file));
     return targets;
   }
-  std::unordered_set<std::string_view> taken;
+  std::unordered_set<std::string_view> seen;
   for (const std::string& library : libraries) {
-    if (!matches_pattern(pattern, library) || !taken.insert(library).second) continue;
+    if (!matches_pattern(pattern, library) || !seen.insert(library).second) continue;
     TargetFile file = archive_file;
     file.path.entry = library;
     file.display_path.entry = library;
     targets.files.push_back(std::move(file));
   }
-  if (targets.files.empty()) return fail(nothing_matches(archive_file, libraries));
+  if (targets.files.empty()) return fail(no_match_error(archive_file, libraries));
   return targets;
 }
 
-TargetFile as_the_process_knows_it(ProcessFile file) {
+TargetFile to_target_file(ProcessFile file) {
   return {.path = {.file = std::move(file.open_path), .entry = file.display_path.entry},
           .display_path = std::move(file.display_path),
           .opened = nullptr,
@@ -217,7 +217,7 @@ TargetFile as_the_process_knows_it(ProcessFile file) {
 // The TARGET `*`: every file of the processes or of the app.
 Result<Targets> all_files(const TargetOptions& options) {
   if (options.app) {
-    const auto app = AppFiles::of(*options.app);
+    const auto app = AppFiles::read(*options.app);
     return app ? app->all() : fail(app.error());
   }
   if (options.pids.empty())
@@ -229,8 +229,7 @@ Result<Targets> all_files(const TargetOptions& options) {
   if (!mapped) return fail(std::move(mapped).error());
   Targets targets{.text = "*", .several = true, .files = {}, .warnings = {}};
   targets.warnings = std::move(mapped->warnings);
-  for (ProcessFile& file : mapped->files)
-    targets.files.push_back(as_the_process_knows_it(std::move(file)));
+  for (ProcessFile& file : mapped->files) targets.files.push_back(to_target_file(std::move(file)));
   if (targets.files.empty())
     return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");
   return targets;
@@ -259,7 +258,7 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   auto found = find_on_this_machine(text);
   if (!found || text.starts_with("/proc/") || find_mapping_process(found->path.file, options.pids))
     return found;
-  if (is_bare(text))
+  if (is_bare_name(text))
     found->warnings.push_back(std::string(text) +
                               ": no probed process maps it; taken: " + to_string(found->path));
   else if (text.starts_with('/'))

@@ -20,25 +20,25 @@ namespace uprobectl {
 namespace {
 
 // Bounds the work that a symbol table can ask for, bytes. No known function is half as long.
-constexpr std::uint64_t largest_function = std::uint64_t{4} << 20U;
+constexpr std::uint64_t max_function_size = std::uint64_t{4} << 20U;
 constexpr std::size_t max_parts = 64; // of one function; GCC makes one or two
 
 using Jump = FunctionExits::Jump;
 
 // Why the point is not the start of a function with a known end; nullopt if it is.
-std::optional<std::string> unreadable(const ProbePoint& point) {
+std::optional<std::string> unsupported_reason(const ProbePoint& point) {
   if (!point.offset) return "it is compressed in its archive, no byte of the file is its code";
   if (!point.symbol) return "no symbol says where the function begins and ends";
   if (point.symbol_offset != 0) return "it is not the start of the function";
   if (point.size.value_or(0) == 0) return "its symbol has no size, so its end is not known";
-  if (*point.size > largest_function)
+  if (*point.size > max_function_size)
     return fmt::format("its symbol has {:#x} bytes, no more than {:#x} are read", *point.size,
-                       largest_function);
+                       max_function_size);
   return std::nullopt;
 }
 
-Error cannot_probe(ErrorKind kind, const std::string& subject, const ProbePoint& point,
-                   std::string_view reason) {
+Error exits_error(ErrorKind kind, const std::string& subject, const ProbePoint& point,
+                  std::string_view reason) {
   return {kind, fmt::format("{}: '{}': its exits cannot all be probed: {}", subject,
                             display_name(point), reason)};
 }
@@ -190,15 +190,15 @@ struct FunctionReader::State {
 };
 
 // Reads one function: its own bytes, then the parts that these jump to.
-class FunctionReader::Reading {
+class FunctionReader::FunctionScan {
 public:
-  Reading(State& state, Arch arch, const ProbePoint& point, CodeLanguage language)
+  FunctionScan(State& state, Arch arch, const ProbePoint& point, CodeLanguage language)
       : state_(state), arch_(arch), point_(point), language_(language) {}
 
   Result<FunctionReturns> read() {
     parts_.push_back({point_.address, *point_.size});
-    if (const auto cold = state_.jump_targets().cold_part_of(point_.address);
-        cold && cold->size <= largest_function)
+    if (const auto cold = state_.jump_targets().find_cold_part(point_.address);
+        cold && cold->size <= max_function_size)
       parts_.push_back({cold->address, cold->size});
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
@@ -221,7 +221,7 @@ private:
     const auto exits = function_exits(arch_, *code, part.address);
     if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
     for (const std::uint64_t offset : exits->undecodable)
-      if (const VirtualAddress place{part.address.value + offset}; !may_be_no_instruction(place))
+      if (const VirtualAddress place{part.address.value + offset}; !may_be_data(place))
         return fail(refuse(
             ErrorKind::corrupt,
             fmt::format("the bytes at vaddr:{:#x} are not a known instruction", place.value)));
@@ -233,35 +233,36 @@ private:
         found_.returns.push_back(file_offset(place));
     for (const Jump& jump : exits->jumps_out)
       if (const VirtualAddress place{part.address.value + jump.offset}; !is_data(place))
-        if (auto taken = take(jump, place); !taken) return taken;
+        if (auto taken = add_jump(jump, place); !taken) return taken;
     // A Go function restarts after its stack has grown.
     if (part.address == point_.address && language_ != CodeLanguage::go)
       for (const Jump& jump : exits->jumps_to_entry)
-        if (auto added = add(jump, {part.address.value + jump.offset}); !added) return added;
+        if (auto added = add_tail_call(jump, {part.address.value + jump.offset}); !added)
+          return added;
     return {};
   }
 
-  Result<void> take(const Jump& jump, VirtualAddress place) {
+  Result<void> add_jump(const Jump& jump, VirtualAddress place) {
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
-      if (is_own(*jump.target)) return {};
+      if (is_inside_function(*jump.target)) return {};
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
         return {};
       }
     }
-    if (!jump.target && !jump.slot && stays(jump, place)) return {};
-    return add(jump, place);
+    if (!jump.target && !jump.slot && stays_inside(jump, place)) return {};
+    return add_tail_call(jump, place);
   }
 
   // Whether an indirect jump certainly stays in the function.
-  bool stays(const Jump& jump, VirtualAddress place) const {
+  bool stays_inside(const Jump& jump, VirtualAddress place) const {
     if (jump.kind == Jump::Kind::table && !jump.is_heuristic) return true;
     // Unwind data do not always describe the instructions that remove a frame.
     return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
   }
 
-  Result<void> add(const Jump& jump, VirtualAddress place) {
+  Result<void> add_tail_call(const Jump& jump, VirtualAddress place) {
     if (jump.condition.test == JumpCondition::Test::unknown)
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("the jump out of it at vaddr:{:#x} depends on more than flags "
@@ -272,7 +273,7 @@ private:
                                    .callee = {},
                                    .condition = jump.condition,
                                    .source = jump.source};
-    if (jump.target && leads_back(*jump.target))
+    if (jump.target && shares_code(*jump.target))
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("it jumps into the midst of {}, which jumps back",
                                      state_.jump_targets().name_at(*jump.target))));
@@ -293,13 +294,13 @@ private:
     if (parts_.size() >= max_parts) return std::nullopt;
     const JumpTargets& targets = state_.jump_targets();
     if (const auto part = targets.part_at(target, point_.address))
-      return part->size <= largest_function
+      return part->size <= max_function_size
                  ? std::optional(elf::AddressRange{part->address, part->size})
                  : std::nullopt;
     if (targets.has_name(target) || is_plt_entry(target)) return std::nullopt;
     const auto piece = state_.frame_table().piece_at(target);
-    if (!piece || piece->range.size > largest_function) return std::nullopt;
-    return piece->inside_frame || comes_back(piece->range) ? std::optional(piece->range)
+    if (!piece || piece->range.size > max_function_size) return std::nullopt;
+    return piece->inside_frame || jumps_back(piece->range) ? std::optional(piece->range)
                                                            : std::nullopt;
   }
 
@@ -314,22 +315,23 @@ private:
 
   // Whether code without a name jumps into the middle of this function, which no other function
   // does.
-  bool comes_back(const elf::AddressRange& piece) const {
+  bool jumps_back(const elf::AddressRange& piece) const {
     const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
     const auto exits = code ? function_exits(arch_, *code, piece.address) : std::nullopt;
     return exits && std::ranges::any_of(exits->jumps_out, [&](const Jump& jump) {
-             return jump.target && *jump.target != point_.address && is_own(*jump.target);
+             return jump.target && *jump.target != point_.address &&
+                    is_inside_function(*jump.target);
            });
   }
 
   // For assembly in which two functions share code.
-  bool leads_back(VirtualAddress target) const {
-    const auto other = state_.jump_targets().around(target);
-    return other && other->address != target && other->size <= largest_function &&
-           !is_own(other->address) && comes_back(*other);
+  bool shares_code(VirtualAddress target) const {
+    const auto other = state_.jump_targets().symbol_range_at(target);
+    return other && other->address != target && other->size <= max_function_size &&
+           !is_inside_function(other->address) && jumps_back(*other);
   }
 
-  bool is_own(VirtualAddress address) const {
+  bool is_inside_function(VirtualAddress address) const {
     return std::ranges::any_of(parts_, [&](const elf::AddressRange& part) {
       return address.value - part.address.value < part.size;
     });
@@ -338,12 +340,12 @@ private:
   // Whether the assembler marked the place as data: a word of data can look like a return.
   bool is_data(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
-    const auto mark = state_.code_marks().last_before(place);
+    const auto mark = state_.code_marks().last_at_or_before(place);
     return mark && mark->data;
   }
 
   // ART and Go do not mark the data between their instructions.
-  bool may_be_no_instruction(VirtualAddress place) const {
+  bool may_be_data(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
     return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
   }
@@ -364,7 +366,7 @@ private:
   }
 
   Error refuse(ErrorKind kind, std::string_view reason) const {
-    return cannot_probe(kind, state_.subject(), point_, reason);
+    return exits_error(kind, state_.subject(), point_, reason);
   }
 
   void sort() {
@@ -399,15 +401,15 @@ void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::m
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
   const auto refuse = [&](std::string_view reason) {
-    return fail(cannot_probe(ErrorKind::unsupported, state_->subject(), point, reason));
+    return fail(exits_error(ErrorKind::unsupported, state_->subject(), point, reason));
   };
   const auto arch = code_arch(state_->image.machine());
   if (!arch || *arch == Arch::arm) // which has Thumb's code beside it
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (point.kind == SymbolKind::plt)
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
-  if (const auto reason = unreadable(point)) return refuse(*reason);
-  return Reading(*state_, *arch, point, language_of(point)).read();
+  if (const auto reason = unsupported_reason(point)) return refuse(*reason);
+  return FunctionScan(*state_, *arch, point, language_of(point)).read();
 }
 
 CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {

@@ -23,15 +23,15 @@ std::optional<FileIdentity> identity_of(const std::string& path) {
 
 // Where a mapping's file can be opened: by its path, or through the mapping itself (map_files) if
 // that path leads to another file or to none by now.
-struct Reach {
+struct OpenPath {
   std::string path;
   bool replaced = false;
 };
 
-Reach reach(pid_t pid, const Mapping& mapping) {
-  for (PathCandidate& way : path_candidates(pid, mapping, shares_mount_namespace(pid)))
-    if (match_file_at(way.path, mapping) >= way.min_match)
-      return {.path = std::move(way.path), .replaced = false};
+OpenPath find_open_path(pid_t pid, const Mapping& mapping) {
+  for (PathCandidate& candidate : path_candidates(pid, mapping, shares_mount_namespace(pid)))
+    if (match_file_at(candidate.path, mapping) >= candidate.min_match)
+      return {.path = std::move(candidate.path), .replaced = false};
   return {.path = map_files_path(pid, mapping), .replaced = true};
 }
 
@@ -59,18 +59,18 @@ constexpr std::string_view link_folders[] = {"/usr/local/sbin",
                                              "/lib64"};
 
 // Collects the files that processes mean by one text, each once.
-class Search {
+class ProcessSearch {
 public:
-  explicit Search(std::string_view text) : text_(text) {}
+  explicit ProcessSearch(std::string_view text) : text_(text) {}
 
   Result<void> in_mappings(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
-      if (is_called(file_name_of(mapping.path), text_))
+      if (can_mean_library(file_name_of(mapping.path), text_))
         add(pid, mapping, std::nullopt);
       else if (const auto entry = entry_at(pid, mapping);
-               entry && is_called(file_name_of(*entry), text_))
+               entry && can_mean_library(file_name_of(*entry), text_))
         add(pid, mapping, entry);
     }
     return {};
@@ -86,7 +86,7 @@ public:
       if (!identity) continue;
       for (const Mapping& mapping : *mappings)
         if (mapping.identity.inode == identity->inode &&
-            identity_of(reach(pid, mapping).path) == identity) {
+            identity_of(find_open_path(pid, mapping).path) == identity) {
           add(pid, mapping, std::nullopt);
           return {};
         }
@@ -100,7 +100,7 @@ public:
     if (!mappings) return fail(mappings.error());
     for (const Mapping& mapping : *mappings) {
       if (!mapping.executable) continue;
-      const std::string path = reach(pid, mapping).path;
+      const std::string path = find_open_path(pid, mapping).path;
       if (!identity_of(path)) {
         if (is_on_disk(mapping)) add_unreachable(pid, mapping);
         continue;
@@ -155,14 +155,14 @@ private:
   }
 
   void add(pid_t pid, const Mapping& mapping, std::optional<std::string> entry) {
-    const Reach way = reach(pid, mapping);
-    const auto identity = identity_of(way.path);
+    const OpenPath found = find_open_path(pid, mapping);
+    const auto identity = identity_of(found.path);
     if (!identity) return;
-    ProcessFile file{.open_path = way.path,
+    ProcessFile file{.open_path = found.path,
                      .display_path = {.file = mapping.path, .entry = std::move(entry)},
                      .identity = *identity,
                      .warnings = {}};
-    if (way.replaced)
+    if (found.replaced)
       file.warnings.push_back(fmt::format(
           "{}: process {} maps a file that is no longer at this path; that one is meant",
           mapping.path, pid));
@@ -180,7 +180,7 @@ private:
   std::optional<std::string> entry_at(pid_t pid, const Mapping& mapping) {
     auto known = archives_.find(mapping.identity);
     if (known == archives_.end()) {
-      auto file = MappedFile::open(reach(pid, mapping).path);
+      auto file = MappedFile::open(find_open_path(pid, mapping).path);
       const bool readable = file && Archive::looks_like_archive(file->bytes());
       known = archives_
                   .emplace(mapping.identity,
@@ -222,7 +222,7 @@ std::optional<pid_t> find_mapping_process(const std::string& path, std::span<con
       if (mapping.identity.inode != identity->inode) continue;
       // The device numbers may differ, as on overlayfs: then the mapping itself is compared.
       if (mapping.identity == *identity || identity_of(map_files_path(pid, mapping)) == identity ||
-          identity_of(reach(pid, mapping).path) == identity)
+          identity_of(find_open_path(pid, mapping).path) == identity)
         return pid;
     }
   }
@@ -230,7 +230,7 @@ std::optional<pid_t> find_mapping_process(const std::string& path, std::span<con
 }
 
 Result<ProcessFiles> find_all_in_processes(std::span<const pid_t> pids) {
-  Search search("*");
+  ProcessSearch search("*");
   for (const pid_t pid : pids)
     if (auto done = search.all_mappings(pid); !done) return fail(std::move(done).error());
   return ProcessFiles{.files = search.take(), .warnings = search.take_warnings()};
@@ -238,7 +238,7 @@ Result<ProcessFiles> find_all_in_processes(std::span<const pid_t> pids) {
 
 Result<std::vector<ProcessFile>> find_in_processes(std::string_view text,
                                                    std::span<const pid_t> pids) {
-  Search search(text);
+  ProcessSearch search(text);
   const bool bare = text.find('/') == std::string_view::npos;
   if (!bare && !text.starts_with('/')) return search.take(); // relative to our own folder
   if (text.starts_with("/proc/")) return search.take();      // a process as it is seen from here

@@ -31,13 +31,13 @@ std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
 
-std::string unverified(const Query& query, std::string_view reason) {
+std::string unverified_warning(const Query& query, std::string_view reason) {
   return fmt::format("{}: whether an instruction begins at '{}' is not known: {}", query.subject(),
                      query.function.request, reason);
 }
 
 // The instructions before a place: from the symbol, or from the end of data inside it.
-struct Run {
+struct CodeRun {
   Arch arch;
   std::uint64_t start = 0; // from the symbol
   Bytes code = {};         // to beyond the place, if the file is long enough
@@ -48,30 +48,30 @@ bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
 bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
 
 // The mark between the symbol's start and the place; nullopt if there is none.
-std::optional<CodeMarks::Mark> mark_of(const Query& query, const elf::Symbol& symbol,
-                                       std::uint64_t plus) {
+std::optional<CodeMarks::Mark> find_mark(const Query& query, const elf::Symbol& symbol,
+                                         std::uint64_t plus) {
   if (!query.code_marks) query.code_marks.emplace(query.image);
-  const auto mark = query.code_marks->last_before({symbol.address.value + plus});
+  const auto mark = query.code_marks->last_at_or_before({symbol.address.value + plus});
   if (!mark || mark->address <= symbol.address) return std::nullopt;
   return mark;
 }
 
 // An error, or with --unsafe a warning.
-Result<std::optional<std::string>> refused(const Query& query, Error error) {
+Result<std::optional<std::string>> error_or_warning(const Query& query, Error error) {
   if (query.options.unsafe)
     return error.message + ", so the probe breaks the program that runs over it";
   return fail(std::move(error).hint(
       "--unsafe takes the place as it is: the probe breaks the program that runs over it"));
 }
 
-Error is_data(const Query& query, const elf::Symbol& symbol, std::uint64_t start) {
+Error data_error(const Query& query, const elf::Symbol& symbol, std::uint64_t start) {
   return {ErrorKind::misaligned,
           fmt::format("{}: '{}' is in the data that begin at {}, not in an instruction",
                       query.subject(), query.function.request, place_name(symbol, start))};
 }
 
-Error is_inside(const Query& query, const elf::Symbol& symbol, const Run& run,
-                const Instruction& around) {
+Error inside_error(const Query& query, const elf::Symbol& symbol, const CodeRun& run,
+                   const Instruction& around) {
   const std::uint64_t begin = run.start + around.offset;
   const std::uint64_t end = begin + around.size;
   const auto text = instruction_text(run.arch, run.code.subspan(around.offset, around.size),
@@ -88,7 +88,7 @@ Error is_inside(const Query& query, const elf::Symbol& symbol, const Run& run,
 }
 
 // How far behind a point another one is suggested, bytes.
-constexpr std::uint64_t nearby = 64;
+constexpr std::uint64_t max_hint_distance = 64;
 
 ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
                       std::uint64_t offset) {
@@ -111,7 +111,7 @@ ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
 }
 
 // "f+0x4": the first instruction behind the point that can be probed.
-std::optional<std::string> next_to_probe(const ProbePoint& point) {
+std::optional<std::string> next_probeable(const ProbePoint& point) {
   const auto arch = code_arch(point.binary->machine);
   if (!arch || !point.offset || !point.symbol || point.static_probe) return std::nullopt;
   const std::uint64_t size = point.size.value_or(0);
@@ -120,7 +120,7 @@ std::optional<std::string> next_to_probe(const ProbePoint& point) {
       slice(point.binary->file->bytes(), point.offset->value - point.symbol_offset, size);
   if (!function) return std::nullopt;
   std::uint64_t at = point.symbol_offset;
-  while (at - point.symbol_offset < nearby) {
+  while (at - point.symbol_offset < max_hint_distance) {
     const auto length = instruction_size(*arch, function->subspan(at));
     if (!length || *length >= size - at) return std::nullopt;
     at += *length;
@@ -137,21 +137,21 @@ void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points)
     if (point.effect.kind != ProbeEffect::Kind::safe)
       by_reason[point.effect.reason].push_back(&point);
-  for (const auto& [reason, troubled] : by_reason) {
-    ProbePoint& first = *troubled.front();
+  for (const auto& [reason, affected] : by_reason) {
+    ProbePoint& first = *affected.front();
     const std::string places =
-        troubled.size() == 1 ? fmt::format("'{}' must", display_name(first))
+        affected.size() == 1 ? fmt::format("'{}' must", display_name(first))
                              : fmt::format("'{}' and {} others of '{}' must", display_name(first),
-                                           troubled.size() - 1, query.function.request);
+                                           affected.size() - 1, query.function.request);
     first.warnings.push_back(
         fmt::format("{}: {} not be probed: {}", query.subject(), places, reason));
   }
 }
 
 void add_instructions(const Query& query, std::span<ProbePoint> points) {
-  using Wish = ResolveOptions::Instructions;
-  const Wish wish = query.options.instructions;
-  if (wish == Wish::none) return;
+  using Mode = ResolveOptions::Instructions;
+  const Mode mode = query.options.instructions;
+  if (mode == Mode::none) return;
   const elf::Machine& machine = query.image.machine();
   const auto arch = code_arch(machine, false);
   const bool has_text = arch && *arch != Arch::arm;
@@ -159,7 +159,7 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
     if (has_text)
       point.instruction = instruction_text(
           *arch, code_at(query.image, point.address, max_instruction_size), point.address);
-    if (point.instruction || wish != Wish::required) continue;
+    if (point.instruction || mode != Mode::required) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
                                                     query.subject(), display_name(point))
                                       : fmt::format("{}: the instructions of {} are not shown",
@@ -182,7 +182,7 @@ CodeMarks::CodeMarks(const elf::Image& image) {
   std::ranges::sort(marks_, {}, &Mark::address);
 }
 
-std::optional<CodeMarks::Mark> CodeMarks::last_before(VirtualAddress address) const {
+std::optional<CodeMarks::Mark> CodeMarks::last_at_or_before(VirtualAddress address) const {
   const auto after = std::ranges::upper_bound(marks_, address, {}, &Mark::address);
   if (after == marks_.begin()) return std::nullopt;
   return *std::prev(after);
@@ -194,32 +194,34 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
   const elf::Machine& machine = query.image.machine();
   const auto arch = code_arch(machine, symbol.thumb);
   if (!arch)
-    return unverified(query, fmt::format("{} code is not decoded", elf::to_string(machine)));
-  Run run{.arch = *arch};
+    return unverified_warning(query,
+                              fmt::format("{} code is not decoded", elf::to_string(machine)));
+  CodeRun run{.arch = *arch};
   if (has_code_marks(*arch)) {
-    const auto mark = mark_of(query, symbol, plus);
+    const auto mark = find_mark(query, symbol, plus);
     if (mark) run.start = mark->address.value - symbol.address.value;
-    if (mark && mark->data) return refused(query, is_data(query, symbol, run.start));
+    if (mark && mark->data) return error_or_warning(query, data_error(query, symbol, run.start));
   }
   if (*arch == Arch::arm64 && query.options.unsafe) return std::nullopt; // point_at's
   const std::uint64_t into = plus - run.start;
   if (into > max_code && !has_fixed_size(*arch))
-    return unverified(query,
-                      fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
+    return unverified_warning(
+        query, fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
   run.code = code_at(query.image, {symbol.address.value + run.start}, into + max_instruction_size);
   if (into >= run.code.size()) return std::nullopt;
   switch (boundary_at(*arch, run.code, into)) {
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
-    return unverified(query, fmt::format("the code from {} up to there is not a known instruction",
-                                         display_name(symbol)));
+    return unverified_warning(query,
+                              fmt::format("the code from {} up to there is not a known instruction",
+                                          display_name(symbol)));
   case Boundary::no:
     break;
   }
   const auto around = instruction_around(*arch, run.code, into);
   if (!around) return std::nullopt;
-  return refused(query, is_inside(query, symbol, run, *around));
+  return error_or_warning(query, inside_error(query, symbol, run, *around));
 }
 
 void finish_points(const Query& query, std::span<ProbePoint> points) {
@@ -246,7 +248,7 @@ std::optional<Error> probe_error(const ProbePoint& point) {
               fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),
                           display_name(point), is_refused ? "" : " without harm to the program",
                           point.effect.reason)};
-  if (const auto next = next_to_probe(point))
+  if (const auto next = next_probeable(point))
     error = std::move(error).hint(fmt::format("the nearest instruction that can: '{}'", *next));
   return error;
 }

@@ -22,7 +22,7 @@ public:
     bool data = false;      // else instructions
   };
   // The last mark at or before the address.
-  std::optional<Mark> last_before(VirtualAddress address) const;
+  std::optional<Mark> last_at_or_before(VirtualAddress address) const;
 
 private:
   std::vector<Mark> marks_; // by address

@@ -89,7 +89,7 @@ bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) con
 }
 
 // Local functions of different sources can have the same name. Then the part may be of either.
-std::optional<elf::Symbol> JumpTargets::cold_part_of(VirtualAddress function) const {
+std::optional<elf::Symbol> JumpTargets::find_cold_part(VirtualAddress function) const {
   if (cold_parts_.empty()) return std::nullopt;
   std::optional<elf::Symbol> part;
   visit_covering(function, [&](const elf::Symbol& symbol, std::uint64_t into) {
@@ -103,7 +103,7 @@ std::optional<elf::Symbol> JumpTargets::cold_part_of(VirtualAddress function) co
   return part;
 }
 
-std::optional<elf::AddressRange> JumpTargets::around(VirtualAddress address) const {
+std::optional<elf::AddressRange> JumpTargets::symbol_range_at(VirtualAddress address) const {
   std::optional<elf::AddressRange> range;
   visit_covering(address, [&](const elf::Symbol& symbol, std::uint64_t) {
     range = {symbol.address, symbol.size};

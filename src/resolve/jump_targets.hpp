@@ -17,9 +17,9 @@ public:
   // any of the function's names.
   std::optional<elf::Symbol> part_at(VirtualAddress address, VirtualAddress function) const;
   // The symbol with the function's name and ".cold" behind it. Perhaps only the unwinder enters it.
-  std::optional<elf::Symbol> cold_part_of(VirtualAddress function) const;
+  std::optional<elf::Symbol> find_cold_part(VirtualAddress function) const;
   // The range of the closest symbol that covers the address.
-  std::optional<elf::AddressRange> around(VirtualAddress address) const;
+  std::optional<elf::AddressRange> symbol_range_at(VirtualAddress address) const;
   // Whether any symbol or PLT entry covers the address.
   bool has_name(VirtualAddress address) const;
   // "g", "g@plt", "g+0x10", "vaddr:0x…".

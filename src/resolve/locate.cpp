@@ -41,7 +41,7 @@ bool is_version_of(std::string_view file, std::string_view stem) {
   return file.starts_with(stem) && (file.size() == stem.size() || file[stem.size()] == '.');
 }
 
-bool is_called(std::string_view file, std::string_view name) {
+bool can_mean_library(std::string_view file, std::string_view name) {
   return file == name || is_version_of(file, "lib" + std::string(name) + ".so");
 }
 
@@ -112,30 +112,30 @@ struct LibraryName {
   }
 };
 
-std::vector<Candidate> from_cache(const LibraryName& wanted, const std::string& cache_path) {
-  std::vector<Candidate> own;
-  std::vector<Candidate> foreign;
+std::vector<Candidate> from_cache(const LibraryName& library, const std::string& cache_path) {
+  std::vector<Candidate> host_files;
+  std::vector<Candidate> other_arch;
   const auto cache = MappedFile::open(cache_path);
-  if (!cache) return own;
+  if (!cache) return host_files;
   const std::uint32_t host = host_arch_info().loader_flags;
   const auto read = for_each_cached_library(cache->bytes(), [&](const LoaderCacheEntry& entry) {
-    if (wanted.matches(entry.name))
-      add(entry.flags == host ? own : foreign, std::string(entry.path));
+    if (library.matches(entry.name))
+      add(entry.flags == host ? host_files : other_arch, std::string(entry.path));
   });
   if (!read) return {}; // the library may still be found in a folder
-  return own.empty() ? foreign : own;
+  return host_files.empty() ? other_arch : host_files;
 }
 
-std::vector<Candidate> find_library(const LibraryName& wanted, const SearchPaths& places) {
-  auto candidates = from_cache(wanted, places.loader_cache);
+std::vector<Candidate> find_library(const LibraryName& library, const SearchPaths& places) {
+  auto candidates = from_cache(library, places.loader_cache);
   for (const std::string& folder : places.library_dirs) {
     if (!candidates.empty()) break; // the loader takes the first folder that has it
-    if (!wanted.any_version) {
-      add(candidates, folder + "/" + std::string(wanted.text));
+    if (!library.any_version) {
+      add(candidates, folder + "/" + std::string(library.text));
       continue;
     }
     for (const std::string& name : list_folder(folder))
-      if (wanted.matches(name)) add(candidates, folder + "/" + name);
+      if (library.matches(name)) add(candidates, folder + "/" + name);
   }
   return candidates;
 }
@@ -231,9 +231,9 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPa
 std::vector<std::string> nearest_files(const std::string& missing_path) {
   const auto slash = missing_path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : missing_path.substr(0, slash + 1);
-  const std::string wanted = missing_path.substr(folder.size());
+  const std::string name_part = missing_path.substr(folder.size());
   std::vector<std::string> result;
-  for (const std::string& name : nearest(wanted, list_folder(folder.empty() ? "." : folder)))
+  for (const std::string& name : nearest(name_part, list_folder(folder.empty() ? "." : folder)))
     result.push_back(folder + name);
   return result;
 }

@@ -23,7 +23,7 @@ bool is_version_of(std::string_view file, std::string_view stem);
 
 // Whether a user who types `name` can mean the file (a name without folders): its exact name, or
 // "foo" for libfoo.so and libfoo.so.1.
-bool is_called(std::string_view file, std::string_view name);
+bool can_mean_library(std::string_view file, std::string_view name);
 
 // A warning if the file is an archive with two entries of one name, which Android refuses to open.
 std::optional<std::string> duplicate_warning(const MappedFile& file, const std::string& subject);

@@ -27,12 +27,12 @@ std::vector<std::string_view> split_parameters(std::string_view text) {
   }
 }
 
-bool is_type(std::string_view type, std::string_view written) {
-  return type == written || is_same_nested(type, written);
+bool is_type(std::string_view type, std::string_view typed) {
+  return type == typed || is_same_class(type, typed);
 }
 
 // Escapes "[]", which stands for an array and not for a set of characters.
-std::string with_arrays(std::string_view pattern) {
+std::string escape_arrays(std::string_view pattern) {
   std::string text;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern.substr(i, 2) == "[]") text += '\\';
@@ -86,9 +86,9 @@ std::optional<MethodName> parse_method_name(std::string_view text) {
   return name;
 }
 
-bool is_method_pattern(std::string_view text) { return is_pattern(with_arrays(text)); }
+bool is_method_pattern(std::string_view text) { return is_pattern(escape_arrays(text)); }
 
-bool is_same_nested(std::string_view a, std::string_view b) {
+bool is_same_class(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char one, char other) {
     return one == other || (one == '.' && other == '$') || (one == '$' && other == '.');
   });
@@ -100,7 +100,7 @@ bool has_signature(const art::Signature& signature, const MethodName& name) {
 }
 
 bool matches_method(std::string_view pattern, std::string_view signature) {
-  const std::string escaped = with_arrays(pattern);
+  const std::string escaped = escape_arrays(pattern);
   if (matches_pattern(escaped, signature)) return true;
   const auto space = signature.find(' ');
   const auto unreturned = signature.substr(space == std::string_view::npos ? 0 : space + 1);
@@ -226,14 +226,14 @@ private:
 };
 
 // A warning if a DEX file is missing, because other methods may then match, too.
-std::optional<std::string> may_lack_methods(const Query& query, const art::OatFile& oat) {
+std::optional<std::string> missing_dex_warning(const Query& query, const art::OatFile& oat) {
   if (oat.has_all_dex_files()) return std::nullopt;
   return no_dex_file(query.subject(), oat).message +
          ": other methods may match, and share this code";
 }
 
 // Lists all of them, up to a limit: the list explains hits that the user does not expect.
-std::string shared_code(const ProbePoint& point, const std::vector<std::string>& others) {
+std::string shared_code_warning(const ProbePoint& point, const std::vector<std::string>& others) {
   constexpr std::size_t most = 200;
   std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
                                  "fires for each of them: ",
@@ -262,13 +262,13 @@ std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, Virtua
 
 Result<ProbePoint> point_of_method(const Query& query, const art::OatFile& oat,
                                    const elf::Symbol& symbol, bool warn) {
-  auto point = point_of(query, symbol);
+  auto point = make_point(query, symbol);
   if (!point) return point;
   if (point->size == 0U) point->size.reset();
   if (query.options.to_probe) point->java = java_method_at(oat, symbol.address);
   if (!warn && !query.options.aliases) return point;
   auto others = other_methods_at(oat, symbol.address, symbol.name);
-  if (warn && !others.empty()) point->warnings.push_back(shared_code(*point, others));
+  if (warn && !others.empty()) point->warnings.push_back(shared_code_warning(*point, others));
   if (query.options.aliases) point->aliases = std::move(others);
   return point;
 }
@@ -277,7 +277,7 @@ Result<Points> points_of_methods(const Query& query, const art::OatFile& oat,
                                  std::span<const art::Method> methods) {
   MethodSymbols named(oat);
   for (const art::Method& method : methods) named.add(method, to_string(oat.signature(method)));
-  const auto places = places_of(named.symbols());
+  const auto places = unique_places(named.symbols());
   if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
   Points points;
   for (const elf::Symbol& symbol : places) {
@@ -297,7 +297,7 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   if (matching.symbols().empty()) return fail(no_method_matches(query, oat));
   PatternPoints found(query);
   std::size_t shared = 0;
-  for (const elf::Symbol& symbol : places_of(matching.symbols())) {
+  for (const elf::Symbol& symbol : unique_places(matching.symbols())) {
     auto point = point_of_method(query, oat, symbol, false);
     if (point && oat.methods_at(symbol.address).size() > 1) ++shared;
     found.add(std::move(point));
@@ -312,12 +312,12 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   return points;
 }
 
-std::vector<art::Class> classes_called(const art::OatFile& oat, std::string_view name) {
+std::vector<art::Class> find_classes(const art::OatFile& oat, std::string_view name) {
   if (const auto exact = oat.find_class(name)) return {*exact};
   std::vector<art::Class> classes;
   std::vector<std::string> names; // a class that two DEX files have is one
   oat.for_each_class([&](art::Class defined, std::string_view other) {
-    if (is_same_nested(name, other) && std::ranges::find(names, other) == names.end()) {
+    if (is_same_class(name, other) && std::ranges::find(names, other) == names.end()) {
       classes.push_back(defined);
       names.emplace_back(other);
     }
@@ -346,7 +346,7 @@ Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art
   if (fitting.empty()) return fail(no_such_method(query, oat, defined, name, called));
   Methods compiled = fitting;
   std::erase_if(compiled, [](const art::Method& method) { return !method.compiled; });
-  if (compiled.empty()) return fail(no_code_of(query, oat, fitting));
+  if (compiled.empty()) return fail(no_method_code(query, oat, fitting));
   auto points = points_of_methods(query, oat, compiled);
   if (points && compiled.size() != fitting.size())
     points->front().warnings.push_back(fmt::format("{}: of '{}' not compiled in this file: {}",
@@ -359,7 +359,7 @@ Result<Points> resolve_in(const Query& query, const art::OatFile& oat) {
   const std::string_view text = query.function.name;
   const auto name = parse_method_name(text);
   const bool is_pattern_too = is_method_pattern(text);
-  const auto classes = name ? classes_called(oat, name->class_name) : std::vector<art::Class>();
+  const auto classes = name ? find_classes(oat, name->class_name) : std::vector<art::Class>();
   if (classes.size() == 1) {
     auto points = resolve_in_class(query, oat, classes.front(), *name);
     if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
@@ -368,7 +368,7 @@ Result<Points> resolve_in(const Query& query, const art::OatFile& oat) {
   if (!name)
     return fail(
         Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", query.subject(), text)}
-            .hint(std::string(how_methods_are_named)));
+            .hint(std::string(method_name_hint)));
   return fail(classes.empty() ? no_such_class(query, oat, *name)
                               : several_classes(query, oat, classes));
 }
@@ -376,7 +376,7 @@ Result<Points> resolve_in(const Query& query, const art::OatFile& oat) {
 } // namespace
 
 const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
-  if (!std::exchange(looked_, true) && art::OatFile::is_oat(image))
+  if (!std::exchange(searched_, true) && art::OatFile::is_oat(image))
     oat_.emplace(oatdump_ ? ask_oatdump(*oatdump_, image, where_)
                           : art::OatFile::read(image, where_));
   return oat_ ? &*oat_ : nullptr;
@@ -405,8 +405,8 @@ Result<std::vector<ProbePoint>> resolve_method(const Query& query) {
   if (!*query.methods) return fail(Error(query.methods->error()).within(query.subject()));
   auto points = resolve_in(query, **query.methods);
   if (!points) return points;
-  if (auto doubt = may_lack_methods(query, **query.methods))
-    points->front().warnings.push_back(std::move(*doubt));
+  if (auto warning = missing_dex_warning(query, **query.methods))
+    points->front().warnings.push_back(std::move(*warning));
   return points;
 }
 
@@ -415,8 +415,8 @@ void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& s
   if (point.size == 0U) point.size.reset();
   if (query.options.to_probe) point.java = java_method_at(oat, symbol.address);
   auto others = other_methods_at(oat, symbol.address, symbol.name);
-  if (!others.empty()) point.warnings.push_back(shared_code(point, others));
-  if (auto doubt = may_lack_methods(query, oat)) point.warnings.push_back(std::move(*doubt));
+  if (!others.empty()) point.warnings.push_back(shared_code_warning(point, others));
+  if (auto warning = missing_dex_warning(query, oat)) point.warnings.push_back(std::move(*warning));
   if (query.options.aliases) point.aliases = std::move(others);
 }
 

@@ -22,7 +22,7 @@ std::optional<MethodName> parse_method_name(std::string_view text);
 bool is_method_pattern(std::string_view text);
 
 // Whether two class names are equal when '.' and '$' are taken as the same.
-bool is_same_nested(std::string_view a, std::string_view b);
+bool is_same_class(std::string_view a, std::string_view b);
 
 // Whether the method has the parameters and the return type of the name, as far as given.
 bool has_signature(const art::Signature& signature, const MethodName& name);
@@ -44,7 +44,7 @@ public:
 private:
   art::DexSearch where_;
   std::optional<std::string> oatdump_;
-  bool looked_ = false;
+  bool searched_ = false;
   std::optional<Result<art::OatFile>> oat_;
 };
 

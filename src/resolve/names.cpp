@@ -43,7 +43,7 @@ auto preference(const elf::Symbol& symbol) {
 // Of several symbols with one name those that the user means: definitions of code, the default
 // version before hidden ones (for a bare name), global before weak before local. Several are left
 // if these rules do not decide.
-Symbols choose(Symbols symbols, bool bare) {
+Symbols select_definitions(Symbols symbols, bool bare) {
   std::erase_if(symbols, [](const elf::Symbol& symbol) { return !is_code(symbol); });
   if (bare && !std::ranges::all_of(symbols, is_hidden)) std::erase_if(symbols, is_hidden);
   if (symbols.empty()) return symbols;
@@ -56,7 +56,7 @@ Symbols choose(Symbols symbols, bool bare) {
 
 constexpr std::size_t max_names = 10;
 
-std::string listed(std::vector<std::string> names) {
+std::string list_names(std::vector<std::string> names) {
   std::ranges::sort(names);
   const auto repeated = std::ranges::unique(names);
   names.erase(repeated.begin(), repeated.end());
@@ -77,11 +77,11 @@ void warn_about_clones(const RelatedSymbols& related, bool with_clones, ProbePoi
   if (!missed.empty() && !with_clones)
     point.warnings.push_back(fmt::format("'{}' has compiler clones, whose calls are not seen here "
                                          "(--clones probes them, too): {}",
-                                         *point.symbol, listed(std::move(missed))));
+                                         *point.symbol, list_names(std::move(missed))));
   if (!cold.empty())
     point.warnings.push_back(
         fmt::format("'{}' has parts that are jumped into, not called, and need no probe: {}",
-                    *point.symbol, listed(std::move(cold))));
+                    *point.symbol, list_names(std::move(cold))));
 }
 
 void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
@@ -97,7 +97,7 @@ void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
   point.warnings.push_back(
       fmt::format("several functions were folded to {:#x}, the probe fires for "
                   "each: {}",
-                  start.value, listed(std::move(others))));
+                  start.value, list_names(std::move(others))));
 }
 
 // Warns of clones that are not probed and of functions that share the address. with_clones: the
@@ -127,11 +127,11 @@ Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol
                           plus, symbol.name, symbol.size));
 }
 
-Result<std::vector<ProbePoint>> points_of(const Query& query, const Symbols& symbols) {
+Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& symbols) {
   std::vector<ProbePoint> points;
   points.reserve(symbols.size());
   for (const elf::Symbol& symbol : symbols) {
-    auto point = point_of(query, symbol);
+    auto point = make_point(query, symbol);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }
@@ -143,19 +143,19 @@ Result<std::vector<ProbePoint>> points_of(const Query& query, const Symbols& sym
 Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candidates,
                                               bool searched) {
   const elf::Symbol first = candidates.front();
-  Symbols places = places_of(std::move(candidates));
+  Symbols places = unique_places(std::move(candidates));
   if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
   if (places.size() == 1) places.front() = first;
   const ResolveOptions& options = query.options;
-  if (!searched && !options.thorough && !options.clones) return points_of(query, places);
+  if (!searched && !options.thorough && !options.clones) return make_points(query, places);
 
   const RelatedSymbols related = find_related(query.image, places);
   if (options.clones) {
     std::ranges::copy_if(related.clones, std::back_inserter(places),
                          [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
-    places = places_of(std::move(places));
+    places = unique_places(std::move(places));
   }
-  auto points = points_of(query, places);
+  auto points = make_points(query, places);
   if (points) warn_about_related(related, options.clones, *points);
   return points;
 }
@@ -165,7 +165,7 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
   Symbols clones = find_clones_by_name(query.image, query.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
   if (clones.empty()) return fail(no_function(query, "no function"));
-  if (query.options.clones) return points_of(query, places_of(std::move(clones)));
+  if (query.options.clones) return make_points(query, unique_places(std::move(clones)));
   return fail(only_clones(query, clones));
 }
 
@@ -178,7 +178,8 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
   for (const elf::Symbol& symbol : *matching)
     if (with_cold || !is_cold_part(symbol.name)) meant.push_back(symbol);
   PatternPoints found(query);
-  for (const elf::Symbol& symbol : places_of(std::move(meant))) found.add(point_of(query, symbol));
+  for (const elf::Symbol& symbol : unique_places(std::move(meant)))
+    found.add(make_point(query, symbol));
   auto points = found.take("functions");
   if (!points) return points;
   if (points->empty()) {
@@ -209,7 +210,7 @@ Symbols entries_named(const Symbols& entries, std::string_view name) {
 
 } // namespace
 
-Symbols places_of(Symbols symbols) {
+Symbols unique_places(Symbols symbols) {
   std::ranges::sort(symbols, [](const elf::Symbol& a, const elf::Symbol& b) {
     return std::tuple(a.address, preference(a)) < std::tuple(b.address, preference(b));
   });
@@ -223,23 +224,23 @@ void PatternPoints::add(Result<ProbePoint> point) {
     points_.push_back(std::move(*point));
     return;
   }
-  ++left_out_;
-  if (!why_) why_ = std::move(point).error();
+  ++skipped_;
+  if (!first_error_) first_error_ = std::move(point).error();
 }
 
 Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
   const bool inside = query_.function.plus.value_or(0) != 0;
-  if (inside && why_) {
-    if (points_.empty()) return fail(std::move(*why_));
+  if (inside && first_error_) {
+    if (points_.empty()) return fail(std::move(*first_error_));
     points_.front().warnings.push_back(fmt::format("{}; {} that match '{}' and are left out: {}",
-                                                   why_->message, kind, query_.function.name,
-                                                   left_out_));
+                                                   first_error_->message, kind,
+                                                   query_.function.name, skipped_));
   }
   std::ranges::sort(points_, {}, &ProbePoint::image_offset);
   return std::move(points_);
 }
 
-Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
+Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol) {
   const auto plus = checked_plus(query, symbol);
   if (!plus) return fail(plus.error());
   const auto address = checked_add(symbol.address.value, *plus);
@@ -247,12 +248,12 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
     return fail(ErrorKind::no_code,
                 fmt::format("{}: '{}' is an absolute number, not a place in the file",
                             query.subject(), symbol.name));
-  auto doubt = check_boundary(query, symbol, *plus);
-  if (!doubt) return fail(std::move(doubt).error());
+  auto warning = check_boundary(query, symbol, *plus);
+  if (!warning) return fail(std::move(warning).error());
   auto point = point_at(query, VirtualAddress{*address});
   if (!point) return point;
   name_point(query, *point, symbol, *plus);
-  if (*doubt) point->warnings.push_back(std::move(**doubt));
+  if (*warning) point->warnings.push_back(std::move(**warning));
   if (*plus != 0 && *plus >= symbol.size)
     point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
                                           query.subject(), *plus, symbol.name, symbol.size));
@@ -266,17 +267,17 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
     const elf::Symbol first = exact->front();
-    Symbols chosen = choose(std::move(*exact), first.name == name);
-    if (chosen.empty()) return fail(no_code_behind(query, first));
+    Symbols chosen = select_definitions(std::move(*exact), first.name == name);
+    if (chosen.empty()) return fail(not_code(query, first));
     const bool searched = chosen.front().table != elf::Table::dynsym;
     return chosen_points(query, std::move(chosen), searched);
   }
 
-  auto written = find_by_demangled_name(query.image, name);
-  if (!written) return fail(Error(written.error()).within(query.subject()));
-  if (!written->empty() && !written->front().defined)
-    return fail(no_code_behind(query, written->front()));
-  if (!written->empty()) return chosen_points(query, std::move(*written), true);
+  auto demangled = find_by_demangled_name(query.image, name);
+  if (!demangled) return fail(Error(demangled.error()).within(query.subject()));
+  if (!demangled->empty() && !demangled->front().defined)
+    return fail(not_code(query, demangled->front()));
+  if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
   if (is_pattern(name)) return resolve_pattern(query);
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
   return resolve_clones(query);
@@ -293,7 +294,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
     });
   if (named.empty()) return fail(no_plt_entry(query));
   if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));
-  auto points = points_of(query, named);
+  auto points = make_points(query, named);
   if (!points) return points;
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
   return points;

@@ -10,11 +10,11 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query);
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 
 // The point of a symbol, "+N" added.
-Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
+Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol);
 
 // One symbol for each address, sorted by address: .dynsym before .symtab, global before weak before
 // local, the default version before hidden ones.
-std::vector<elf::Symbol> places_of(std::vector<elf::Symbol> symbols);
+std::vector<elf::Symbol> unique_places(std::vector<elf::Symbol> symbols);
 
 // Fills in ProbePoint::aliases.
 void add_aliases(const elf::Image& image, std::span<ProbePoint> points);
@@ -34,8 +34,8 @@ public:
 private:
   const Query& query_;
   std::vector<ProbePoint> points_;
-  std::optional<Error> why_; // why the first of those was left out
-  std::size_t left_out_ = 0;
+  std::optional<Error> first_error_; // why the first of those was left out
+  std::size_t skipped_ = 0;
 };
 
 // The places of the probes that the query's name means, "PROVIDER:NAME" or a provider alone, in

@@ -168,12 +168,12 @@ Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
   if (!point) return fail(std::move(point).error());
   if (const auto covering = query.symbolizer->find(point->address)) {
     name_by_number(query, *point, *covering);
-    auto doubt = check_boundary(query, covering->symbol, covering->offset);
-    if (!doubt && query.options.to_probe) return fail(std::move(doubt).error());
-    if (!doubt)
-      point->warnings.push_back(std::move(doubt).error().message);
-    else if (*doubt)
-      point->warnings.push_back(std::move(**doubt));
+    auto warning = check_boundary(query, covering->symbol, covering->offset);
+    if (!warning && query.options.to_probe) return fail(std::move(warning).error());
+    if (!warning)
+      point->warnings.push_back(std::move(warning).error().message);
+    else if (*warning)
+      point->warnings.push_back(std::move(**warning));
   }
   std::vector<ProbePoint> points;
   points.push_back(std::move(*point));

@@ -20,7 +20,7 @@ std::string first_few(const std::vector<std::string>& names) {
   return text;
 }
 
-Error none_usable(const Targets& targets, Error first) {
+Error no_usable_file(const Targets& targets, Error first) {
   if (targets.files.size() > 1)
     first.message = fmt::format("{}: none of its {} files can be probed, the first: {}",
                                 targets.text, targets.files.size(), first.message);
@@ -28,7 +28,7 @@ Error none_usable(const Targets& targets, Error first) {
 }
 
 // Whether the error says that the file does not have the FUNCTION. Other errors are reported.
-bool means_lacking(std::string_view text, const Error& error) {
+bool is_not_found(std::string_view text, const Error& error) {
   if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
       error.kind == ErrorKind::no_code)
     return true;
@@ -46,74 +46,74 @@ bool is_misplaced(const Target& target, const Error& error) {
 }
 
 // Asks the files of one call of resolve_all().
-class Asking {
+class MultiFileResolver {
 public:
-  Asking(const Targets& targets, std::span<const std::string_view> functions,
-         const TargetOptions& where, const ResolveOptions& how)
+  MultiFileResolver(const Targets& targets, std::span<const std::string_view> functions,
+                    const TargetOptions& where, const ResolveOptions& how)
       : targets_(targets), functions_(functions), where_(where), how_(how), quick_(how),
-        importing_(functions.size()) {
+        importing_files_(functions.size()) {
     quick_.suggest = false;
     for (const std::string_view function : functions)
-      answers_.functions.push_back(
+      results_.functions.push_back(
           {.request = std::string(function), .points = {}, .files = 0, .errors = {}});
   }
 
-  Result<ResolveResults> ask() {
-    auto visited = visit_targets(targets_, where_, [this](Target& target) { ask(target); });
+  Result<ResolveResults> run() {
+    auto visited = visit_targets(targets_, where_, [this](Target& target) { resolve_in(target); });
     if (!visited) return fail(std::move(visited).error());
-    answers_.searched_files = visited->files;
-    std::ranges::move(visited->warnings, std::back_inserter(answers_.warnings));
-    for (std::size_t i = 0; i < answers_.functions.size(); ++i) {
-      FunctionResult& answer = answers_.functions[i];
-      if (answer.files == 0 && answer.errors.empty()) answer.errors.push_back(nowhere(i));
+    results_.searched_files = visited->files;
+    std::ranges::move(visited->warnings, std::back_inserter(results_.warnings));
+    for (std::size_t i = 0; i < results_.functions.size(); ++i) {
+      FunctionResult& result = results_.functions[i];
+      if (result.files == 0 && result.errors.empty()) result.errors.push_back(not_found_error(i));
     }
-    return std::move(answers_);
+    return std::move(results_);
   }
 
 private:
-  void ask(const Target& target) {
-    said_misplaced_ = false;
-    for (const std::string& warning : target.warnings()) answers_.warnings.push_back(warning);
+  void resolve_in(const Target& target) {
+    warned_misplaced_ = false;
+    for (const std::string& warning : target.warnings()) results_.warnings.push_back(warning);
     target.resolve_each(functions_, quick_,
                         [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
                           if (auto whole = check_size(*target.file()); !whole)
                             points = fail(std::move(whole).error());
-                          take(target, index, std::move(points));
+                          add_points(target, index, std::move(points));
                         });
     const std::string subject = to_string(target.display_path());
     for (const std::string& source : target.debug_notes().used)
-      answers_.details.push_back(subject + ": symbols from " + source);
+      results_.details.push_back(subject + ": symbols from " + source);
     for (const std::string& warning : target.debug_notes().warnings)
-      answers_.warnings.push_back(subject + ": " + warning);
+      results_.warnings.push_back(subject + ": " + warning);
   }
 
-  void take(const Target& target, std::size_t index, Result<std::vector<ProbePoint>> points) {
-    FunctionResult& answer = answers_.functions[index];
+  void add_points(const Target& target, std::size_t index, Result<std::vector<ProbePoint>> points) {
+    FunctionResult& result = results_.functions[index];
     if (points) {
-      ++answer.files;
-      std::ranges::move(*points, std::back_inserter(answer.points));
+      ++result.files;
+      std::ranges::move(*points, std::back_inserter(result.points));
     } else if (is_misplaced(target, points.error())) {
       // This is about the whole entry, so it is reported once.
-      if (!std::exchange(said_misplaced_, true))
-        answers_.warnings.push_back("left out: " + points.error().message);
-    } else if (!means_lacking(functions_[index], points.error())) {
-      answer.errors.push_back(std::move(points).error());
+      if (!std::exchange(warned_misplaced_, true))
+        results_.warnings.push_back("left out: " + points.error().message);
+    } else if (!is_not_found(functions_[index], points.error())) {
+      result.errors.push_back(std::move(points).error());
     } else if (points.error().kind == ErrorKind::imported) {
-      ++importing_[index];
+      ++importing_files_[index];
     }
   }
 
   // The one error for a FUNCTION that no file has.
-  Error nowhere(std::size_t index) const {
-    if (answers_.searched_files == 1)
+  Error not_found_error(std::size_t index) const {
+    if (results_.searched_files == 1)
       if (auto own = own_error(functions_[index])) return std::move(*own);
-    const std::string& request = answers_.functions[index].request;
-    const std::size_t importing = importing_[index];
+    const std::string& request = results_.functions[index].request;
+    const std::size_t importing = importing_files_[index];
     Error error{importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
                 fmt::format("{}: '{}' is in none of its {} files", targets_.text, request,
-                            answers_.searched_files)};
+                            results_.searched_files)};
     if (importing != 0) error.message += fmt::format(", {} import it", importing);
-    const auto near = names_near(request);
+    const auto near = similar_names(request);
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));
   }
 
@@ -129,15 +129,15 @@ private:
   }
 
   // Similar names, from the first few files only, and none if there are many FUNCTIONs.
-  std::vector<std::string> names_near(const std::string& request) const {
+  std::vector<std::string> similar_names(const std::string& request) const {
     constexpr std::size_t few = 8;
-    if (!how_.suggest || answers_.functions.size() > few) return {};
-    const std::string wanted = without_wildcards(request);
+    if (!how_.suggest || results_.functions.size() > few) return {};
+    const std::string plain_name = without_wildcards(request);
     NearestNames names;
     for (std::size_t i = 0; i < targets_.files.size() && i < few; ++i) {
       const auto target = Target::open(targets_.files[i], targets_.text, where_);
       if (!target || target->image() == nullptr) continue;
-      for (const std::string& name : nearest_names(*target->image(), wanted))
+      for (const std::string& name : nearest_names(*target->image(), plain_name))
         names.offer(0, name); // nearest first in each file
     }
     return std::move(names).take();
@@ -148,9 +148,9 @@ private:
   const TargetOptions& where_;
   ResolveOptions how_;
   ResolveOptions quick_; // without suggestions
-  ResolveResults answers_;
-  bool said_misplaced_ = false;        // for the current file
-  std::vector<std::size_t> importing_; // files, for each FUNCTION
+  ResolveResults results_;
+  bool warned_misplaced_ = false;            // for the current file
+  std::vector<std::size_t> importing_files_; // files, for each FUNCTION
 };
 
 } // namespace
@@ -158,7 +158,7 @@ private:
 Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
                                    const std::function<void(Target&)>& visit) {
   VisitSummary visited{.files = 0, .warnings = targets.warnings};
-  std::optional<Error> first_refusal;
+  std::optional<Error> first_error;
   std::vector<std::string> compressed;
   for (const TargetFile& file : targets.files) {
     auto target = Target::open(file, targets.text, options);
@@ -169,13 +169,13 @@ Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& 
       visit(*target);
       continue;
     }
-    if (!first_refusal) first_refusal = target.error();
+    if (!first_error) first_error = target.error();
     if (target.error().kind == ErrorKind::compressed)
       compressed.push_back(file.display_path.entry.value_or(file.display_path.file));
     else
       visited.warnings.push_back("left out: " + target.error().message);
   }
-  if (visited.files == 0) return fail(none_usable(targets, std::move(*first_refusal)));
+  if (visited.files == 0) return fail(no_usable_file(targets, std::move(*first_error)));
   if (!compressed.empty())
     visited.warnings.push_back(
         fmt::format("{}: {} of {} files {} compressed and cannot be probed: {}", targets.text,
@@ -189,7 +189,7 @@ Result<ResolveResults> resolve_all(const Targets& targets,
                                    const TargetOptions& where, const ResolveOptions& how) {
   for (const std::string_view function : functions)
     if (auto parsed = parse_function(function); !parsed) return fail(std::move(parsed).error());
-  return Asking(targets, functions, where, how).ask();
+  return MultiFileResolver(targets, functions, where, how).run();
 }
 
 Result<ResolveResults> resolve_all(const Targets& targets, std::span<const std::string> functions,

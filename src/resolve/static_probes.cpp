@@ -16,7 +16,7 @@ std::string full_name(const StaticProbe& probe) {
   return fmt::format("{}:{}", probe.provider, probe.name);
 }
 
-bool fits(const std::string& name, std::string_view asked) {
+bool matches_part(const std::string& name, std::string_view asked) {
   return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
 }
 
@@ -34,8 +34,8 @@ public:
   }
 
   bool matches(const StaticProbe& probe) const {
-    if (!fits(probe.provider, provider_)) return false;
-    return fits(probe.name, name_) || fits(probe.name, dtrace_name_);
+    if (!matches_part(probe.provider, provider_)) return false;
+    return matches_part(probe.name, name_) || matches_part(probe.name, dtrace_name_);
   }
 
 private:
@@ -63,8 +63,8 @@ bool is_function(const elf::Image& image, std::string_view name) {
   };
   const auto exact = find_by_name(image, name);
   if (exact && std::ranges::any_of(*exact, has_code)) return true;
-  const auto written = find_by_demangled_name(image, name);
-  return written && std::ranges::any_of(*written, has_code);
+  const auto demangled = find_by_demangled_name(image, name);
+  return demangled && std::ranges::any_of(*demangled, has_code);
 }
 
 // For a text that is a function's name, or has one behind its colon.
@@ -84,7 +84,7 @@ std::string list_hint(const Query& query) {
 }
 
 // The probe may be in one of the notes that could not be read.
-void add_passed_over(const StaticProbes& notes, Error& error) {
+void add_malformed_hint(const StaticProbes& notes, Error& error) {
   if (notes.skipped_notes > 0)
     error.hints.push_back(fmt::format(
         "{} of static probes {} passed over, usdt list says why",
@@ -103,7 +103,7 @@ Error no_static_probe(const Query& query, const StaticProbes& notes) {
                                 is_pattern(text) ? "matches " : "", text);
   if (auto function = function_hint(query, text))
     error = std::move(error).hint(std::move(*function));
-  add_passed_over(notes, error);
+  add_malformed_hint(notes, error);
   if (notes.probes.empty()) return error;
   const auto near = nearest(without_wildcards(text), full_names(notes));
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));

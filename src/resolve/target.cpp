@@ -22,7 +22,7 @@ namespace uprobectl {
 
 namespace {
 
-Error debug_file(const std::string& subject, const elf::Image& image) {
+Error debug_file_error(const std::string& subject, const elf::Image& image) {
   const auto id = image.build_id();
   return Error{ErrorKind::no_code, subject + ": debug data of another file, the code is not in it"}
       .hint("probe the program or library it belongs to" +
@@ -30,8 +30,8 @@ Error debug_file(const std::string& subject, const elf::Image& image) {
 }
 
 // The entry at an offset of a whole archive.
-Result<BinaryPath> entry_of(const BinaryPath& archive_path, Bytes bytes,
-                            const FunctionSpec& function) {
+Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
+                              const FunctionSpec& function) {
   const std::string subject = to_string(archive_path);
   const auto archive = Archive::parse(bytes);
   if (!archive) return fail(Error(archive.error()).within(subject));
@@ -54,13 +54,13 @@ bool is_number(const FunctionSpec& function) {
   return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
 }
 
-bool is_about_all_symbols(const Query& query) {
+bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
   return query.function.form != FunctionSpec::Form::name || is_pattern(query.function.name) ||
          query.options.clones || query.options.aliases;
 }
 
-Result<std::vector<ProbePoint>> ask(const Query& query) {
+Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
   switch (query.function.form) {
   case FunctionSpec::Form::name:
     return resolve_name(query);
@@ -76,18 +76,18 @@ Result<std::vector<ProbePoint>> ask(const Query& query) {
 
 // Whether more symbols can change the result. An import or data of that name can hide a static
 // function of a debug file.
-bool may_be_elsewhere(const Query& query, const Error& error) {
+bool may_be_in_debug_file(const Query& query, const Error& error) {
   if (query.function.form != FunctionSpec::Form::name) return false;
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
          error.kind == ErrorKind::no_code;
 }
 
-Result<std::vector<ProbePoint>> answer_by_symbols(const Query& query, elf::Image& image,
-                                                  DebugSource& source) {
-  if (is_about_all_symbols(query)) source.complete(image);
-  auto points = ask(query);
-  while (!points && may_be_elsewhere(query, points.error()) && source.add_next(image))
-    points = ask(query);
+Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Image& image,
+                                                   DebugSource& source) {
+  if (needs_all_symbols(query)) source.complete(image);
+  auto points = resolve_form(query);
+  while (!points && may_be_in_debug_file(query, points.error()) && source.add_next(image))
+    points = resolve_form(query);
   if (points && query.options.aliases) add_aliases(image, *points);
   if (points) finish_points(query, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
@@ -104,14 +104,14 @@ Result<std::vector<ProbePoint>> answer_by_symbols(const Query& query, elf::Image
 }
 
 // Older versions of dex2oat name code that methods share after one of them, with "[DEDUPED]" added.
-Result<std::vector<ProbePoint>> answer_as_shared(const Query& query, elf::Image& image,
-                                                 DebugSource& source) {
+Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Image& image,
+                                                     DebugSource& source) {
   const std::string name = std::string(query.function.name) + " [DEDUPED]";
   FunctionSpec function = query.function;
   function.name = name;
   Query shared{query.binary, function, query.image, query.demangler, query.options, query.methods};
   shared.options.suggest = false;
-  auto points = answer_by_symbols(shared, image, source);
+  auto points = resolve_by_symbols(shared, image, source);
   if (points)
     points->front().warnings.push_back("'" + std::string(query.function.name) +
                                        "' shares its code with other methods, and a probe there "
@@ -121,15 +121,16 @@ Result<std::vector<ProbePoint>> answer_as_shared(const Query& query, elf::Image&
 
 // Resolves the FUNCTION of the query, whose image this is. Symbols from the source are added to
 // the image if its own tables do not have the name.
-Result<std::vector<ProbePoint>> answer(const Query& query, elf::Image& image, DebugSource& source) {
+Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& image,
+                                              DebugSource& source) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
-    return answer_by_symbols(query, image, source);
+    return resolve_by_symbols(query, image, source);
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;
-  auto symbols = answer_by_symbols(query, image, source);
+  auto symbols = resolve_by_symbols(query, image, source);
   if (!symbols && symbols.error().kind == ErrorKind::not_found)
-    symbols = answer_as_shared(query, image, source);
+    symbols = resolve_deduplicated(query, image, source);
   if (!symbols) return methods; // its error is the better one
   if (std::string why = missing_methods_warning(query); !why.empty())
     symbols->front().warnings.push_back(std::move(why));
@@ -140,7 +141,7 @@ constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
 
 // Fills in whether the entry can be probed, and why not.
-void examine(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
+void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
   const auto data = archive.data_offset(entry);
   if (!data) {
     library.reason = data.error().message;
@@ -244,7 +245,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
                                       shell_word(state->path.file));
       return fail(std::move(error));
     }
-    if (image->is_debug_file()) return fail(debug_file(to_string(binary.path), *image));
+    if (image->is_debug_file()) return fail(debug_file_error(to_string(binary.path), *image));
     if (image->is_inflated())
       state->warnings.push_back(to_string(binary.path) +
                                 ": compressed here, so offsets are those in the library as a "
@@ -271,7 +272,7 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    return answer(query, *state.image, state.debug);
+    return resolve_query(query, *state.image, state.debug);
   }
 
   const std::string subject = to_string(state.binary->path);
@@ -281,7 +282,7 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                     .hint(fmt::format("name one: '{}!/lib/…', or ask for file-offset:0x…", subject))
                     .hint(fmt::format("list its libraries with: uprobectl list-symbols {}",
                                       shell_word(subject))));
-  const auto path = entry_of(state.binary->path, state.binary->file->bytes(), function);
+  const auto path = find_entry(state.binary->path, state.binary->file->bytes(), function);
   if (!path) return fail(path.error());
   auto image = elf::Image::open(state.binary->file, *path);
   if (!image) return fail(image.error());
@@ -293,7 +294,7 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   symbolize::Symbolizer symbolizer(*image);
   Query query{binary, function, *image, state.demangler, options};
   query.symbolizer = &symbolizer;
-  return answer(query, *image, debug);
+  return resolve_query(query, *image, debug);
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,
@@ -372,7 +373,7 @@ Result<std::vector<ArchiveLibrary>> Target::libraries() const {
     library.size = entry.size;
     library.compression = entry.encrypted ? compression_name(entry.method) + ", encrypted"
                                           : compression_name(entry.method);
-    examine(*archive, entry, library);
+    check_library(*archive, entry, library);
     libraries.push_back(std::move(library));
     return true;
   });

@@ -88,7 +88,7 @@ public:
   StringLayout string_layout() const;
 
 private:
-  class Reading;
+  class FunctionScan;
   struct State;
   explicit FunctionReader(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
