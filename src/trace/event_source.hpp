@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the events of a run come from: the built-in program, a user's programs, or the programs of
-// a task file.
+// The interface to what sends the events of a run: the built-in program, a user's programs, or the
+// programs of a task file.
 #pragma once
 
 #include "events/events.hpp"
@@ -12,9 +12,9 @@
 
 namespace uprobectl {
 
-// Events of a run that are not shown, by reason.
+// Events of a run that were not written, with the reason.
 struct Loss {
-  std::string_view reason; // a literal, as `lost` records have it
+  std::string_view reason; // a literal; appears in `lost` records
   std::uint64_t count = 0;
 };
 namespace loss_reasons {
@@ -44,16 +44,17 @@ public:
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
-  // Descriptors that are readable when events wait.
+  // Adds the descriptors that become readable when events wait.
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
-  // Visits what has been sent, in order, until visit returns false. True if some may be left.
+  // Visits the events that were sent, in order, until visit returns false. Returns true if more may
+  // wait.
   virtual bool drain(const Visit& visit) = 0;
-  // Events that were sent and do not come out of drain(), since the start. A reason stays in the
-  // list once it is there.
+  // Returns the events since the start that were sent but not visited. A reason that was returned
+  // once is returned from then on.
   virtual std::vector<Loss> losses() const = 0;
-  // Takes all that has been sent, shows nothing of it and returns how many events it was.
+  // Discards all waiting events and returns their number.
   virtual std::uint64_t discard() = 0;
-  // Reports the aggregates that were asked for.
+  // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gets the probes of a run into place: all of them, or with keep_going those the kernel takes.
+// Attaches the probes of a run: all of them, or with keep_going those that the kernel accepts.
 #pragma once
 
 #include "output/output.hpp"
@@ -10,14 +10,15 @@
 
 namespace uprobectl {
 
-// How long it takes to do many things one by one, as soon as the first ones tell.
+// Estimates how long many equal operations take, from the time that the first ones took.
 class DurationEstimate {
 public:
   using Clock = std::chrono::steady_clock;
 
   DurationEstimate(std::size_t all, Clock::time_point start) : all_(all), start_(start) {}
 
-  // The time for all of them if it is more than 2 s, once; nothing in the first 100 ms.
+  // Returns the expected total time, once, if it exceeds 2 s. Returns nullopt during the first 100
+  // ms.
   std::optional<Clock::duration> estimate(std::size_t done, Clock::time_point now);
 
 private:
@@ -27,30 +28,28 @@ private:
 };
 
 struct AttachedProbes {
-  std::optional<Attachment> attachment; // nothing where there was no site
-  std::size_t probes = 0;               // sites, by process where processes are named
+  std::optional<Attachment> attachment; // nullopt if there are no sites
+  std::size_t probes = 0; // sites, times the number of processes if processes are given
 };
 
-// The program is loaded for the mechanism, attached to the processes (none: to all) and not
-// started. Where the kernel refuses single places, which skip_unprobeable() did not know of,
-// they are found by halving. Those of patterns are left out with a warning. With keep_going the
-// others move from the probes to the failures, reported, and the rest is attached, else the first
-// refusal is the error.
+// Loads the program for the mechanism and attaches it to the processes (none: system-wide); the
+// program is not started. Sites that the kernel rejects although skip_unprobeable() accepted them
+// are found by bisection. With keep_going their probes are reported and moved to the failures, and
+// the others are attached. Otherwise the first rejection is the error.
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
                                      Mechanism mechanism, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      Output& output);
 
-// Detaches, which takes its time where there are many perf events; on a terminal it says how far it
-// is.
+// Detaches the probes. This takes long for many perf events, so progress is shown on a terminal.
 void detach_probes(AttachedProbes& attached, Output& output);
 
-// Whether the files are still what was resolved in them: io where one was written to since it was
-// opened, and its offsets may be those of other code.
+// Checks that no file was written to since it was opened: its offsets may be wrong by now. The
+// error is io.
 Result<void> check_unmodified(std::span<const Probe> probes);
 Result<void> check_unmodified(const MappedFile& file);
 
-// One that was replaced is no failure: its probes are in the file that was opened.
+// Warns about files that were replaced since they were opened. The probes are in the opened file.
 void warn_about_replaced_files(std::span<const Probe> probes, Output& output);
 
 } // namespace uprobectl

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs that run at the probes: the built-in one, or those of a user. The rest of the module
-// does not know which.
+// The interface to the BPF programs of a run: the built-in one, or those of a user.
 #pragma once
 
 #include "bpf/object.hpp"
@@ -13,62 +12,61 @@ namespace uprobectl {
 
 class FunctionReaderCache;
 
-// Whose hits the program is to look at; those of others it passes over.
+// The hits that the program keeps; it drops those of other processes.
 struct ProgramFilter {
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
-  int processes = -1; // as BuiltinProgram::Settings has them
+  int processes = -1; // see BuiltinProgram::Settings
   int cgroup = -1;
 };
 
 // The programs that run at the probes of a run and send its events.
 class ProbeProgram : public EventSource {
 public:
-  virtual std::string name() const = 0; // as `attached` tells it
+  virtual std::string name() const = 0; // as in `attached` records
   virtual std::vector<ProbeRequest> probe_requests() const = 0;
-  virtual std::size_t others() const = 0; // programs that run elsewhere than at probes
+  virtual std::size_t others() const = 0; // programs that are not attached to probes
 
-  // Before anything else of the kernel's: afterwards kind() is known.
+  // Called before other functions that use the kernel. From then on kind() is known.
   virtual Result<void> prepare(const KernelFeatures& features) = 0;
-  virtual std::optional<ProgramKind> kind() const = 0; // as MechanismNeeds has it
-  // Before load(); what it names is borrowed. Users' programs filter themselves.
+  virtual std::optional<ProgramKind> kind() const = 0; // see MechanismNeeds
+  // Called before load(). Borrows the descriptors of the filter. A user's programs ignore it.
   virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
-  // Whether its programs can be told when a conditional exit is one.
+  // Returns true if the programs can check at a conditional jump whether it leaves the function.
   virtual bool checks_exits() const = 0;
 
-  // Loads the programs for the mechanism and gives each site its program and cookie. May be called
-  // again with fewer probes; these are borrowed.
+  // Loads the programs for the mechanism and sets the program and cookie of each site. May be
+  // called again with fewer probes. Borrows the probes.
   virtual Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) = 0;
 
-  // After load(): what a person should know of what the probes will show.
+  // Warns about limits of what the probes will show. Called after load().
   virtual void report_cautions() const {}
 
-  // The last probe is in place.
+  // Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& who) = 0;
-  virtual Result<void> stop() = 0; // before the first one is taken away
+  virtual Result<void> stop() = 0; // called before the first probe is detached
 
-  virtual std::uint64_t corrupt() const = 0; // records of an odd size, which are shown raw
-  // Sets the hits of each probe so far, and why they were left out.
+  virtual std::uint64_t corrupt() const = 0; // records of an unexpected size; they are shown raw
+  // Sets the hits of each probe so far, and Probe::hidden_reason.
   virtual void count_hits(std::span<Probe> probes) const = 0;
-  // What became of the stacks that were asked for; null where there are none.
+  // The totals of the requested stacks; null if none were requested.
   virtual const StackTotals* stacks() { return nullptr; }
-  // Calls that were entered and had not returned at the end of the run, or of their process;
-  // nothing where calls are not paired.
+  // The number of calls that had not returned when the run, or their process, ended; nullopt if
+  // calls are not paired.
   virtual std::optional<std::uint64_t> open_calls() const { return std::nullopt; }
-  // Hits that report_aggregates() has told as counted by stack, without one: the kernel could not
-  // keep it.
+  // The number of hits in reported stack counts whose stack the kernel could not store.
   virtual std::uint64_t without_stack() const { return 0; }
-  // The maps that were asked for, at the end.
+  // Prints the requested maps at the end of the run.
   virtual void show_maps() const = 0;
 };
 
-// Borrows all of it. `files`: where stacks go besides.
+// Borrows the arguments. `files`: also receive the stacks.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
                                                   FunctionReaderCache& readers, StackFiles& files,
                                                   Output& output);
 
-// Opens the object, if it is one, and chooses its programs. not_found, ambiguous, ...
+// Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...
 Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
                                                        StackFiles& files, Output& output);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The probes of a run: where each one is, the uprobes that make it up, and what became of it.
+// The probes of a run: requested, resolved, the uprobes that each consists of, and their hits.
 #pragma once
 
 #include "bpf/bpf.hpp"
@@ -17,68 +17,69 @@
 
 namespace uprobectl {
 
-// FUNCTIONs of one TARGET, and which of the program's programs is to run there.
+// FUNCTIONs of one TARGET, and the index of the program to run there.
 struct ProbeRequest {
   std::string target;
   std::vector<std::string> functions;
-  bool static_probes = false; // which the functions then name
+  bool static_probes = false; // `functions` are PROVIDER:NAME patterns
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
-  bool by_trampoline = false; // returns by the kernel's return probe, as the program's section says
+  bool by_trampoline = false; // use the kernel's return probe, as the program's section says
 };
 
-// A place where a function can be left.
+// An instruction that can leave a function.
 struct PlannedExit {
   FileOffset offset;
-  std::uint32_t rule = 0; // of ResolvedProbes::exit_rules
+  std::uint32_t rule = 0; // index into ResolvedProbes::exit_rules
 };
 
-// A uprobe of a probe.
+// One uprobe of a probe.
 struct PlannedSite {
-  std::size_t program = 0; // as ProbeRequest::program numbers them
+  std::size_t program = 0; // see ProbeRequest::program
   bool on_return = false;
   bool by_trampoline = false;
-  std::optional<PlannedExit> exit = {}; // of on_return; nullopt: by the kernel's return probe
+  std::optional<PlannedExit> exit = {}; // if on_return; nullopt: the kernel's return probe
   // Set by ProbeProgram::load().
   LoadedProgram loaded = {};
   std::uint64_t cookie = 0;
 };
 
-// What is known of an unhit probe besides who maps it.
+// Facts about an unhit probe, besides the processes that map it.
 struct UnhitFacts {
-  FileChange change = FileChange::none; // of the probed file since it was opened
-  // Descendants of the processes that are probed, not probed themselves, that map it executable.
+  FileChange change = FileChange::none; // change of the probed file since it was opened
+  // Descendants of the target processes that are not probed and map the file executable.
   std::vector<pid_t> children = {};
-  bool takes_pids = true; // the command has -p
-  // At how many places the function is inlined, if debug info tells.
+  bool takes_pids = true; // the command has the option -p
+  // Number of places where the function is inlined; nullopt without debug info.
   std::optional<std::uint64_t> inlined = {};
-  bool file_was_hit = false; // at another probe, so that a process maps it
+  bool file_was_hit = false; // another probe in the file was hit, so some process maps it
 };
 
-// A probed place. A static probe has one for each of its places: they are attached together and
-// reported as one probe.
+// A probed place. A static probe has one Probe for each of its places; they are attached together
+// and reported as one probe.
 struct Probe {
-  std::size_t number = 0; // its index in Probes, which records of the built-in program name
-  std::size_t first = 0;  // the first place of the same static probe; of a function its own number
+  std::size_t number = 0; // its index in Probes; records of the built-in program carry it
+  std::size_t first =
+      0; // index of the first place of the same static probe; for a function, its own number
   ProbePoint point;
   std::vector<PlannedSite> sites = {};
 
-  // How it went. Exact; nullopt if it is not known.
+  // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};
-  std::optional<std::uint64_t> total_hits = {}; // of all places; only the first one has it
-  std::string hidden_reason = {};               // why hits were seen and not shown, or empty
-  MappingSurvey survey = {};                    // who maps the place, or did during the run
+  std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
+  std::string hidden_reason = {};               // why hits were counted but not shown; or empty
+  MappingSurvey survey = {}; // the processes that map the place, or did so during the run
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
 };
 
-// Numbers its probes in their order.
+// A list of probes that numbers them by their order.
 class Probes {
 public:
   Probe& add(ProbePoint point);
-  // Probes that follow a removed one get other numbers.
+  // Renumbers the probes that follow a removed one.
   void remove_if(const std::function<bool(const Probe&)>& is_removed);
 
   bool empty() const { return probes_.empty(); }
@@ -100,11 +101,11 @@ private:
 
 struct ProbeTotals {
   std::size_t probes = 0;
-  std::size_t static_places = 0; // of static probes
+  std::size_t static_places = 0; // places of static probes
 };
 ProbeTotals probe_totals(std::span<const Probe> probes);
 
-// Sets Probe::total_hits. It is not known if the hits of one place are not.
+// Sets Probe::total_hits. A total is unknown if the hits of one place are.
 void add_up_hits(std::span<Probe> probes);
 
 struct Failure {
@@ -115,28 +116,28 @@ struct Failure {
 
 struct ResolvedProbes {
   Probes probes;
-  std::vector<exit_rule> exit_rules; // the first is that of return instructions
+  std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<Failure> failures;
 };
 
-// Every FUNCTION for itself, in every file that its TARGET means. Warnings are said, each once;
-// failures of FUNCTIONs are left to the caller. An error where no file can be asked, wrong_machine
-// where none of the processes can run what is in it.
+// Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
+// failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
+// if no target process can run the code of the files.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
                                         const TargetOptions& options, Output& output);
 
-// What keeps a run from going on: the only FUNCTION's own failure, or how many of them failed. The
-// failures that are not what is returned are reported.
+// Returns an error if the run cannot go on: the failure of the only FUNCTION, or the number of
+// failed ones. Reports the other failures.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
 
-// Whether the point is one of many that a pattern stands for, which nobody has named by itself.
+// Returns true if the point matched a pattern or a provider, and was not named by itself.
 bool is_pattern_match(const ProbePoint& point);
 
-// Removes the probes that have a site at such an instruction, and a static probe's with all of
-// its places. For a FUNCTION that names them this is a failure; of a pattern's they are left out
-// with one warning for each reason, unless none is left.
+// Removes probes with a site at an instruction that cannot be probed; of static probes all places.
+// This is a failure for a FUNCTION that was named. Matches of a pattern are skipped with one
+// warning for each reason; if none remains, the pattern fails.
 void skip_unprobeable(ResolvedProbes& resolved, Output& output);
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes records out of the kernel's buffers while the rest of the session is busy with earlier
-// ones: what a stack takes to unwind must not cost the stacks behind it.
+// Reads records from the kernel's buffers in a thread of its own, so that the time to unwind one
+// stack does not make the buffers overflow.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -16,33 +16,33 @@
 
 namespace uprobectl {
 
-// A thread that reads, and a queue of records that has a bound: where it is full the kernel's
-// buffers are left to fill. Serves one taker.
+// A thread that reads records into a bounded queue. If the queue is full, the thread waits and the
+// kernel's buffers fill up. There is one consumer thread.
 class ReadAhead {
 public:
-  // `tag`: of which buffer; as the taker gets it.
+  // `tag` identifies the buffer that the record came from.
   using Visit = std::function<bool(std::size_t tag, Bytes record)>;
   struct Source {
-    // Hands out what waits in the kernel until visit returns false; only called by the thread. True
-    // if some may be left.
+    // Visits the waiting records until visit returns false. Returns true if more may wait. Called
+    // by the reading thread only.
     std::function<bool(const Visit& visit)> drain;
-    std::vector<int>
-        poll_fds; // readable when it should be drained; it is so each poll_timeout anyway
-    std::size_t max_bytes = std::size_t{64} << 20; // of the queue and what is being taken
+    std::vector<int> poll_fds; // readable when records wait; drain is also called each poll_timeout
+    std::size_t max_bytes = std::size_t{64}
+                            << 20; // of the queue and the blocks that are being consumed
   };
   static Result<std::unique_ptr<ReadAhead>> start(Source source);
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
-  ~ReadAhead(); // what has not been taken is lost
+  ~ReadAhead(); // discards the records that were not taken
 
   int poll_fd() const { return ready_.get(); } // readable when records wait
-  // Nothing more comes: the thread reads what is left and ends, and take() waits for it.
+  // Makes the thread read the remaining records and end. From then on take() waits for it.
   void finish();
-  // In the order of the source, until visit returns false. True if some may be left.
+  // Visits the queued records in order until visit returns false. Returns true if more may wait.
   bool take(const Visit& visit);
-  // The thread has read what it was to read, and all of it was taken.
+  // Returns true if the thread has ended and all records were taken.
   bool is_done();
-  // Records that nobody has taken.
+  // Returns the number of records that were not taken.
   std::uint64_t unread();
 
 private:
@@ -51,9 +51,9 @@ private:
   void wait();
   bool add(std::size_t tag, Bytes record);
   bool take_waiting_blocks();
-  void drop_taken(); // the first block
+  void drop_taken(); // drops the first block of taken_
 
-  // Records one behind the other, each after its size and tag, in blocks that do not grow.
+  // Consecutive records, each after its size and tag. A block never reallocates.
   using Block = std::vector<std::byte>;
 
   Source source_;
@@ -62,18 +62,18 @@ private:
   std::atomic<bool> ending_ = false;
   std::atomic<bool> abandoned_ = false;
 
-  std::mutex mutex_; // of what follows
+  std::mutex mutex_; // guards the members up to ended_
   std::condition_variable changed_;
   std::deque<Block> waiting_;
   std::vector<Block> spare_;
   std::size_t waiting_bytes_ = 0;
-  std::size_t taken_bytes_ = 0; // of the taker's blocks
-  std::uint64_t unread_ = 0;    // records in both
-  bool ended_ = false;          // the thread adds no more
+  std::size_t taken_bytes_ = 0; // bytes in taken_
+  std::uint64_t unread_ = 0;    // records in waiting_ and taken_
+  bool ended_ = false;          // the thread has ended
 
-  std::deque<Block> taken_;   // the taker's own
-  std::size_t next_ = 0;      // in its first block
-  std::uint64_t visited_ = 0; // records of it
+  std::deque<Block> taken_;   // used by the consumer only
+  std::size_t next_ = 0;      // offset of the next record in taken_.front()
+  std::uint64_t visited_ = 0; // records of taken_.front() that were visited
   std::thread thread_;
 };
 

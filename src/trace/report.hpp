@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said at the start and at the end of a run.
+// Reports the start and the end of a run: status lines, `probe` records, warnings, the summary.
 #pragma once
 
 #include "output/output.hpp"
@@ -12,48 +12,48 @@
 namespace uprobectl {
 
 // "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
-// `others`: programs that run elsewhere than at probes.
+// `others` is the number of programs that are not attached to probes.
 std::string start_line(const AttachRequest& request, const ProbeTotals& totals, std::size_t others);
 
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);
 
-// The instruction at each place, where the request asked for them.
+// Prints the instruction at each probe that has one (--instruction).
 void show_instructions(std::span<const Probe> probes, Output& output);
 
 struct RunEnd {
   std::span<Probe> probes;            // with their hits
-  std::span<const pid_t> pids;        // of the processes that are probed
-  std::string no_process_reason = {}; // why there are no pids, though not everybody is probed
-  bool only_counted = false;          // no events were asked for
+  std::span<const pid_t> pids;        // of the target processes
+  std::string no_process_reason = {}; // why there are no target processes; empty if there are some,
+                                      // or if the run is system-wide
+  bool only_counted = false;          // the run counts hits and sends no events
   RunTotals totals;
   std::uint64_t corrupt = 0; // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
-  bool follows_children = false;                  // no descendant of the pids is left out
+  bool follows_children = false;                  // descendants of the pids are probed, too
   std::span<const std::string> debug_places = {}; // --debug-dir
-  std::optional<std::uint64_t> open_calls = {};   // where calls are paired
-  const StackTotals* stacks = nullptr;            // where they were asked for
-  bool copies_stacks = false;                     // to unwind them, as against addresses alone
+  std::optional<std::uint64_t> open_calls = {};   // if calls are paired
+  const StackTotals* stacks = nullptr;            // null if no stacks were requested
+  bool copies_stacks = false; // stacks are copied and unwound, not walked by the kernel
 };
 
-// The `probe` records, one line for each unhit probe, and the summary.
+// Writes the `probe` records, one line for each unhit probe, and the summary.
 void report_end(const RunEnd& end, Output& output);
 
 // Reports a failure for each probe with fewer hits than expected, or an unknown number.
 void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output);
 
-// Reports the stacks that are not whole, with the option that would help.
+// Reports truncated and incomplete stacks, with the option that helps.
 void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                    const StackOutputs& outputs, Output& output);
 
-// Hits that the kernel has counted by stack but whose stack it could not keep; nothing where there
-// are none.
+// Reports hits that the kernel counted but whose stack it could not store. Prints nothing for 0.
 void report_without_stack(std::uint64_t hits, Output& output);
 
-// "10s, 4711 stacks, 2 of them cut off": what stands below a flame graph's title. Without totals
-// the stacks were counted by the kernel.
+// Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them cut off". `totals` is
+// null if the kernel counted the stacks.
 std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
 
 } // namespace uprobectl

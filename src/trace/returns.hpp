@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the returns of functions are probed: at the functions' exits, which are return instructions
-// and jumps out of the function. The kernel's return probes, which put an address of theirs in the
-// place of the return address while the function runs, are used only where somebody asks for them:
-// they end programs whose stacks are unwound, switched or moved meanwhile.
+// Plans how the returns of functions are probed: at the functions' exits, which are return
+// instructions and jumps out of the function. The kernel's return probes replace the return address
+// on the stack while the function runs. They are used on request only, because they crash programs
+// that unwind, switch or move their stacks meanwhile.
 #pragma once
 
 #include "bpf/record.h"
@@ -19,7 +19,7 @@ namespace unwind {
 class UnwindData;
 }
 
-// What the code of probed functions says about how to probe it. Reads each file once.
+// Opens a FunctionReader for each probed binary once, and keeps it.
 class FunctionReaderCache {
 public:
   explicit FunctionReaderCache(std::vector<std::string> debug_places);
@@ -27,37 +27,38 @@ public:
   FunctionReaderCache(const FunctionReaderCache&) = delete;
   FunctionReaderCache& operator=(const FunctionReaderCache&) = delete;
 
-  // The point's binary is held from here on.
+  // Keeps a reference to the point's binary.
   Result<const FunctionReader*> find_reader(const ProbePoint& point);
 
-  // What cannot be found out is taken for code of this machine's own kind. Whose strings it has may
-  // take a look at all names, and so only where somebody asks for them.
+  // Returns the calling convention and string layout of the point's code, and the host's convention
+  // if they are unknown. `strings`: also determine the std::string layout, which may read all
+  // symbol names.
   CodeAbi read_code_abi(const ProbePoint& point, bool strings);
 
 private:
   bool has_frame(const elf::Image& image, VirtualAddress at);
 
   std::vector<std::string> debug_places_;
-  // By the image: what its file tells unwinders.
+  // The unwind tables of each image.
   std::map<const elf::Image*, std::unique_ptr<unwind::UnwindData>> frames_;
   std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
 };
 
-// Turns each return site into one for each exit, unless the trampoline is asked for. A point whose
-// exits cannot all be probed is left out: one that was named becomes a failure, those of a pattern
-// are warned of together. One that never returns keeps the probe at its entry, if it has one that
-// means something alone. checks_exits: as ProbeProgram has it.
+// Replaces each return site by one site for each exit, unless the trampoline is requested. A point
+// whose exits cannot all be probed is removed: it becomes a failure if the user named it, and is
+// part of one warning if it matched a pattern. A point that never returns keeps only its entry
+// site, or is removed if the entry alone is not useful. For checks_exits see ProbeProgram.
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
                   FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
-// What the kernel's return probes can do to the program and do not tell, to be said before they are
-// attached. Nothing if there are none. sees_entries: our program runs there, too, and counts calls
-// whose returns the kernel omits.
+// Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
+// used. Print it before they are attached. sees_entries: the built-in program also runs at the
+// entries, and counts calls whose returns the kernel omits.
 std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
                                              bool sees_entries);
 
-// Tells the built-in program when a function is left at an exit. The rules of a run, each once:
-// functions that are left alike share one.
+// The rules by which the built-in program decides whether a function is left at an exit. Equal
+// rules are stored once.
 class ExitRules {
 public:
   ExitRules() {
@@ -68,7 +69,8 @@ public:
   }
 
   static constexpr std::uint32_t return_rule = 0;
-  // Nothing if the rule does not fit: the function's code is in too many pieces.
+  // Returns the index of the rule for the call, or nullopt if the function has more than
+  // MAX_CODE_RANGES code ranges.
   std::optional<std::uint32_t> find_or_add(const FunctionReturns::TailCall& call,
                                            const FunctionReturns& function,
                                            const elf::Machine& machine);

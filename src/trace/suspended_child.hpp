@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command that a run starts itself: held back before its first instruction until the probes are
-// in place, so that not one call is missed.
+// A command that a run starts itself. It is suspended before its first instruction until the probes
+// are attached, so that no call is missed.
 #pragma once
 
 #include "process/child.hpp"
@@ -13,27 +13,26 @@
 
 namespace uprobectl {
 
-// Where the stdout of a command goes.
+// The stdout of a command.
 struct CommandStdout {
-  // Opens the file of the request. `records`: the descriptor that records are written to.
+  // Opens the file of the request. `records` is the fd that records are written to.
   static Result<CommandStdout> open(const CommandOutput& wanted, int records);
 
-  // Empty: to ours.
+  // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {
     if (file) return file.get();
     return is_stderr ? std::optional(STDERR_FILENO) : std::nullopt;
   }
 
   UniqueFd file;
-  bool is_stderr = false; // though nobody asked for it
+  bool is_stderr = false; // automatic choice: records go to stdout
 };
 
-// Owns the child process: what has not been let go is killed, what has ended is reaped.
+// Owns the child process: kills it if it was not released, and reaps it when it ends.
 class SuspendedChild {
 public:
-  // Forks. The child has the default signal dispositions of a command, whatever ours are, and ends
-  // by itself should we be killed before it is let go. Its stdout is `output`, or ours where that
-  // is empty. Call before signals are blocked.
+  // Forks. The child has default signal dispositions and exits if we end before it is released.
+  // Its stdout is `output`, or ours if that is nullopt. Call this before signals are blocked.
   static Result<SuspendedChild> start(const std::vector<std::string>& words,
                                       std::optional<int> output);
 
@@ -45,28 +44,29 @@ public:
 
   pid_t pid() const { return pid_; }
 
-  // Lets it run, found through PATH: the same process, so that what is filtered by its pid stays
-  // with it. not_found, not_permitted, ... where it cannot be executed.
+  // Executes the command, found through PATH, in the same process: its pid does not change. Fails
+  // with not_found, not_permitted, ... if it cannot be executed.
   Result<void> release();
 
   struct End : ChildEnd {
-    bool got_sigterm = false; // by us, with SIGTERM
+    bool got_sigterm = false; // the child ended after we sent SIGTERM
   };
-  // How it has ended. One that still runs is asked to end; nothing if it has not within 2 s.
+  // Returns how the child ended. Sends SIGTERM if it still runs; returns nullopt if it does not end
+  // within 2 s.
   std::optional<End> end();
 
-  // Continues it if it was stopped.
+  // Sends SIGCONT.
   void resume() const;
 
 private:
   SuspendedChild(std::string name, pid_t pid, UniqueFd go, UniqueFd failure);
-  // Waits without end, or so long.
+  // Waits for the child to end; without a timeout, as long as it takes.
   std::optional<ChildEnd> reap(std::optional<std::chrono::milliseconds> timeout = {});
 
   std::string name_;
   pid_t pid_ = -1;           // -1 once reaped
-  UniqueFd release_pipe_;    // a byte lets the child run, its end makes the child end
-  UniqueFd exec_error_pipe_; // the errno of execvp; closed by a successful one
+  UniqueFd release_pipe_;    // a byte releases the child; closing it makes the child exit
+  UniqueFd exec_error_pipe_; // carries the errno of execvp; a successful execvp closes it
 };
 
 } // namespace uprobectl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs of a user: which of an object's, or the one behind a pin, and where they go.
+// The user's BPF programs: selects them from an object file or a pin, and decides where they are
+// attached.
 #pragma once
 
 #include "bpf/maps.hpp"
@@ -11,29 +12,28 @@ namespace uprobectl {
 
 class UserPrograms {
 public:
-  // Chooses among the object's programs and gives its globals their values. The kernel is not
-  // asked.
+  // Selects the object's programs and sets its globals. Makes no bpf() calls.
   static Result<UserPrograms> open(const AttachRequest& request);
 
   const std::string& path() const { return request_->path; }
   const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
 
-  // A pinned program is opened, so that kind() is known.
+  // Opens a pinned program. From then on kind() is known.
   Result<void> prepare(const KernelFeatures& features);
   std::optional<ProgramKind> kind() const { return kind_; }
 
-  // An object is loaded, once. The verifier's log is told in detail.
+  // Loads the object on the first call. Prints the verifier's log as a detail (-v).
   Result<void> load(Mechanism mechanism, Output& output);
   LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
   std::size_t count() const { return chosen_.size(); }
 
-  // Programs that are not for uprobes, attached where their sections say.
+  // The number of programs that are not uprobes. They are attached where their sections say.
   std::size_t others() const { return others_.size(); }
   Result<std::vector<ObjectLink>> attach_others() const;
 
-  // Once loaded. Descriptors of their own.
+  // The maps of the programs, with duplicated descriptors. Call it after load().
   Result<std::vector<UserMap>> maps() const;
-  std::optional<DataTypes> types() const; // nothing where there are none, or they may not be read
+  std::optional<DataTypes> types() const; // nullopt if there is no BTF or it cannot be read
 
 private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
@@ -53,19 +53,19 @@ private:
   bool loaded_ = false;
 };
 
-// Static probes of users' programs that are compiled with libbpf's usdt.bpf.h: where their
-// arguments are is written into a table of the program, and the cookie of each place says where in
-// it.
+// The arguments of static probes for programs that are compiled with libbpf's usdt.bpf.h: the
+// argument specifications go into a map of the program, and the cookie of each place is an index
+// into it.
 
 class UserStaticProbes {
 public:
-  // Gives the sites of static probes their cookies. `maps`: those of the programs, borrowed. A
-  // program without the table asks for no arguments; its places keep `cookie` itself. unsupported
-  // where there are arguments and no cookie would arrive.
+  // Sets the cookies of the sites of static probes. `maps` are the maps of the programs, borrowed.
+  // A program without the specification map uses no arguments, and its places keep `cookie`. Fails
+  // with unsupported if the program uses arguments and the mechanism has no cookies.
   Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
                     bool supports_cookies);
 
-  void report_cautions(Output& output) const; // which arguments cannot be read
+  void report_cautions(Output& output) const; // warns about arguments that cannot be read
 
 private:
   Result<void> add(std::span<Probe> probes, std::uint64_t cookie);
@@ -80,11 +80,11 @@ private:
   std::vector<Caution> cautions_;
 };
 
-// By convention a program counts what found a ring buffer full in its map "lost".
+// By convention a program counts in its map "lost" the records that did not fit the ring buffer.
 
-// A descriptor of its own, for the map of that name and form among a program's.
+// Returns a duplicate of the map with that name and layout.
 std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps);
-// What it counts, of all CPUs.
+// Returns its value, summed over all CPUs.
 std::uint64_t read_lost_count(const UserMap& map);
 
 } // namespace uprobectl
