@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: what records of programs are decoded to, those of the built-in program by
-// events/plan.hpp, those of users' programs by events/user_record.hpp.
+// The decoded form of a record that a BPF program sends. Records of the built-in program are
+// decoded by events/plan.hpp, those of users' programs by events/user_record.hpp.
 #pragma once
 
 #include "bpf/types.hpp"
@@ -19,56 +19,58 @@ enum class EventKind {
   entry,
   on_return,
   static_probe,
-  record, // what a user's program has sent
+  record, // sent by a user's program
 };
 
-// What a probed function was left by: of the kernel's return probes it is not known.
+// How a probed function was left. The kernel's return probes (uretprobes) do not tell.
 enum class ExitKind { unknown, return_instruction, tail_call };
 
+// A record of a user's program.
 struct UserRecord {
   std::string map;
-  std::optional<std::string> type; // "event": the name of the type it was read by
-  std::optional<DataValue> value;  // nothing: no type is known, then raw is what there is
+  std::optional<std::string> type; // name of the type that it was decoded with
+  std::optional<DataValue> value;  // nullopt if no type is known; the bytes are then in `raw`
   std::vector<std::byte> raw;
 };
 
-// An argument, or a return value, as its type has it.
+// An argument or return value, decoded by its type.
 struct ArgumentValue {
   std::string_view name; // borrowed
   ArgumentType type = ArgumentType::x64;
-  std::uint64_t number = 0;         // integers, extended as their type says
+  std::uint64_t number = 0;         // integers, zero- or sign-extended to 64 bits
   std::string bytes;                // strings and buffers
-  bool truncated = false;           // there were more of them
-  std::optional<std::string> error; // why there is no value
+  bool truncated = false;           // `bytes` is only the beginning
+  std::optional<std::string> error; // why the value could not be read
 };
 
-// Of a record only `kind` and `record` say something.
+// A hit of a probe, or a record of a user's program. In the latter only `kind`, `record` and, if
+// its map provides them, time, pid, tid, cpu and stack are set.
 struct Event {
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
-  std::uint32_t pid = 0;     // as the initial pid namespace numbers them
+  std::uint32_t pid = 0;     // in the initial pid namespace
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
-  std::string comm;                  // at most 15 bytes, as the kernel has it
+  std::string comm;                  // at most 15 bytes (TASK_COMM_LEN - 1)
   const ProbePoint* point = nullptr; // borrowed
-  std::uint32_t probe = 0;           // the number of its probe in the run
+  std::uint32_t probe = 0;           // number of the probe in this run
   EventKind kind = EventKind::entry;
-  // Of an entry, or where calls are paired of a return: the six integer arguments, unless others
-  // were asked for.
+  // Set for entries and paired calls. `arguments` has the six integer arguments unless --args or a
+  // static probe declares others, which are in `typed_arguments`.
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
-  std::optional<std::vector<ArgumentValue>> typed_arguments; // what was asked for
-  ExitKind left_by = ExitKind::unknown;                      // on_return
-  std::uint64_t return_value = 0;            // on_return, but by a tail call: the register
-  std::optional<ArgumentValue> typed_return; // where its type was said
+  std::optional<std::vector<ArgumentValue>> typed_arguments;
+  ExitKind left_by = ExitKind::unknown;      // on_return
+  std::uint64_t return_value = 0;            // on_return, except by a tail call: the raw register
+  std::optional<ArgumentValue> typed_return; // if the type of the return value is known
   std::optional<std::uint64_t> latency_ns;   // on_return of a paired call
-  std::vector<std::uint64_t> registers;      // where asked for, as register_names() has them
+  std::vector<std::uint64_t> registers;      // if requested, in the order of register_names()
   std::optional<std::uint32_t> ns_pid;       // pid in the process's own pid namespace
-  std::shared_ptr<const UserRecord> record;  // record
-  // Where it was asked for: borrowed, valid while the event is shown.
+  std::shared_ptr<const UserRecord> record;  // EventKind::record
+  // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
 };
 
-// What the elements of Event::registers are called on this machine.
+// The names of the elements of Event::registers on this machine.
 std::span<const std::string_view> register_names();
 
 } // namespace uprobectl

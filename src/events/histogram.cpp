@@ -8,7 +8,7 @@ namespace uprobectl {
 
 namespace {
 
-// The first and the last bucket that has something.
+// Returns the indexes of the first and the last bucket that is not empty.
 std::optional<std::pair<std::size_t, std::size_t>> used_buckets(const Histogram& histogram) {
   std::optional<std::pair<std::size_t, std::size_t>> used;
   for (std::size_t i = 0; i < histogram.buckets.size(); ++i) {
@@ -44,7 +44,7 @@ std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram) {
 
 std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   if (histogram.count == 0) return 0;
-  // The rank of the number that is asked for, from 1.
+  // Rank of the percentile, counted from 1.
   const std::uint64_t rank = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(
              (static_cast<unsigned __int128>(histogram.count) * percent + 99) / 100));

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the buckets of a histogram tell. Their bounds are those of bpf/record.h.
+// Ranges, percentiles and sums of histograms. The bounds of buckets are those of bpf/record.h.
 #pragma once
 
 #include "bpf/builtin.hpp"
 
 namespace uprobectl {
 
-// Numbers from `low` up to, but without, `high`.
+// The numbers in [low, high) and how many were measured.
 struct HistogramRange {
   std::uint64_t low = 0;
-  std::uint64_t high = 0; // 2^64 reads 0
+  std::uint64_t high = 0; // 0 stands for 2^64
   std::uint64_t count = 0;
 
   bool operator==(const HistogramRange&) const = default;
 };
 
-HistogramRange bucket_range(std::size_t bucket); // its count is 0
+HistogramRange bucket_range(std::size_t bucket); // with a count of 0
 
-// By powers of two, from the first that has numbers to the last; 0 is a range of its own.
+// Merges the four buckets of each power of two. Returns the ranges from the first to the last that
+// is not empty; 0 has its own range.
 std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram);
 
-// The number that so many of a hundred do not exceed, from where it lies between the bounds of its
-// bucket, and so within an eighth of it: of negative ones the least. Nothing is measured: 0.
+// Estimates a percentile by interpolating within its bucket, with an error of at most 1/8. Returns
+// the minimum if the percentile is negative, and 0 for an empty histogram.
 std::int64_t percentile(const Histogram& histogram, unsigned percent);
 
-// The numbers of both together.
+// Adds the numbers of `more`.
 void add(Histogram& to, const Histogram& more);
 
-// What came since; its extremes are the bounds of its buckets, as far as the whole reaches.
+// Returns the numbers measured after `before`, an earlier snapshot of `now`. min and max are the
+// bounds of the used buckets, limited to those of `now`.
 Histogram subtract(const Histogram& now, const Histogram& before);
 
 } // namespace uprobectl

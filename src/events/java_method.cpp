@@ -11,8 +11,8 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint32_t vreg = 4;           // bytes of one place on the stack; long and double: 2
-constexpr std::int64_t method_slot = 8;     // the place of the ArtMethod below them
+constexpr std::uint32_t vreg_size = 4;      // bytes of a stack slot; long and double take two
+constexpr std::int64_t method_slot = 8;     // bytes of the ArtMethod* below the arguments
 constexpr std::size_t vector_registers = 8; // xmm0 to xmm7, d0 to d7
 constexpr std::string_view in_vector_register = "in a vector register, which a probe cannot read";
 
@@ -48,27 +48,27 @@ JavaArgument argument_of(const JavaType& type, std::string name, ArgumentSource 
   made.spec.source = std::move(source);
   made.size = type.size;
   made.is_signed = type.is_signed;
-  if (kind == CodeKind::native_32) made.problem = "values of 32-bit Java code are not read";
+  if (kind == CodeKind::native_32) made.problem = "values of 32-bit Java code cannot be read";
   return made;
 }
 
-// Hands out places in the order of the parameters.
+// Assigns registers and stack slots in the order of the parameters.
 class ArgumentPlaces {
 public:
   explicit ArgumentPlaces(const CallingConvention& convention)
-      : registers_(convention.argument_registers.subspan(1)), // behind the ArtMethod
+      : registers_(convention.argument_registers.subspan(1)), // the first is the ArtMethod*
         first_on_stack_(convention.stack_arguments_offset + method_slot) {}
 
   void place(JavaArgument& argument) {
-    const std::int64_t on_stack = first_on_stack_ + vreg * vregs_;
-    vregs_ += argument.size == 8 ? 2 : 1; // every parameter has its place, in a register or not
+    const std::int64_t stack_offset = first_on_stack_ + vreg_size * vregs_;
+    vregs_ += argument.size == 8 ? 2 : 1; // parameters in registers have a stack slot, too
     if (is_floating(argument.spec.type) && vectors_ < vector_registers) {
       ++vectors_;
       if (argument.problem.empty()) argument.problem = in_vector_register;
     } else if (!is_floating(argument.spec.type) && integers_ < registers_.size()) {
       argument.machine_register = registers_[integers_++];
     } else {
-      argument.on_stack = on_stack;
+      argument.stack_offset = stack_offset;
     }
   }
 
@@ -79,12 +79,6 @@ private:
   std::size_t integers_ = 0;
   std::size_t vectors_ = 0;
 };
-
-std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
-  return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
-    return each.spec.source.number != this_argument;
-  }));
-}
 
 // A surrogate pair, RFC 2781 2.2.
 constexpr std::uint32_t first_high = 0xd800;
@@ -132,35 +126,6 @@ std::string signature_key(const JavaMethod* method) {
   key += method->return_type;
   for (const std::string& parameter : method->parameters) key += "," + parameter;
   return key;
-}
-
-// Parameters of Java methods -> how the program reads them.
-
-Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::uint32_t size,
-                                           bool is_signed) const {
-  const JavaArgument* const argument = find_java_argument(java_, source);
-  if (argument == nullptr)
-    return fail(ErrorKind::usage,
-                source_text(source) + ": the method has " +
-                    std::to_string(count_java_parameters(java_)) +
-                    (count_java_parameters(java_) == 1 ? " parameter" : " parameters"));
-  if (!argument->problem.empty())
-    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->problem);
-  reading made{};
-  if (argument->machine_register) {
-    made.base = *argument->machine_register;
-  } else {
-    if (source.memory)
-      return fail(ErrorKind::unsupported,
-                  source_text(source) + ": memory behind a reference on the stack is not read");
-    auto read = stack_value(source, argument->on_stack);
-    if (!read) return read;
-    made = *read;
-  }
-  // No more than there is: what lies behind it is something else.
-  made.size = std::min(size, argument->size);
-  made.is_signed = (made.size < size ? argument->is_signed : is_signed) ? 1 : 0;
-  return made;
 }
 
 std::string latin1_to_utf8(Bytes characters) {

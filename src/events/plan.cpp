@@ -14,10 +14,10 @@ namespace uprobectl {
 
 namespace {
 
-// A perf buffer's sample says its size in 16 bits (perf_event_open(2)).
+// The size of a perf sample has 16 bits (perf_event_open(2)).
 constexpr std::size_t max_record_bytes = 60'000;
 
-// The six arguments, for code that passes them in other places than the program takes them from.
+// Returns arg0 to arg5, for code with another calling convention than the program assumes.
 std::vector<ArgumentSpec> six_integer_arguments() {
   std::vector<ArgumentSpec> six;
   six.reserve(RECORD_VALUES);
@@ -30,7 +30,7 @@ std::vector<ArgumentSpec> six_integer_arguments() {
   return six;
 }
 
-// Why an argument of a static probe is not read; empty where it is.
+// Returns why an argument of a static probe cannot be read; empty if it can.
 std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe) {
   if (probe == nullptr || spec.source.kind != ArgumentSource::Kind::argument) return {};
   const StaticArgument& argument = probe->arguments[spec.source.number];
@@ -38,18 +38,19 @@ std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe)
   return problem.empty() ? problem : argument.raw + ": " + problem;
 }
 
-// The same of a buffer whose length another argument says.
+// Returns why the argument with the length of a buffer cannot be read; empty if it can.
 std::string length_problem(const ArgumentSpec& spec, std::span<const PlannedArgument> list) {
   if (!spec.length_from) return {};
   const auto length = std::ranges::find_if(
       list, [&](const PlannedArgument& each) { return each.spec.name == *spec.length_from; });
-  if (length == list.end()) return "its length " + *spec.length_from + " is not an argument here";
+  if (length == list.end())
+    return "its length " + *spec.length_from + " is not an argument of this probe";
   if (!length->problem.empty() || is_floating(length->spec.type))
     return "its length " + *spec.length_from + " cannot be read";
   return {};
 }
 
-// Integers are read first, because the lengths of buffers are among them.
+// Assigns readings in order, integers first, because the lengths of buffers are among them.
 std::vector<PlannedArgument> assign_readings(std::vector<PlannedArgument> planned) {
   for (PlannedArgument& each : planned)
     if (each.problem.empty()) each.problem = length_problem(each.spec, planned);
@@ -68,7 +69,7 @@ std::vector<PlannedArgument> plan_arguments(std::span<const ArgumentSpec> specs,
   return assign_readings(std::move(planned));
 }
 
-// What the signature of a Java method says, as far as a record has room.
+// Plans the arguments and the return value of a Java method, as many as a record can hold.
 std::vector<PlannedArgument> plan_java_arguments(const JavaMethod& method, CodeKind kind,
                                                  bool arguments, bool on_return) {
   std::vector<JavaArgument> known;
@@ -81,13 +82,13 @@ std::vector<PlannedArgument> plan_java_arguments(const JavaMethod& method, CodeK
   for (JavaArgument& each : known) {
     const bool is_return = each.spec.source.kind == ArgumentSource::Kind::returned;
     if (each.problem.empty() && !is_return && ++read > room)
-      each.problem = "a record has room for " + std::to_string(MAX_READINGS) + " values";
+      each.problem = "a record can hold " + std::to_string(MAX_READINGS) + " values";
     planned.push_back({.spec = std::move(each.spec), .problem = std::move(each.problem)});
   }
   return assign_readings(std::move(planned));
 }
 
-// In a list for a Java method `this` is no parameter, so that it takes no position.
+// In a list for a Java method `this` is not a parameter, so it does not count as a position.
 std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   std::uint32_t before = 0;
   for (ArgumentSpec& spec : specs) {
@@ -109,6 +110,7 @@ bool applies_to(const ArgumentList& list, const ProbePoint& point) {
          *list.function == point.demangled || *list.function == display_name(point);
 }
 
+// Makes the record formats and program settings of the points.
 class Planner {
 public:
   Planner(const CaptureSpec& capture, std::span<const CapturePoint> points)
@@ -118,21 +120,21 @@ public:
     std::size_t general = 0;
     for (const ArgumentList& list : capture_.arguments) {
       if (!list.function && ++general > 1)
-        return fail(ErrorKind::usage, "--args without a function is given twice");
+        return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
-                                                " is none of the probed functions"}
-                        .hint("it is written as the FUNCTION is, or as the events show it"));
+                                                " is not a probed function"}
+                        .hint("write it as FUNCTION or as it is shown in events"));
     }
     if (capture_.conditions.size() > MAX_CONDITIONS)
       return fail(ErrorKind::usage, "more than " + std::to_string(MAX_CONDITIONS) + " conditions");
     return {};
   }
 
-  // Of several static probes not every one has every argument, but one must.
+  // Static probes may have different numbers of arguments. At least one must have each number.
   Result<void> check_numbers(const ArgumentList& list) const {
     std::size_t most = 0;
     for (const CapturePoint& each : points_) {
@@ -141,12 +143,13 @@ public:
     }
     for (const ArgumentSpec& spec : list.arguments)
       if (spec.by_number && spec.source.number >= most)
-        return fail(ErrorKind::usage, "--args: none of the static probes has an " + spec.name);
+        return fail(ErrorKind::usage, "--args: no static probe has an " + spec.name);
     return {};
   }
 
-  // A list of its own goes before that for all.
-  std::size_t list_for(const ProbePoint& point) const {
+  // Returns the index of the list for the point, the number of lists if there is none. A list for
+  // the function has precedence over that for all.
+  std::size_t find_list(const ProbePoint& point) const {
     std::size_t chosen = capture_.arguments.size();
     for (std::size_t i = 0; i < capture_.arguments.size(); ++i)
       if (applies_to(capture_.arguments[i], point) &&
@@ -155,8 +158,8 @@ public:
     return chosen;
   }
 
-  Result<RecordFormat> format(std::size_t list, const CodeAbi& facts, const ProbePoint& point,
-                              bool at_start) const {
+  Result<RecordFormat> make_format(std::size_t list, const CodeAbi& abi, const ProbePoint& point,
+                                   bool at_start) const {
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
@@ -173,16 +176,16 @@ public:
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
       return RecordFormat{.arguments =
-                              plan_java_arguments(*point.java, facts.kind, at_entry,
+                              plan_java_arguments(*point.java, abi.kind, at_entry,
                                                   capture_.on_return || capture_.pair_calls)};
-    const bool elsewhere = facts.kind != CodeKind::native;
+    const bool elsewhere = abi.kind != CodeKind::native;
     if (elsewhere && at_entry)
       return RecordFormat{.arguments = plan_arguments(six_integer_arguments(), nullptr)};
     return RecordFormat{.arguments = {}, .six_registers = true};
   }
 
-  // The caller's address is where a call has put it. Numbers and labels may lie anywhere in a
-  // function, but not where its return is probed.
+  // Whether the return address is where a call puts it, so that the caller can be found. Labels and
+  // numeric offsets may be inside a function, but not if its return is probed.
   bool is_entry(const ProbePoint& point) const {
     if (point.static_probe || point.symbol_offset != 0) return false;
     if (capture_.on_return || capture_.pair_calls) return true;
@@ -190,23 +193,24 @@ public:
     return point.size.value_or(0) > 0 || point.kind == SymbolKind::plt || point.java;
   }
 
-  // Code of Go's older calling convention, in assembly, does not keep the goroutine in a register.
-  bool is_by_goroutine(const ProbePoint& point, const CodeAbi& facts) const {
-    return capture_.pair_calls && facts.kind == CodeKind::go &&
+  // Whether calls are paired by goroutine. Assembly functions with Go's ABI0 do not have it in a
+  // register.
+  bool is_by_goroutine(const ProbePoint& point, const CodeAbi& abi) const {
+    return capture_.pair_calls && abi.kind == CodeKind::go &&
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  Result<builtin_settings> settings(const RecordFormat& format, const CodeAbi& facts, bool at_start,
-                                    bool is_entry, bool by_goroutine,
-                                    const StaticProbeLocation& place,
-                                    const JavaMethod* method) const {
-    const auto convention = calling_convention(facts.kind);
+  Result<builtin_settings> make_settings(const RecordFormat& format, const CodeAbi& abi,
+                                         bool at_start, bool is_entry, bool by_goroutine,
+                                         const StaticProbeLocation& place,
+                                         const JavaMethod* method) const {
+    const auto convention = calling_convention(abi.kind);
     if (!convention)
-      return fail(ErrorKind::unsupported, "this machine's kernel probes no 32-bit code");
-    const ReadingBuilder maker(capture_, *convention, facts, at_start, place, method);
+      return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
+    const ReadingBuilder builder(capture_, *convention, abi, at_start, place, method);
     builtin_settings settings{};
     settings.flags = flags();
-    add_stack(facts, settings);
+    add_stack(abi, settings);
     const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
     if (asks_for_stacks && is_entry) settings.flags |= AT_FUNCTION_START;
     if (by_goroutine) settings.flags |= BY_GOROUTINE;
@@ -214,15 +218,15 @@ public:
     settings.user = capture_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
     settings.pointer_size = convention->pointer_size;
-    if (auto added = add_readings(maker, format, settings); !added)
+    if (auto added = add_readings(builder, format, settings); !added)
       return fail(std::move(added).error());
     for (const ConditionSpec& spec : capture_.conditions) {
-      auto condition = maker.comparison(spec, format.arguments);
+      auto condition = builder.build_condition(spec, format.arguments);
       if (!condition) return fail(std::move(condition).error());
       settings.conditions[settings.condition_count++] = *condition;
     }
     if (capture_.measured) {
-      auto measured = maker.measured(*capture_.measured, format.arguments);
+      auto measured = builder.build_measured(*capture_.measured, format.arguments);
       if (!measured) return fail(std::move(measured).error());
       settings.measured = *measured;
     }
@@ -232,7 +236,7 @@ public:
 private:
   unsigned flags() const {
     unsigned flags = capture_.filters;
-    // Unwound stacks are counted by who unwinds them.
+    // Unwound stacks are counted in user space.
     if (capture_.send_events || capture_.stack != StackWalk::none) flags |= SEND_RECORDS;
     if (capture_.pair_calls) flags |= PAIR_CALLS;
     if (capture_.by_trampoline) flags |= BY_TRAMPOLINE;
@@ -243,12 +247,12 @@ private:
     return flags;
   }
 
-  // 32-bit code has other registers and no unwinder.
-  void add_stack(const CodeAbi& facts, builtin_settings& settings) const {
+  // 32-bit code has other registers, and the unwinder does not support it.
+  void add_stack(const CodeAbi& abi, builtin_settings& settings) const {
     if (capture_.stack == StackWalk::frame_pointers) {
       settings.flags |= WALK_STACK;
       settings.stack_size = MAX_FRAMES * sizeof(std::uint64_t);
-    } else if (capture_.stack == StackWalk::frame_data && facts.kind != CodeKind::native_32) {
+    } else if (capture_.stack == StackWalk::frame_data && abi.kind != CodeKind::native_32) {
       settings.flags |= COPY_STACK;
       settings.stack_size = capture_.stack_bytes;
       settings.returns = capture_.return_instances;
@@ -256,7 +260,7 @@ private:
   }
 
   // What the record holds, and where.
-  Result<void> add_readings(const ReadingBuilder& maker, const RecordFormat& format,
+  Result<void> add_readings(const ReadingBuilder& builder, const RecordFormat& format,
                             builtin_settings& settings) const {
     const auto count = static_cast<std::size_t>(
         std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
@@ -268,7 +272,7 @@ private:
     }
     for (const PlannedArgument& planned : format.arguments) {
       if (!planned.problem.empty()) continue;
-      auto made = maker.argument(planned.spec, format.arguments);
+      auto made = builder.build_argument(planned.spec, format.arguments);
       if (!made) return fail(std::move(made).error());
       made->bytes_offset = static_cast<std::uint32_t>(end);
       end += (std::size_t{made->capacity} + 7) / 8 * 8;
@@ -276,9 +280,9 @@ private:
     }
     if (end > max_record_bytes)
       return fail(Error{ErrorKind::usage, "the arguments take up to " + std::to_string(end) +
-                                              " bytes an event, at most " +
-                                              std::to_string(max_record_bytes) + " can be sent"}
-                      .hint("give buffers and --max-string less"));
+                                              " bytes per event, the maximum is " +
+                                              std::to_string(max_record_bytes)}
+                      .hint("use smaller buffers or a smaller --max-string"));
     settings.reading_count = static_cast<std::uint32_t>(count);
     settings.record_size = static_cast<std::uint32_t>(end);
     return {};
@@ -288,7 +292,8 @@ private:
   std::span<const CapturePoint> points_;
 };
 
-// Variants share their maps, and so the size of what lies in them. Stacks come last.
+// Gives all variants the same record size, because they share maps. Stacks are at the end of
+// records.
 void unify_sizes(std::vector<builtin_settings>& variants) {
   std::uint32_t largest = 0;
   std::uint32_t stack = 0;
@@ -304,7 +309,7 @@ void unify_sizes(std::vector<builtin_settings>& variants) {
   const auto head = static_cast<std::uint32_t>(has_stack ? sizeof(stack_head) : 0);
   for (builtin_settings& each : variants) {
     each.record_size = largest + returns + head + stack;
-    // Copies go straight into the buffer.
+    // Stack bytes are copied directly to the buffer.
     each.kept_size = (flags & COPY_STACK) != 0 ? largest + returns + head : each.record_size;
     if (each.returns.utask != 0) each.returns_offset = largest;
     if ((each.flags & (COPY_STACK | WALK_STACK)) != 0) each.stack_offset = largest + returns;
@@ -313,11 +318,10 @@ void unify_sizes(std::vector<builtin_settings>& variants) {
 
 Error record_too_short(std::size_t size, std::size_t needed) {
   return {ErrorKind::corrupt, "a record of the BPF program has " + std::to_string(size) +
-                                  " bytes where " + std::to_string(needed) + " are needed"};
+                                  " bytes, expected at least " + std::to_string(needed)};
 }
 
-// Records come from the kernel in one piece: that the whole has the size that was asked for is
-// checked before anything is read.
+// Reads without a bounds check: decode() checks the size of the whole record first.
 template <typename Value>
 Value read_value(Bytes record, std::size_t offset) {
   Value value;
@@ -340,7 +344,7 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   if (!is_memory(spec.type)) return value;
   auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(result.status), how.capacity);
   if (how.form == READ_STRING) {
-    value.truncated = length == how.capacity; // room for one more than is shown, and NUL
+    value.truncated = length == how.capacity; // the capacity includes NUL and one more byte
     length = length == 0 ? 0 : length - 1;
     if (value.truncated) --length;
   } else if (how.form == READ_JAVA_STRING) {
@@ -372,8 +376,8 @@ std::vector<std::uint64_t> read_words(Bytes bytes) {
   return numbers;
 }
 
-// At the end of a call its function may have another's return probe, too: what it was entered with
-// is known besides.
+// Returns the return addresses that return probes have replaced, and the address that the function
+// of a finished call was entered with, which another tool's return probe may have replaced.
 std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_settings& settings,
                                                    const stack_head& head) {
   std::vector<replaced_return> returns;
@@ -398,7 +402,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       known;
   for (const auto& [probed, code] : points) {
     const ProbePoint& point = *probed;
-    const std::size_t list = planner.list_for(point);
+    const std::size_t list = planner.find_list(point);
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
@@ -408,9 +412,9 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
                                  reading_key(place) + signature_key(point.java.get())),
                       static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
-      auto format = planner.format(list, code, point, at_start);
-      auto settings = format ? planner.settings(*format, code, at_start, is_entry, by_goroutine,
-                                                place, point.java.get())
+      auto format = planner.make_format(list, code, point, at_start);
+      auto settings = format ? planner.make_settings(*format, code, at_start, is_entry,
+                                                     by_goroutine, place, point.java.get())
                              : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();
@@ -447,7 +451,7 @@ bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
 std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {
   std::vector<std::string> problems;
   if (copies_stacks_ && (variants_[probes_[probe].variant].flags & COPY_STACK) == 0)
-    problems.emplace_back("stacks of 32-bit code are not unwound");
+    problems.emplace_back("stacks of 32-bit code cannot be unwound");
   for (const PlannedArgument& each : formats_[probes_[probe].variant].arguments)
     if (!each.problem.empty())
       problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");
@@ -466,9 +470,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     return fail(record_too_short(record.size(), sizeof(probe_record)));
   const auto raw = read_value<probe_record>(record, 0);
   if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
-    return fail(ErrorKind::corrupt, "a record of the BPF program names probe " +
-                                        std::to_string(raw.cookie) + " of " +
-                                        std::to_string(probes_.size()));
+    return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
+                                        std::to_string(raw.cookie) + " (there are " +
+                                        std::to_string(probes_.size()) + ")");
   const auto [point, variant] = probes_[raw.cookie];
   const builtin_settings& settings = variants_[variant];
   if (record.size() < settings.kept_size)

@@ -9,7 +9,7 @@ namespace uprobectl {
 
 namespace {
 
-// "dx", "ip", not "r8", "x0".
+// Whether a register has a name without digits that parameters have, too: "dx", "ip", not "r8".
 bool is_two_letters(std::string_view name) {
   return name.size() == 2 && (name[1] < '0' || name[1] > '9');
 }
@@ -25,7 +25,7 @@ std::string name_of(std::size_t number) { return "arg" + std::to_string(number);
 
 Error has_fewer(const StaticProbe& probe, std::size_t number) {
   const std::size_t count = probe.arguments.size();
-  return {ErrorKind::usage, fmt::format("it has {} here, and no {}",
+  return {ErrorKind::usage, fmt::format("the probe has {} here, not {}",
                                         count == 0   ? "no arguments"
                                         : count == 1 ? "one argument"
                                                      : fmt::format("{} arguments", count),
@@ -35,7 +35,7 @@ Error has_fewer(const StaticProbe& probe, std::size_t number) {
 Result<std::uint32_t> register_index(const std::string& name) {
   if (name.empty()) return std::uint32_t{NO_REGISTER};
   const auto number = register_number(name);
-  if (!number) return fail(ErrorKind::unsupported, "register " + name + " cannot be read");
+  if (!number) return fail(ErrorKind::unsupported, "uprobes cannot read register " + name);
   return *number;
 }
 
@@ -104,7 +104,7 @@ Planned::iterator find_named(Planned list, std::string_view name) {
   return std::ranges::find_if(list, [&](const auto& each) { return each.spec.name == name; });
 }
 
-// Whose type is that of the same value elsewhere.
+// Finds an integer argument with the same source, whose type then applies.
 Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
   return std::ranges::find_if(list, [&](const PlannedArgument& each) {
     return each.spec.source == source && !is_memory(each.spec.type);
@@ -112,6 +112,12 @@ Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
 }
 
 void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] = offset; }
+
+std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
+  return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
+    return each.spec.source.number != this_argument;
+  }));
+}
 
 } // namespace
 
@@ -138,7 +144,7 @@ std::optional<std::uint32_t> argument_in_register(std::string_view name) {
 }
 
 std::optional<OtherArchRegister> find_other_arch_register(std::string_view name) {
-  if (is_two_letters(name)) return std::nullopt; // rather a parameter
+  if (is_two_letters(name)) return std::nullopt; // more likely a parameter
   for (const ArchInfo* const arch : all_archs()) {
     if (arch->arch == host_arch) continue;
     const auto number = arch->find_register(name);
@@ -157,8 +163,8 @@ std::optional<CallingConvention> calling_convention(CodeKind kind) {
   return convention != nullptr ? std::optional(*convention) : std::nullopt;
 }
 
-std::optional<ArgumentType> type_of(const StaticArgument& argument) {
-  if (!argument.size) // then it says no sign either
+std::optional<ArgumentType> static_argument_type(const StaticArgument& argument) {
+  if (!argument.size) // then the sign is unknown, too
     return argument.width == 1   ? ArgumentType::x8
            : argument.width == 2 ? ArgumentType::x16
            : argument.width == 4 ? ArgumentType::x32
@@ -186,9 +192,10 @@ std::string unreadable_reason(const StaticArgument& argument) {
   if (argument.kind == StaticArgument::Kind::out_of_reach ||
       argument.kind == StaticArgument::Kind::unparsed)
     return argument.problem;
-  if (!type_of(argument)) return fmt::format("a value of {} bytes", *argument.size);
+  if (!static_argument_type(argument))
+    return fmt::format("unsupported size of {} bytes", *argument.size);
   if (argument.is_float && argument.kind != StaticArgument::Kind::in_memory)
-    return "a floating-point number that is not in memory";
+    return "floating-point number that is not in memory";
   return {};
 }
 
@@ -202,7 +209,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
     for (std::uint32_t i = 0; i < probe.arguments.size(); ++i) {
       ArgumentSpec spec;
       spec.name = name_of(i);
-      spec.type = type_of(probe.arguments[i]).value_or(ArgumentType::x64);
+      spec.type = static_argument_type(probe.arguments[i]).value_or(ArgumentType::x64);
       spec.source.number = i;
       specs.push_back(std::move(spec));
     }
@@ -210,7 +217,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
   for (const ArgumentSpec& spec : list->arguments) {
     if (spec.source.kind == ArgumentSource::Kind::argument &&
         spec.source.number >= probe.arguments.size()) {
-      if (spec.by_number && !list->function) continue; // what is said of all others may have
+      if (spec.by_number && !list->function) continue; // others may have it
       return fail(has_fewer(probe, spec.source.number));
     }
     if (spec.by_number && probe.arguments[spec.source.number].is_float) continue; // it has a type
@@ -229,7 +236,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& place,
                                     bool is_signed) {
   reading made{};
   made.moment = MOMENT_ENTRY;
-  // No more than there is: what lies behind it is something else.
+  // The bytes behind the argument belong to something else.
   made.size = std::min(size, argument.size.value_or(argument.width));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;
   const auto base = register_index(argument.base);
@@ -242,7 +249,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& place,
   std::int64_t distance = in_memory ? argument.displacement : 0;
   if (argument.kind == StaticArgument::Kind::constant)
     distance = static_cast<std::int64_t>(argument.constant);
-  if (argument.address) { // as far from the probe as in the file, wherever that is loaded
+  if (argument.address) { // relative to the probe, because the file is loaded anywhere
     made.base = instruction_pointer();
     distance = static_cast<std::int64_t>(argument.address->value - place.address.value);
   }
@@ -277,7 +284,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
 std::string reading_key(const StaticProbeLocation& place) {
   if (place.probe == nullptr) return {};
   std::string key = "usdt " + place.probe->raw_arguments;
-  // The same text may name other symbols in another file.
+  // The same text may refer to other symbols in another file.
   for (const StaticArgument& argument : place.probe->arguments) {
     key += fmt::format(" {}:{}:{}", static_cast<int>(argument.kind), argument.constant,
                        argument.displacement);
@@ -302,15 +309,15 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
   switch (source.kind) {
   case Kind::returned:
     if (capture_.on_return || capture_.pair_calls) return MOMENT_RETURN;
-    if (place_.probe != nullptr) return fail(ErrorKind::usage, "a static probe returns nothing");
-    return fail(Error{ErrorKind::usage, "ret is known when the function returns, which is not "
-                                        "probed"}
-                    .hint("add --return or --latency"));
+    if (place_.probe != nullptr)
+      return fail(ErrorKind::usage, "a static probe has no return value");
+    return fail(
+        Error{ErrorKind::usage, "ret is only known at the return, which is not probed"}.hint(
+            "add --return or --latency"));
   case Kind::argument:
     if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
-    return fail(Error{ErrorKind::usage, source_text(source) +
-                                            " is known where the function begins, which is not "
-                                            "probed"}
+    return fail(Error{ErrorKind::usage,
+                      source_text(source) + " is only known at the entry, which is not probed"}
                     .hint("add --entry, or --latency for both in one event"));
   case Kind::machine_register:
     break;
@@ -326,8 +333,9 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
                                              : find_java_argument(java_, source);
     if (argument == nullptr) return std::nullopt;
     if (is_floating(argument->spec.type))
-      return fail(ErrorKind::usage, source_text(source) + " is a floating-point number, only "
-                                                          "integers are compared and measured");
+      return fail(ErrorKind::usage,
+                  source_text(source) +
+                      " is a floating-point number: only integers can be compared or measured");
     return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
   }
   const bool noted = place_.probe != nullptr && source.kind == Kind::argument && !source.memory &&
@@ -335,21 +343,49 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
   if (!noted) return std::nullopt;
   const StaticArgument& argument = place_.probe->arguments[source.number];
   if (argument.is_float)
-    return fail(ErrorKind::usage, source_text(source) + " is a floating-point number, only "
-                                                        "integers are compared and measured");
-  return type_of(argument);
+    return fail(ErrorKind::usage,
+                source_text(source) +
+                    " is a floating-point number: only integers can be compared or measured");
+  return static_argument_type(argument);
 }
 
 Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
                                             std::int64_t above) const {
   if (!at_start_)
-    return fail(
-        Error{ErrorKind::unsupported,
-              source_text(source) + " lies on the stack, which has moved inside the function"}
-            .hint("probe where the function begins"));
+    return fail(Error{ErrorKind::unsupported,
+                      source_text(source) +
+                          " is on the stack, and the stack pointer has changed inside the function"}
+                    .hint("probe the beginning of the function"));
   reading made{};
   made.base = convention_.stack_pointer;
   add_step(made, above);
+  return made;
+}
+
+Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::uint32_t size,
+                                           bool is_signed) const {
+  const JavaArgument* const argument = find_java_argument(java_, source);
+  if (argument == nullptr)
+    return fail(ErrorKind::usage,
+                source_text(source) + ": the method has " +
+                    std::to_string(count_java_parameters(java_)) +
+                    (count_java_parameters(java_) == 1 ? " parameter" : " parameters"));
+  if (!argument->problem.empty())
+    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->problem);
+  reading made{};
+  if (argument->machine_register) {
+    made.base = *argument->machine_register;
+  } else {
+    if (source.memory)
+      return fail(ErrorKind::unsupported,
+                  source_text(source) + ": memory behind a reference on the stack cannot be read");
+    auto read = stack_value(source, argument->stack_offset);
+    if (!read) return read;
+    made = *read;
+  }
+  // The bytes behind the argument belong to something else.
+  made.size = std::min(size, argument->size);
+  made.is_signed = (made.size < size ? argument->is_signed : is_signed) ? 1 : 0;
   return made;
 }
 
@@ -377,7 +413,7 @@ Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std
   }
   if (!convention_.has_stack_arguments)
     return fail(ErrorKind::unsupported,
-                source_text(source) + ": Go passes it on the stack, where it has no fixed place");
+                source_text(source) + ": Go passes it on the stack at no fixed offset");
   auto read =
       stack_value(source, convention_.stack_arguments_offset +
                               static_cast<std::int64_t>(convention_.slot) *
@@ -401,10 +437,10 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
     if (is_java_ && java_return_ && !source.memory) made.size = std::min(size, java_return_->size);
     break;
   case Kind::machine_register:
-    made.base = *register_number(source.register_name); // the parser takes no others
+    made.base = *register_number(source.register_name); // checked by the parser
     break;
   case Kind::argument:
-    // What is read behind an address has the type, the address that of a pointer.
+    // With `memory` the argument is a pointer, and the type is that of the memory.
     auto read = argument_value(source, source.memory ? convention_.pointer_size : size,
                                !source.memory && is_signed(type));
     if (!read) return read;
@@ -420,8 +456,8 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
   return made;
 }
 
-Result<reading> ReadingBuilder::argument(const ArgumentSpec& spec,
-                                         std::span<const PlannedArgument> list) const {
+Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
+                                               std::span<const PlannedArgument> list) const {
   auto made = value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
   if (spec.type == ArgumentType::java_string) {
@@ -429,39 +465,38 @@ Result<reading> ReadingBuilder::argument(const ArgumentSpec& spec,
     made->capacity = capture_.max_string_bytes;
   } else if (spec.type == ArgumentType::string) {
     made->form = READ_STRING;
-    made->capacity = capture_.max_string_bytes + 2; // NUL, and a byte that tells if there is more
+    made->capacity = capture_.max_string_bytes + 2; // NUL, and a byte that shows truncation
   } else if (spec.type == ArgumentType::cxx_string) {
-    if (!facts_.strings)
-      return fail(Error{ErrorKind::unsupported,
-                        spec.name + ": the file does not tell whose std::string it has"}
-                      .hint("it uses neither libstdc++ nor libc++, or both"));
-    made->form = *facts_.strings;
+    if (!abi_.strings)
+      return fail(Error{ErrorKind::unsupported, spec.name + ": unknown layout of std::string"}.hint(
+          "the file must use either libstdc++ or libc++"));
+    made->form = *abi_.strings;
     made->capacity = capture_.max_string_bytes;
   } else {
     made->form = READ_BYTES;
     made->capacity = spec.length.value_or(capture_.max_string_bytes);
   }
   if (!spec.length_from) return made;
-  const auto length = find_named(list, *spec.length_from); // the parser has seen to it
+  const auto length = find_named(list, *spec.length_from); // checked by the parser
   made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
   const auto known = read_moment(length->spec.source);
   if (!known) return fail(known.error());
   if (*known > made->moment)
     return fail(Error{ErrorKind::usage, spec.name + ": its length " + *spec.length_from +
                                             " is known only when the function has returned"}
-                    .hint("a length for the buffer itself, as in buf[64], can be read at entry"));
+                    .hint("use a fixed length, as in buf[64]"));
   return made;
 }
 
-Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
-                                             std::span<const PlannedArgument> list) const {
+Result<condition> ReadingBuilder::build_condition(const ConditionSpec& spec,
+                                                  std::span<const PlannedArgument> list) const {
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
   const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
   if (declared != list.end()) {
     if (is_memory(declared->spec.type))
       return fail(ErrorKind::usage,
-                  "--if " + in_single_quotes(spec.text) + ": only integers are compared");
+                  "--if " + in_single_quotes(spec.text) + ": only integers can be compared");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
@@ -469,8 +504,7 @@ Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
     if (!named)
       return fail(Error{ErrorKind::usage, "--if " + in_single_quotes(spec.text) + ": " +
                                               in_single_quotes(*spec.name) + " is not an argument"}
-                      .hint("arg0, arg1, …, ret, registers and the names that --args declares can "
-                            "be compared"));
+                      .hint("use arg0, arg1, …, ret, a register or a name declared by --args"));
     source = std::move(*named);
   }
   const auto noted = noted_integer_type(source);
@@ -485,11 +519,11 @@ Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
   condition made{};
   made.value = *compared;
   made.comparison = number_of(spec.comparison);
-  // A number that no signed one goes beyond makes the comparison one of unsigned numbers.
+  // A number that no signed value exceeds makes the comparison unsigned.
   constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
   const bool takes_sign = spec.negative || spec.magnitude < largest;
   made.is_signed = type ? compared->is_signed : takes_sign ? 1 : 0;
-  if (spec.comparison == Comparison::has_bits) made.is_signed = 0; // bits have no order
+  if (spec.comparison == Comparison::has_bits) made.is_signed = 0; // bits have no sign
   const bool asks_for_sign =
       spec.negative ||
       (spec.magnitude == 0 &&
@@ -500,8 +534,8 @@ Result<condition> ReadingBuilder::comparison(const ConditionSpec& spec,
   return made;
 }
 
-Result<reading> ReadingBuilder::measured(const ArgumentSource& source,
-                                         std::span<const PlannedArgument> list) const {
+Result<reading> ReadingBuilder::build_measured(const ArgumentSource& source,
+                                               std::span<const PlannedArgument> list) const {
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(Error(noted.error()).within("--measure"));
   const auto declared = find_integer(list, source);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments, return values, registers and conditions -> readings of the built-in program: how it
-// finds each value at a hit.
+// Translates arguments, return values and conditions to the readings of the built-in program, which
+// describe how it finds each value at a hit.
 #pragma once
 
 #include "events/java_method.hpp"
@@ -9,63 +9,63 @@
 
 namespace uprobectl {
 
-// A place of a static probe. Its breakpoint is on the instruction that the note names, although
-// newer programs have "nop, nop5" there and kernels (Linux 6.18) turn the second into a call: that
-// writes its return address below the stack pointer, where leaf functions keep what is theirs
-// (System V AMD64 ABI 3.2.2, the red zone).
+// A location of a static probe. The breakpoint is on the instruction that the note names. Newer
+// programs have "nop, nop5" there, and Linux 6.18 can turn the nop5 into a call. uprobectl does not
+// use it, because the call writes its return address into the red zone (System V AMD64 ABI 3.2.2).
 struct StaticProbeLocation {
-  const StaticProbe* probe = nullptr; // null: the point is none
-  VirtualAddress address;             // in the file's own numbering
+  const StaticProbe* probe = nullptr; // null: not a static probe
+  VirtualAddress address;             // as linked
 };
 
-// What is shown of one: argument N as "argN", typed by its size and sign; where `list` has
-// arguments called by their number ("0:str") these have the type that it says, where it has others
-// the list is all there is. A usage error where the probe has not as many, but for numbers in a
-// list for all probes.
+// Returns the arguments to show of a static probe. Without a list these are arg0, arg1, … with
+// types from their sizes and signs. A list with numbers ("0:str") changes the types of these
+// arguments; a list with names replaces them. Fails with `usage` if the probe does not have an
+// argument of the list, unless the list is for all probes and names it by number.
 Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
                                                          const ArgumentList* list);
 
-// By size and sign; nothing where no type has them.
-std::optional<ArgumentType> type_of(const StaticArgument& argument);
+// Returns the type for the size and sign, or nullopt if there is none.
+std::optional<ArgumentType> static_argument_type(const StaticArgument& argument);
 
-// Why a probe cannot read it; empty where it can.
+// Returns why a probe cannot read the argument; empty if it can.
 std::string unreadable_reason(const StaticArgument& argument);
 
-// The number that an argument is, `size` bytes wide at most: base, index, steps and size of a
-// reading. The argument is one that can be read.
+// Makes the reading of an argument of at most `size` bytes. Requires that unreadable_reason() is
+// empty.
 Result<reading> make_static_reading(const StaticProbeLocation& place,
                                     const StaticArgument& argument, std::uint32_t size,
                                     bool is_signed);
 
-// All arguments of a place; nothing for those that cannot be read.
+// Makes the readings of all arguments; nullopt for those that cannot be read.
 std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& place);
 
-// What tells two places apart as far as their arguments are concerned.
+// Returns a key that is equal for locations whose arguments are read alike.
 std::string reading_key(const StaticProbeLocation& place);
 
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
 
+// Builds the readings of one point.
 class ReadingBuilder {
 public:
-  // `at_start`: the point is where its function begins, so that the stack is known. Arguments are
-  // those of the static probe, if the point is one, or the parameters of the Java method (null: it
-  // is none).
+  // `at_start`: the point is the first instruction of its function, so that stack offsets are
+  // known. `method`: null unless the function is a Java method. Borrows all references.
   ReadingBuilder(const CaptureSpec& capture, const CallingConvention& convention,
-                 const CodeAbi& facts, bool at_start, const StaticProbeLocation& place,
+                 const CodeAbi& abi, bool at_start, const StaticProbeLocation& place,
                  const JavaMethod* method)
-      : capture_(capture), convention_(convention), facts_(facts), at_start_(at_start),
-        place_(place), is_java_(method != nullptr) {
+      : capture_(capture), convention_(convention), abi_(abi), at_start_(at_start), place_(place),
+        is_java_(method != nullptr) {
     if (method == nullptr) return;
-    java_ = java_arguments(*method, facts.kind);
-    java_return_ = java_return(*method, facts.kind);
+    java_ = java_arguments(*method, abi.kind);
+    java_return_ = java_return(*method, abi.kind);
   }
 
-  // Without bytes_offset. `list`: where the length of a buffer is found by name.
-  Result<reading> argument(const ArgumentSpec& spec, std::span<const PlannedArgument> list) const;
-  Result<condition> comparison(const ConditionSpec& spec,
-                               std::span<const PlannedArgument> list) const;
-  Result<reading> measured(const ArgumentSource& source,
-                           std::span<const PlannedArgument> list) const;
+  // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length is found by name.
+  Result<reading> build_argument(const ArgumentSpec& spec,
+                                 std::span<const PlannedArgument> list) const;
+  Result<condition> build_condition(const ConditionSpec& spec,
+                                    std::span<const PlannedArgument> list) const;
+  Result<reading> build_measured(const ArgumentSource& source,
+                                 std::span<const PlannedArgument> list) const;
 
 private:
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
@@ -73,16 +73,16 @@ private:
                                  bool is_signed) const;
   Result<reading> java_value(const ArgumentSource& source, std::uint32_t size,
                              bool is_signed) const;
-  // One on the stack.
+  // `above`: offset from the stack pointer at the start of the function, in bytes.
   Result<reading> stack_value(const ArgumentSource& source, std::int64_t above) const;
-  // How the note of a static probe or a Java method's signature types an argument; nothing for all
-  // else. An error where it is a floating-point number.
+  // Returns the type of an argument that the note of a static probe or a Java signature declares;
+  // nullopt for other sources. Fails if it is a floating-point number.
   Result<std::optional<ArgumentType>> noted_integer_type(const ArgumentSource& source) const;
   Result<std::uint32_t> read_moment(const ArgumentSource& source) const;
 
   const CaptureSpec& capture_;
   const CallingConvention& convention_;
-  const CodeAbi& facts_;
+  const CodeAbi& abi_;
   bool at_start_;
   const StaticProbeLocation& place_;
   bool is_java_;
@@ -90,28 +90,28 @@ private:
   std::optional<JavaArgument> java_return_;
 };
 
-// The registers that the built-in program sees on the machine that this runs on, and which of them
-// carry the arguments of calls. Numbers are indexes of ArchInfo::registers.
+// Registers of the machine that uprobectl runs on. Numbers are indexes of ArchInfo::registers.
 
-// "rax", on x86-64 also as "ax", or "eax" as 32-bit code calls it.
+// Finds a register by name: "rax", on x86-64 also "ax" or "eax".
 std::optional<std::uint32_t> register_number(std::string_view name);
-std::uint32_t instruction_pointer(); // its number
+std::uint32_t instruction_pointer(); // register number
 
-// The register that the NAME of an argument means. "flags" is none: parameters are called that.
+// Finds the register that an argument's NAME in --args stands for. "flags" is not one, because it
+// is a common parameter name.
 std::optional<std::uint32_t> find_register_by_argument_name(std::string_view name);
-// A register's name that a parameter may well have: "dx", "ip".
+// Whether a register's name is also a likely parameter name: "dx", "ip".
 bool is_ambiguous_register(std::string_view name);
-// Which argument of a call the register carries in native code.
+// Returns the number of the argument that native code passes in this register.
 std::optional<std::uint32_t> argument_in_register(std::string_view name);
 
-// A register of the other architecture, under a name that this machine has none of.
+// A register of another architecture that has no counterpart of this name here.
 struct OtherArchRegister {
   std::string_view machine;
-  std::optional<std::uint32_t> argument; // which it carries there
+  std::optional<std::uint32_t> argument; // the argument that it passes there
 };
 std::optional<OtherArchRegister> find_other_arch_register(std::string_view name);
 
-// Nothing where this machine's kernel cannot probe such code.
+// Returns nullopt if the kernel of this machine cannot probe such code.
 std::optional<CallingConvention> calling_convention(CodeKind kind);
 
 } // namespace uprobectl

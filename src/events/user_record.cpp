@@ -19,7 +19,7 @@ inline constexpr std::array update_idle = {
     RecordField{"duration_ms", s64},  RecordField{"type", s32},
     RecordField{"reason_code", s32},  RecordField{"reason", text, 256},
     RecordField{"calling_uid", s32}};
-// Where code that was compiled at run time is probed as well.
+// With probes in JIT-compiled code.
 inline constexpr std::array update_idle_with_method = {RecordField{"method_identifier", u64},
                                                        RecordField{"changing_uid", s32},
                                                        RecordField{"adding", boolean},
@@ -84,8 +84,8 @@ inline constexpr std::array start_activity = {RecordField{"method_identifier", u
                                               RecordField{"user_id", s32},
                                               RecordField{"validate_incoming_user", s32},
                                               RecordField{"x0", pointer}};
-// The newest has an error code where older ones have four bytes of padding, so that their size is
-// the same: it is not shown.
+// The newest version has an error code in the place of four bytes of padding. It is not shown,
+// because the sizes are equal.
 template <std::size_t length>
 inline constexpr std::array accessibility = {RecordField{"timestamp_ns", u64},
                                              RecordField{"variant", s32},
@@ -126,7 +126,7 @@ struct ObjectMap {
   std::string_view object;
   std::string_view map;
   std::span<const RecordLayout> layouts;
-  bool is_unique = true; // the map's name alone; anybody may call a map "output"
+  bool is_unique = true; // the map's name; false for generic names such as "output"
 };
 
 inline constexpr std::array object_maps = {
@@ -151,7 +151,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t max_kernel_map_name = 15; // bytes of a map's name that the kernel keeps
+constexpr std::size_t max_kernel_map_name = 15; // bytes, BPF_OBJ_NAME_LEN - 1
 
 std::size_t alignment(FieldKind kind) {
   switch (kind) {
@@ -206,7 +206,7 @@ DataValue read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   std::unreachable();
 }
 
-// Calls visit(field, offset); how long the record is.
+// Calls visit(field, offset) for each field and returns the size of the record.
 template <typename Visit>
 std::size_t lay_out(const RecordLayout& layout, Visit visit) {
   std::size_t at = 0;
@@ -221,23 +221,25 @@ std::size_t lay_out(const RecordLayout& layout, Visit visit) {
   return aligned(at, widest);
 }
 
-// The names that authors give the record type of a buffer: libbpf's own tools have map "events" and
-// `struct event`.
+// Returns the usual names of a map's record type. libbpf-tools have map "events" and `struct
+// event`.
 std::vector<std::string> candidate_type_names(std::string_view map) {
-  constexpr std::string_view with_stack = "_with_stack"; // which says nothing of the type
+  constexpr std::string_view with_stack =
+      "_with_stack"; // asks for stacks, not part of the type's name
   if (map.ends_with(with_stack)) map.remove_suffix(with_stack.size());
   std::vector<std::string> names = {std::string(map) + "_record", std::string(map)};
   if (map.ends_with('s')) names.emplace_back(map.substr(0, map.size() - 1));
   return names;
 }
 
-// The raw part of a perf sample is padded so that it ends, with its 32-bit size, on eight bytes.
+// Whether a record may have a type of this size. Raw data of perf samples is padded so that it and
+// its 32-bit size end at a multiple of eight bytes.
 bool has_size(MapUse use, std::size_t type, std::size_t record) {
   if (use == MapUse::ring_buffer) return record == type;
   return record >= type && (record + 4) % 8 == 0 && record - type < 8;
 }
 
-// Of the layouts that the map's records may have.
+// Finds the layout for the size of a record.
 const RecordLayout* find_layout(const KnownMap& map, MapUse use, std::size_t size) {
   for (const RecordLayout& layout : map.layouts)
     if (has_size(use, size_of(layout), size)) return &layout;
@@ -277,8 +279,8 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types
   if (type_name) {
     if (!types)
       return fail(
-          Error{ErrorKind::not_found, "no type '" + *type_name + "': the program has no BTF"}.hint(
-              "compile it with -g"));
+          Error{ErrorKind::not_found, "type '" + *type_name + "' not found: the program has no BTF"}
+              .hint("compile it with -g"));
     auto found = types->find(*type_name);
     if (!found) return fail(std::move(found).error());
     decoder.requested_type_ = std::move(*found);
@@ -298,7 +300,7 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types
   return decoder;
 }
 
-const DataTypes::Type* UserRecordDecoder::type_of(const Stream& stream, std::size_t size) const {
+const DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream, std::size_t size) const {
   if (requested_type_) return &*requested_type_;
   for (const DataTypes::Type& candidate : stream.candidates)
     if (has_size(stream.use, candidate.size, size)) return &candidate;
@@ -309,7 +311,7 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   const Stream& stream = streams_[map];
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
-  if (const DataTypes::Type* const type = type_of(stream, record.size())) {
+  if (const DataTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
   } else if (stream.known_name) {

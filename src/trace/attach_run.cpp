@@ -315,7 +315,7 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   if (capture.measured) {
     const bool is_return = capture.measured->kind == ArgumentSource::Kind::returned;
-    if (is_return && request.probes.static_probes) return "a static probe returns nothing";
+    if (is_return && request.probes.static_probes) return "a static probe has no return value";
     if (!is_return && capture.pair_calls)
       return "--measure takes an argument where the call begins, and --min-latency is known where "
              "it ends";

@@ -203,7 +203,7 @@ END
 
 refuses_cxx_strings() {
   attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'a:s64,text:cxxstring'
-  expect_match 'message' "take_text: text: the file does not tell whose std::string it has" "$(cat err)"
+  expect_match 'message' "take_text: text: unknown layout of std::string" "$(cat err)"
   attach_fails_with 1 -j -d 1 "$FIXTURES/values" take_text --args 'x:f64'
   expect_match 'message' 'cannot read floating-point registers' "$(cat err)"
 }

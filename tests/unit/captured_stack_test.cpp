@@ -167,7 +167,7 @@ TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
   CHECK((plan.variants().front().flags & COPY_STACK) == 0);
   CHECK(plan.describe_problems(0) ==
-        std::vector<std::string>{"stacks of 32-bit code are not unwound"});
+        std::vector<std::string>{"stacks of 32-bit code cannot be unwound"});
 }
 #endif
 

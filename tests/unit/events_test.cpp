@@ -110,11 +110,11 @@ TEST_CASE("a record that is short or names an unknown probe is refused") {
   const CapturePlan plan = plan_for({}, points);
   const Record whole = Record(0, RECORD_ENTRY).six_values();
   CHECK(plan.decode(whole.bytes().first(111)).error().message ==
-        "a record of the BPF program has 111 bytes where 112 are needed");
+        "a record of the BPF program has 111 bytes, expected at least 112");
   CHECK(plan.decode(whole.bytes().first(63)).error().message ==
-        "a record of the BPF program has 63 bytes where 64 are needed");
+        "a record of the BPF program has 63 bytes, expected at least 64");
   CHECK(plan.decode(Record(1, RECORD_ENTRY).six_values().bytes()).error().message ==
-        "a record of the BPF program names probe 1 of 1");
+        "a record of the BPF program has the unknown probe 1 (there are 1)");
   CHECK_FALSE(plan.decode(Record(0, 7).six_values().bytes()));
 }
 

@@ -134,11 +134,11 @@ TEST_CASE("a method of many parameters is read as far as a record has room") {
   const auto plan = plan_of({}, method);
   CHECK(plan.variants()[0].reading_count == 16);
   CHECK(plan.describe_problems(0) ==
-        std::vector<std::string>{"arg15 cannot be read (a record has room for 16 values)",
-                                 "arg16 cannot be read (a record has room for 16 values)",
-                                 "arg17 cannot be read (a record has room for 16 values)",
-                                 "arg18 cannot be read (a record has room for 16 values)",
-                                 "arg19 cannot be read (a record has room for 16 values)"});
+        std::vector<std::string>{"arg15 cannot be read (a record can hold 16 values)",
+                                 "arg16 cannot be read (a record can hold 16 values)",
+                                 "arg17 cannot be read (a record can hold 16 values)",
+                                 "arg18 cannot be read (a record can hold 16 values)",
+                                 "arg19 cannot be read (a record can hold 16 values)"});
 }
 
 TEST_CASE("conditions on a method count its parameters, with their types") {

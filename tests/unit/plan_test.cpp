@@ -65,8 +65,8 @@ TEST_CASE("a function's own list goes before the one for all") {
   REQUIRE(plan);
   CHECK(plan->variants()[plan->probe_variant(0)].reading_count == 1);
   CHECK(plan->variants()[plan->probe_variant(1)].reading_count == 2);
-  CHECK(error_of(typed({"a:s32", "b:s32"})) == "--args without a function is given twice");
-  CHECK(error_of(typed({"k=a:s32"})) == "--args: 'k' is none of the probed functions");
+  CHECK(error_of(typed({"a:s32", "b:s32"})) == "--args without a function given twice");
+  CHECK(error_of(typed({"k=a:s32"})) == "--args: 'k' is not a probed function");
 }
 
 TEST_CASE("an argument beyond the registers is read from the stack") {
@@ -93,7 +93,7 @@ TEST_CASE("stack arguments are refused inside a function, where the stack has mo
   const auto plan = plan_of(typed({"ninth:s32@arg8"}), points);
   REQUIRE_FALSE(plan);
   CHECK(plan.error().message.ends_with(
-      "arg8 lies on the stack, which has moved inside the function"));
+      "arg8 is on the stack, and the stack pointer has changed inside the function"));
   CHECK(plan_of(typed({"first:s32"}), points));
 }
 
@@ -113,17 +113,15 @@ TEST_CASE("a value is asked for where it is known") {
   CaptureSpec on_return = typed({"a:s32"});
   on_return.on_entry = false;
   on_return.on_return = true;
-  CHECK(error_of(on_return) == "f: arg0 is known where the function begins, which is not probed");
-  CHECK(error_of(typed({"ret:s32"})) ==
-        "f: ret is known when the function returns, which is not probed");
+  CHECK(error_of(on_return) == "f: arg0 is only known at the entry, which is not probed");
+  CHECK(error_of(typed({"ret:s32"})) == "f: ret is only known at the return, which is not probed");
   CaptureSpec paired = typed({"a:s32,ret:s32"});
   paired.pair_calls = true;
   CHECK(error_of(paired) == "no error");
 }
 
 TEST_CASE("a std::string is read as its library lays it out") {
-  CHECK(error_of(typed({"s:cxxstring"})) ==
-        "f: s: the file does not tell whose std::string it has");
+  CHECK(error_of(typed({"s:cxxstring"})) == "f: s: unknown layout of std::string");
   const auto plan = plan_of(typed({"s:cxxstring"}), points_named({"f"}),
                             {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING});
   REQUIRE(plan);
@@ -167,7 +165,7 @@ TEST_CASE("Go's arguments lie in Go's registers") {
   CHECK(plan->variants()[0].readings[1].base == 5);  // rbx
 #endif
   CHECK(error_of(typed({"many:s32@arg20"}), {.kind = CodeKind::go, .strings = {}}) ==
-        "f: arg20: Go passes it on the stack, where it has no fixed place");
+        "f: arg20: Go passes it on the stack at no fixed offset");
 }
 
 TEST_CASE("what would not fit into one record is refused") {
@@ -175,5 +173,5 @@ TEST_CASE("what would not fit into one record is refused") {
                                   "f:buf[4096],g:buf[4096],h:buf[4096],i:buf[4096],j:buf[4096],"
                                   "k:buf[4096],l:buf[4096],m:buf[4096],n:buf[4096],o:buf[4096]"});
   CHECK(error_of(inspection) ==
-        "f: the arguments take up to 61744 bytes an event, at most 60000 can be sent");
+        "f: the arguments take up to 61744 bytes per event, the maximum is 60000");
 }

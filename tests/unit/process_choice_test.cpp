@@ -106,7 +106,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.capture.measured = ArgumentSource{.kind = ArgumentSource::Kind::returned};
   CHECK(check_request(request));
   request.probes.static_probes = true;
-  CHECK(wrong(request) == "a static probe returns nothing");
+  CHECK(wrong(request) == "a static probe has no return value");
 }
 
 TEST_CASE("the start line says which processes are probed") {

@@ -138,11 +138,11 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
   CHECK(settings.reading_count == 2);
   CHECK((settings.readings[0].form == READ_INTEGER && settings.readings[0].size == 4));
   CHECK((settings.readings[1].form == READ_STRING && settings.readings[1].base == 2));
-  CHECK(error_of(asking_for("2:str"), points) == "--args: none of the static probes has an arg2");
+  CHECK(error_of(asking_for("2:str"), points) == "--args: no static probe has an arg2");
   CHECK(error_of(asking_for("shop:order=2:str"), points) ==
-        "shop:order: it has 2 arguments here, and no arg2");
+        "shop:order: the probe has 2 arguments here, not arg2");
   CHECK(error_of(asking_for("name:str@arg2"), points) ==
-        "shop:order: it has 2 arguments here, and no arg2");
+        "shop:order: the probe has 2 arguments here, not arg2");
 }
 
 TEST_CASE("an argument called argN is that of the note, a register what it holds at the probe") {
@@ -157,7 +157,7 @@ TEST_CASE("an argument called argN is that of the note, a register what it holds
   CHECK(held->variants().front().readings[0].base == 1);
   CHECK(held->variants().front().readings[1].base == 7);
   CHECK(error_of(asking_for("arg2:s32"), points) ==
-        "shop:order: it has 2 arguments here, and no arg2");
+        "shop:order: the probe has 2 arguments here, not arg2");
 }
 
 TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
@@ -221,7 +221,8 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
   REQUIRE(plan);
   CHECK(plan->describe_problems(0).empty());
   CHECK(plan->describe_problems(1) ==
-        std::vector<std::string>{"arg0 cannot be read (its length arg1 is not an argument here)"});
+        std::vector<std::string>{
+            "arg0 cannot be read (its length arg1 is not an argument of this probe)"});
   CHECK(plan->describe_problems(2).front() ==
         "arg0 cannot be read (its length arg1 cannot be read)");
   CHECK(plan->describe_problems(3) ==
@@ -235,12 +236,12 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
   CaptureSpec condition;
   condition.conditions.push_back(*parse_condition("arg0>1"));
   CHECK(error_of(condition, points) ==
-        "shop:order: --if 'arg0>1': arg0 is a floating-point number, "
-        "only integers are compared and measured");
+        "shop:order: --if 'arg0>1': arg0 is a floating-point number: "
+        "only integers can be compared or measured");
   CaptureSpec measured;
   measured.measured = parse_source_name("arg0");
   CHECK(error_of(measured, points) ==
-        "shop:order: --measure: arg0 is a floating-point number, only integers are compared and "
+        "shop:order: --measure: arg0 is a floating-point number: only integers can be compared or "
         "measured");
 }
 
@@ -284,7 +285,8 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   CHECK(event->typed_arguments->empty());
   CaptureSpec returns;
   returns.conditions.push_back(*parse_condition("ret<0"));
-  CHECK(error_of(returns, points) == "shop:order: --if 'ret<0': a static probe returns nothing");
+  CHECK(error_of(returns, points) ==
+        "shop:order: --if 'ret<0': a static probe has no return value");
 }
 
 TEST_CASE("numbers of two histograms are one") {
