@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF images, in a file of their own or stored inside an archive: opened once, parsed to an
-// immutable Image (symbols from debug files can be added), addresses turned into offsets. Format:
-// System V gABI chapters 4 and 5, and for versions and DT_GNU_HASH the LSB core specification and
-// binutils.
+// ELF images, in a file of their own or stored inside an archive. An Image is opened and parsed
+// once and is immutable, except that symbols of debug files can be added. It translates addresses
+// to offsets. Formats: System V gABI chapters 4 and 5; for versions and DT_GNU_HASH the LSB core
+// specification and binutils.
 //
-// Offsets come from PT_LOAD alone (p_vaddr, p_offset, p_filesz), never from section headers, which
-// may be stripped, stale or hostile. .dynsym is found through PT_DYNAMIC and counted by its hash
-// table; section headers serve only .symtab and, where there is no PT_DYNAMIC, .dynsym.
+// Offsets are computed from PT_LOAD alone (p_vaddr, p_offset, p_filesz), never from section
+// headers, which may be missing, stale or malicious. .dynsym is located by PT_DYNAMIC and counted
+// by its hash table. Section headers are used only for .symtab and, without PT_DYNAMIC, for
+// .dynsym.
 #pragma once
 
 #include "uprobectl/arch.hpp"
@@ -16,7 +17,7 @@
 
 namespace uprobectl::elf {
 
-// e_machine with what else decides how code and words are read.
+// e_machine, word size and byte order.
 struct Machine {
   Machine() = default;
   explicit Machine(std::uint16_t elf_machine, bool wide = true,
@@ -26,32 +27,32 @@ struct Machine {
   Arch arch = Arch::unknown;
   bool is_64bit = true;
   ByteOrder order = ByteOrder::little;
-  std::uint16_t id = 0; // EM_*, for machines that no ArchInfo describes
+  std::uint16_t id = 0; // e_machine (EM_*), also for machines without an ArchInfo
 
   const ArchInfo& info() const { return arch_info(arch); }
   bool operator==(const Machine&) const = default;
 };
 
-// "x86-64", "arm64", "i386", "arm", or the usual lower-case name of others ("riscv64", "s390x",
-// "ppc64le", ...), "machine N" where none is known.
+// Returns "x86-64", "arm64", "i386", "arm", the usual lower-case name of another machine
+// ("riscv64", "s390x", "ppc64le", ...), or "machine N" for an unknown one.
 std::string to_string(const Machine& machine);
 
-// Which instructions the machine's code has; nullopt if they cannot be decoded. thumb: of the two
-// instruction sets of arm that one.
+// Returns the instruction set of the machine's code, for decoding; nullopt if there is no decoder.
+// `thumb` selects Thumb instead of A32 for arm.
 std::optional<Arch> code_arch(const Machine& machine, bool thumb = false);
 
 // Whether the bytes begin with ELF's magic number.
 bool looks_like_elf(Bytes bytes);
-// Of any ELF file, its header alone: not_elf, or corrupt where the header is truncated or names no
-// class or byte order.
+// Reads the header of any ELF file. Fails with not_elf, or with corrupt if the header is truncated
+// or has an invalid class or byte order.
 Result<Machine> read_machine(Bytes image);
 
-// A PT_LOAD.
+// A PT_LOAD program header.
 struct Segment {
   VirtualAddress address;        // p_vaddr
   std::uint64_t memory_size = 0; // p_memsz
   ImageOffset offset;            // p_offset
-  std::uint64_t file_size = 0;   // p_filesz, cut to what the image really has
+  std::uint64_t file_size = 0;   // p_filesz, limited to the bytes that the image has
   std::uint64_t alignment = 0;   // p_align
   bool readable = false;
   bool writable = false;
@@ -60,7 +61,7 @@ struct Segment {
 
 enum class Binding : std::uint8_t { local, global, weak };
 enum class SymbolType : std::uint8_t { none, object, function, ifunc, section, file, tls, other };
-// plt: found by following PLT entries, not read from a table. oat: a compiled Java method
+// Where a symbol comes from. plt: a PLT entry, found by its code. oat: a compiled Java method
 // (art.hpp).
 enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, oat, plt };
 
@@ -68,19 +69,19 @@ enum class Table : std::uint8_t { dynsym, symtab, gnu_debugdata, debug_file, oat
 struct SymbolVersion {
   std::string_view name;
   bool is_default = false;
-  std::string_view library = {}; // of an import: the file that verneed says has this version
+  std::string_view library = {}; // for an import: the file that has this version (verneed)
 };
 
-// The name of a version index.
+// The version that a version index refers to.
 struct VersionName {
   std::string_view name;
-  std::string_view library; // where it is needed from; empty where it is defined here
+  std::string_view library; // the file it is needed from; empty if it is defined here
 };
 
 // One entry of a symbol table. Names point into the image's bytes.
 struct Symbol {
   std::string_view name;                // without version
-  std::optional<SymbolVersion> version; // from verdef/verneed, or written into a .symtab name
+  std::optional<SymbolVersion> version; // from verdef/verneed, or part of a .symtab name
   VirtualAddress address;               // bit 0 cleared for Thumb functions
   std::uint64_t size = 0;
   SymbolType type = SymbolType::none;
@@ -89,23 +90,23 @@ struct Symbol {
   bool defined = false;  // st_shndx is not SHN_UNDEF
   bool absolute = false; // SHN_ABS: address is a plain number
   bool thumb = false;    // ARM: st_value had bit 0 set
-  bool in_data = false;  // no type, and its section's header says that no code is there: a
-                         // linker's mark such as __ehdr_start, which may share a segment with code
+  bool in_data = false;  // untyped and in a section without code: a linker-defined symbol such as
+                         // __ehdr_start, which may be in a segment with code
 };
 
-// A symbol table read entry by entry, whatever the word size and byte order. A view: the bytes must
-// outlive it and every name it hands out.
+// A symbol table of any word size and byte order, which decodes entries on demand. A view: the
+// bytes must outlive it and the names it returns.
 class SymbolTable {
 public:
   struct Parts {
     Machine machine;
     Table table = Table::dynsym;
-    Bytes entries; // Elf32_Sym or Elf64_Sym, whole ones
+    Bytes entries; // Elf32_Sym or Elf64_Sym
     Bytes strings;
     Bytes versions; // DT_VERSYM: a half word for each entry, or empty
-    // Of .dynsym by version index; of other tables sorted by name (KnownVersions), or null.
+    // For .dynsym: by version index. For other tables: sorted by name (KnownVersions). May be null.
     std::shared_ptr<const std::vector<VersionName>> version_names;
-    Bytes sections = {}; // section headers that the entries' st_shndx refers to, or empty
+    Bytes sections = {}; // the section headers that st_shndx refers to, or empty
   };
 
   SymbolTable() = default; // empty
@@ -113,13 +114,13 @@ public:
 
   std::uint32_t size() const { return count_; }
   Table table() const { return parts_.table; }
-  // Nothing for an index out of range or an entry whose name lies outside the string table (or is
-  // longer than 64 KiB). Compiler-made entries are given too: sections, files, mapping symbols.
+  // Returns nullopt if the index is out of range, or the name is outside the string table or longer
+  // than 64 KiB. Includes generated symbols: sections, files, mapping symbols.
   std::optional<Symbol> at(std::uint32_t index) const;
-  // Its name alone, without the version, at less cost.
+  // Returns the name without its version. Faster than at().
   std::optional<std::string_view> name(std::uint32_t index) const;
 
-  // Whether the entry has this name, its version aside: cheaper than at().
+  // Whether the entry has this name, with any version. Faster than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
 
 private:
@@ -129,12 +130,12 @@ private:
   std::uint32_t count_ = 0;
 };
 
-// A word that the loader fills with the address of a function: an entry of the GOT.
+// A GOT entry: a word that the loader fills with the address of a function.
 struct ImportSlot {
-  VirtualAddress address;   // of the word
-  std::uint32_t symbol = 0; // index in .dynsym of what the relocation names; mostly undefined, but
-                            // code is also called this way that is defined here and may be replaced
-  bool for_plt = false;     // JUMP_SLOT: made for a PLT entry; else GLOB_DAT: read by any code
+  VirtualAddress address;   // of the GOT entry
+  std::uint32_t symbol = 0; // index in .dynsym of the relocation's symbol: usually an import, or a
+                            // function defined here that other libraries may interpose
+  bool for_plt = false;     // JUMP_SLOT, used by a PLT entry; else GLOB_DAT, used by any code
 };
 
 struct AddressRange {
@@ -142,51 +143,52 @@ struct AddressRange {
   std::uint64_t size = 0; // bytes
 };
 
-// A note (gABI chapter 5, "Note Section"): who wrote it, what it is to them, what it says. A view.
+// A note (gABI chapter 5, "Note Section"). A view.
 struct NoteRecord {
-  std::string_view owner; // without its NUL
+  std::string_view owner; // the name, without its NUL
   std::uint32_t type = 0;
   Bytes descriptor;
 };
-// What became of reading them all.
+// The problems that Image::visit_notes() found.
 struct NoteStatistics {
-  std::size_t broken = 0; // sections and segments that do not end with a whole note, or lie outside
-                          // the file
-  std::uint64_t unread = 0; // bytes beyond the bound
+  std::size_t broken = 0;   // sections and segments with a truncated note, or outside the file
+  std::uint64_t unread = 0; // bytes that were skipped because of Image::max_note_bytes
 };
 
-// Where the debug file of an image may be, besides its own folder.
+// Where to search for debug files, in addition to the directory of the image.
 struct DebugSearch {
-  // Named by a person (--debug-dir), searched first: folders, symbol files, ZIPs of symbol files.
+  // Named by the user (--debug-dir), searched first: directories, symbol files, ZIP archives of
+  // symbol files.
   std::vector<std::string> places;
   std::string system_folder = "/usr/lib/debug"; // where distributions install debug files
 };
 
-// What came of looking for symbols outside an image's own tables.
+// The result of a search for symbols outside the image's own tables.
 struct DebugReport {
   std::optional<std::string> used;   // ".gnu_debugdata", the file, or "ARCHIVE!/ENTRY"
-  std::vector<std::string> warnings; // what was there but not used, and why
+  std::vector<std::string> warnings; // files that were found but not used, with the reason
 };
 
-// What becomes of an archive's entry that is compressed.
+// How to open a compressed entry of an archive.
 enum class Compressed {
-  reject,  // it cannot be probed where it is
-  inflate, // read as the file that a device makes of it when it installs the app
+  reject,  // fail: it cannot be probed inside the archive
+  inflate, // read it as the file that a device extracts when it installs the app
 };
-// The largest entry that is inflated, bytes: 512 MiB, all in memory.
+// Maximum size of an entry that is inflated, bytes: it is held in memory.
 constexpr std::uint64_t max_inflated_size = std::uint64_t{512} << 20;
 
+// A parsed ELF image.
 class Image {
 public:
-  // Opens the file, for an entry finds its stored bytes in the archive, parses. Errors carry the
-  // path. A plain archive path without entry is not_elf with a hint that an entry is needed.
+  // Opens and parses the file, or the stored bytes of an archive's entry. Errors include the path.
+  // Fails with not_elf, and a hint to name an entry, if the path is that of an archive.
   static Result<Image> open(const BinaryPath& path);
 
-  // The same over a file that is open already: images from one archive share one mapping.
+  // Same, for an open file: images of one archive share one mapping.
   static Result<Image> open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
                             Compressed compressed = Compressed::reject);
 
-  // Over bytes that outlive the image. entry_data is where the image lies in its file.
+  // Parses bytes that outlive the image. entry_data is the offset of the image in its file.
   static Result<Image> parse(Bytes image, FileOffset entry_data = {});
 
   Image(Image&&) noexcept;
@@ -195,76 +197,76 @@ public:
 
   const BinaryPath& path() const;                        // as opened; empty after parse()
   const std::shared_ptr<const MappedFile>& file() const; // null after parse()
-  FileOffset entry_data() const;                         // 0 for a plain file
+  FileOffset entry_data() const; // offset of the image in its file: 0 unless it is an entry
   Bytes bytes() const;
-  // Whether the bytes were inflated: they lie in no file here, and nothing can be probed.
+  // Whether the bytes were inflated. They are not part of a file, so nothing can be probed.
   bool is_inflated() const;
 
   const Machine& machine() const;
   const std::vector<Segment>& segments() const;      // PT_LOADs, in table order
   std::optional<std::string> build_id() const;       // NT_GNU_BUILD_ID, lower-case hex
-  std::optional<VirtualAddress> entry_point() const; // e_entry, where it is not 0
+  std::optional<VirtualAddress> entry_point() const; // e_entry; nullopt if it is 0
 
-  // Whether this is the debug data of another file, which has the code. Program headers do not
-  // tell: `objcopy --only-keep-debug` empties the segments, `eu-strip -f` leaves them as they were
-  // in the other file, where they describe bytes that are not here. So: no dynamic symbols to be
-  // read through PT_DYNAMIC, and a code section that says its bytes are elsewhere (SHT_NOBITS).
-  // Wrong section headers alone make no library of a loader a debug file.
+  // Whether this is a debug file without code: it has no dynamic symbols that can be read through
+  // PT_DYNAMIC, and a code section is SHT_NOBITS. Program headers do not distinguish debug files:
+  // `objcopy --only-keep-debug` empties the segments, `eu-strip -f` copies them unchanged. A
+  // section header alone does not make a file a debug file, because loadable libraries may have
+  // wrong ones.
   bool is_debug_file() const;
 
-  // The segment whose file bytes hold the address; nothing for .bss and gaps.
+  // Returns the segment whose file bytes contain the address or offset; null in .bss and in gaps.
   const Segment* find_segment(VirtualAddress address) const;
   const Segment* find_segment(ImageOffset offset) const;
   std::optional<ImageOffset> to_image(VirtualAddress address) const;
   std::optional<VirtualAddress> to_address(ImageOffset offset) const;
-  std::optional<FileOffset> to_file(ImageOffset offset) const; // nothing where is_inflated()
+  std::optional<FileOffset> to_file(ImageOffset offset) const; // nullopt if is_inflated()
 
-  // Empty tables where the image has none; corrupt only where a table is there but unreadable.
-  // To count .dynsym the whole hash table is read: to find one name, use find_dynamic.
+  // Returns .dynsym; empty if the image has none. Fails with corrupt if the table is unreadable.
+  // Reads the whole hash table to count the symbols: use find_dynamic() to find a name.
   Result<SymbolTable> dynamic_symbols() const;
-  Result<SymbolTable> full_symbols() const; // .symtab
+  // Returns .symtab; empty if the image has none. Fails with corrupt if the table is unreadable.
+  Result<SymbolTable> full_symbols() const;
 
-  // The dynamic symbols with this name (several versions share one), through DT_GNU_HASH, else
-  // DT_HASH, else a scan. Definitions come through the hash table in a few page accesses; only if
-  // there are none are undefined symbols looked for, which DT_GNU_HASH does not have.
+  // Finds the dynamic symbols with this name, in all versions, by DT_GNU_HASH, DT_HASH or a scan.
+  // A hash table finds definitions with a few page accesses. Undefined symbols, which DT_GNU_HASH
+  // does not contain, are searched only if there is no definition.
   Result<std::vector<Symbol>> find_dynamic(std::string_view name) const;
 
-  // Symbols that are not in the image's own tables. Nothing is looked for until one of the two is
-  // called; what they find is in debug_symbols() from then on. Addresses are those of the image,
-  // whose own PT_LOADs turn them into offsets.
-  //
-  // .gnu_debugdata: the .symtab of an ELF file compressed with xz, at most 128 MiB of it.
+  // The following two functions search for symbols outside the image's own tables and add them to
+  // debug_symbols(). Their addresses are translated by the PT_LOADs of this image.
+
+  // Adds the symbols of .gnu_debugdata: the .symtab of an ELF file that is compressed with xz, at
+  // most 128 MiB.
   DebugReport add_embedded_symbols();
-  // The debug file: in the places, by build id, by .gnu_debuglink with the CRC checked. A file with
-  // another build id is never used. In a folder at most 20,000 files are looked at, in an archive
-  // 1000 entries besides those of the right name.
+  // Adds the symbols of the debug file. Searches DebugSearch::places, then by build id, then by
+  // .gnu_debuglink, whose CRC is checked. A file with a different build id is never used. Examines
+  // at most 20,000 files in a directory, and 1000 entries with other names in an archive.
   DebugReport add_debug_file(const DebugSearch& where);
   std::span<const SymbolTable> debug_symbols() const;
 
-  // What cannot be read of the symbols though the image itself can, each a sentence without its
-  // subject. Reads the section headers.
+  // Describes which symbols cannot be read although the image can, for warnings that begin with the
+  // path. Reads the section headers.
   std::vector<std::string> symbol_damage() const;
 
-  // DT_NEEDED, in order: the libraries an import may come from.
+  // Returns the DT_NEEDED names in order: the libraries that may define an import.
   std::vector<std::string_view> needed_libraries() const;
 
-  // The functions' slots that the relocations of PT_DYNAMIC (DT_JMPREL, DT_RELA, DT_REL) name, in
-  // their order; each has a symbol with a name. Empty for machines whose relocations are not known
-  // here: all but x86-64, i386, arm64 and arm. DT_ANDROID_REL(A), which hold no JUMP_SLOT, are not
-  // unpacked.
+  // Returns the GOT entries of functions, from the relocations of PT_DYNAMIC (DT_JMPREL, DT_RELA,
+  // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
+  // empty for other machines. Ignores DT_ANDROID_REL(A), which contain no JUMP_SLOT.
   Result<std::vector<ImportSlot>> import_slots() const;
-  // Where the section headers say that the PLT's parts are; empty without section headers.
+  // Returns the sections of the PLT; empty without section headers.
   std::vector<AddressRange> plt_sections() const;
   bool has_section_headers() const;
-  // The first section of this name that has bytes in the file.
+  // Returns the address of the first section with this name that has bytes in the file.
   std::optional<VirtualAddress> section_address(std::string_view name) const;
 
-  // The notes of the SHT_NOTE sections, then of the PT_NOTEs. What shares a byte with one before is
-  // left out, as PT_NOTEs mostly are: no byte is read twice, however many headers name it. corrupt
-  // where section headers are named that are not all in the file. At most this many bytes are read.
+  // Visits the notes of SHT_NOTE sections, then of PT_NOTEs. Skips a section or segment that
+  // overlaps an earlier one (most PT_NOTEs do), so that no byte is read twice. Fails with corrupt
+  // if the section headers are not completely in the file. Reads at most max_note_bytes.
   static constexpr std::uint64_t max_note_bytes = std::uint64_t{4} << 20;
   Result<NoteStatistics> visit_notes(const std::function<void(const NoteRecord&)>& visit) const;
-  // DT_PLTGOT: what i386 code addresses the GOT from.
+  // Returns DT_PLTGOT: the address that i386 code uses as the base of the GOT.
   std::optional<VirtualAddress> got() const;
 
 private:

@@ -79,10 +79,10 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// The folder of the file: absolute and without symbolic links, below the root folder of a process
-// if the file was opened there. Empty if no path leads to the file: the kernel may show a path of
-// another mount namespace, which means another file here.
-std::string folder_of(const MappedFile& file) {
+// Returns the folder of the file, absolute and without symbolic links. It is below the root folder
+// of a process if the file was opened there. Empty if the path is that of another file: the kernel
+// may show a path in another mount namespace.
+std::string find_folder(const MappedFile& file) {
   std::string path;
   if (const auto rooted = split_process_root(file.path()))
     path = real_path_in_root(*rooted).value_or(std::string());
@@ -94,17 +94,17 @@ std::string folder_of(const MappedFile& file) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-constexpr std::size_t max_entries = 20000; // files and folders; 20 µs each if they are opened
+constexpr std::size_t max_walked = 20000; // files and folders; opening one takes 20 µs
 constexpr std::size_t max_levels = 16;
 
-// The regular files below a folder by name. Does not follow symbolic links to folders, which could
-// be endless.
-class Walk {
+// Collects the regular files below a folder, sorted by name. Does not follow symbolic links to
+// folders, which may form loops.
+class FolderWalk {
 public:
-  explicit Walk(const std::string& folder) { visit(folder, 0); }
+  explicit FolderWalk(const std::string& folder) { visit(folder, 0); }
 
   const std::vector<std::string>& files() const { return files_; }
-  bool cut() const { return cut_; }
+  bool truncated() const { return truncated_; }
 
 private:
   struct Close {
@@ -119,8 +119,8 @@ private:
     while (const dirent* entry = ::readdir(handle.get())) {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
-      if (++seen_ > max_entries) {
-        cut_ = true;
+      if (++seen_ > max_walked) {
+        truncated_ = true;
         break;
       }
       const std::string path = folder + "/" + std::string(name);
@@ -134,9 +134,9 @@ private:
     std::sort(files_.begin() + static_cast<std::ptrdiff_t>(first), files_.end());
     std::ranges::sort(folders);
     for (const std::string& below : folders) {
-      if (cut_) return;
+      if (truncated_) return;
       if (level == max_levels)
-        cut_ = true;
+        truncated_ = true;
       else
         visit(below, level + 1);
     }
@@ -144,11 +144,11 @@ private:
 
   std::vector<std::string> files_;
   std::size_t seen_ = 0;
-  bool cut_ = false;
+  bool truncated_ = false;
 };
 
 // For archives of symbol files.
-constexpr std::uint64_t head_size = 64 << 10;       // bytes; contain the build id of a library
+constexpr std::uint64_t head_size = 64 << 10;       // bytes; includes the build id of a library
 constexpr std::uint64_t max_entry_size = 512 << 20; // bytes, inflated
 constexpr std::size_t max_others = 1000;            // entries of other names that are examined
 
@@ -161,7 +161,7 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
           .build_id = read_build_id(layout),
           .link = read_debug_link(layout),
           .base_name = std::string(name.substr(name.rfind('/') + 1)),
-          .folder = file != nullptr ? folder_of(*file) : std::string()};
+          .folder = file != nullptr ? find_folder(*file) : std::string()};
 }
 
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria wanted) {
@@ -230,14 +230,14 @@ void DebugFileSearch::try_file(const std::string& path, Expected expected) {
 }
 
 void DebugFileSearch::look_in(const std::string& place) {
-  const std::size_t said = warnings_.size();
+  const std::size_t warning_count = warnings_.size();
   if (is_folder(place)) {
     look_by_build_id(place);
     if (!done()) look_in_folder(place);
   } else {
     try_file(place, Expected::named);
   }
-  if (done() || warnings_.size() != said) return;
+  if (done() || warnings_.size() != warning_count) return;
   warnings_.push_back(
       wanted_.build_id
           ? fmt::format("{} has no symbol file with build id {}", place, *wanted_.build_id)
@@ -255,7 +255,7 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
 
 // Reads the whole file for the CRC: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
-  // A container can put any file beside its library.
+  // Limits the time: a container can place any file next to its library.
   const std::uint64_t max_file_size = std::uint64_t{split_process_root(path) ? 1U : 8U}
                                       << 30; // bytes
   if (!exists(path)) return;
@@ -272,7 +272,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, match.reason);
   if (bytes.size() > max_file_size)
     return warn_unused(path,
-                       fmt::format("it has {} bytes, more than are read for a CRC", bytes.size()));
+                       fmt::format("it has {} bytes, too many to check its CRC", bytes.size()));
   if (const std::uint32_t crc = crc32_of(bytes); crc != wanted_.link->crc32)
     return warn_unused(path, fmt::format("its CRC is {:#010x}, .gnu_debuglink says {:#010x}", crc,
                                          wanted_.link->crc32));
@@ -296,9 +296,9 @@ void DebugFileSearch::look_by_link(const std::string& system_folder) {
   }
 }
 
-// A build folder: any file in it may be the one.
+// Examines all files below a folder, such as a build folder. Files with the right name come first.
 void DebugFileSearch::look_in_folder(const std::string& folder) {
-  const Walk walk(folder);
+  const FolderWalk walk(folder);
   for (const bool same_name : {true, false}) {
     for (const std::string& path : walk.files()) {
       if (wanted_.accepts_name(file_name_of(path)) != same_name) continue;
@@ -306,11 +306,11 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
       if (done()) return;
     }
   }
-  if (walk.cut())
+  if (walk.truncated())
     warnings_.push_back(
-        fmt::format("{} was not searched whole: it has more than {} files or {} levels; name a "
-                    "folder in it, or the symbol file",
-                    folder, max_entries, max_levels));
+        fmt::format("{} was not searched completely: it has more than {} files or {} levels; name "
+                    "a folder in it or the symbol file",
+                    folder, max_walked, max_levels));
 }
 
 // A ZIP archive of symbol files: native-debug-symbols.zip of the Android Gradle plugin contains
@@ -333,24 +333,24 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
 
   const auto try_entry = [&](const ArchiveEntry& entry, Expected expected) {
     const std::string source = fmt::format("{}!/{}", path, entry.name);
-    const auto complain = [&](const std::string& reason) {
+    const auto warn = [&](const std::string& reason) {
       if (expected != Expected::maybe) warn_unused(source, reason);
     };
-    // The first bytes suffice to skip entries of another build or architecture, which most are.
+    // The first bytes suffice to skip entries of another build or architecture.
     const auto head = archive->extract(entry, head_size);
-    if (!head) return complain(head.error().message);
+    if (!head) return warn(head.error().message);
     if (!looks_like_elf(*head)) return;
     if (const auto start = SymbolFile::read(*head); start && start->machine() != wanted_.machine)
       return; // the same library for another ABI
     else if (start && start->build_id() && wanted_.build_id &&
              *start->build_id() != *wanted_.build_id)
-      return complain(match_build(wanted_.machine, wanted_.build_id, *start).reason);
+      return warn(match_build(wanted_.machine, wanted_.build_id, *start).reason);
     if (entry.size > max_entry_size)
-      return warn_unused(source, fmt::format("it has {} bytes, more than the {} that are inflated: "
-                                             "extract it and name it",
+      return warn_unused(source, fmt::format("it has {} bytes, at most {} are inflated: "
+                                             "extract it and name the file",
                                              entry.size, max_entry_size));
     auto content = archive->extract(entry, max_entry_size);
-    if (!content) return complain(content.error().message);
+    if (!content) return warn(content.error().message);
     const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
     try_bytes(*owner, owner, source, expected);
   };

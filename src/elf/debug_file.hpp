@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files with the symbols of an image: the content of .gnu_debugdata, the output of
-// `objcopy --only-keep-debug`, unstripped copies; and the search for the one that belongs to an
-// image. Only names are read from them: they may have no program headers or stale ones, and NOBITS
-// code.
+// Symbol files (the content of .gnu_debugdata, the output of `objcopy --only-keep-debug`,
+// unstripped copies) and the search for the symbol file of an image. Only symbols are read from
+// them: program headers may be missing or stale, and code sections are NOBITS.
 #pragma once
 
 #include "elf/dynamic_table.hpp"
 
 namespace uprobectl::elf {
 
-// A view of the bytes, which must outlive it.
+// A parsed symbol file. A view of the bytes, which must outlive it.
 class SymbolFile {
 public:
   static Result<SymbolFile> read(Bytes bytes);
 
   const Machine& machine() const { return layout_.machine; }
   const std::optional<std::string>& build_id() const { return build_id_; }
-  // Its .symtab, which may be empty; the symbols get `table` as their source. `versions`: those of
-  // the image that it belongs to.
+  // Returns its .symtab, which may be empty. `table` becomes the source of the symbols. `versions`
+  // are those of the image that it belongs to.
   Result<SymbolTable> symbols(Table table, KnownVersions versions = nullptr) const;
 
 private:
@@ -27,11 +26,11 @@ private:
   std::optional<std::string> build_id_;
 };
 
-// Whether a symbol file belongs to an image.
+// Whether a symbol file and an image are of the same build.
 struct BuildMatch {
   enum class Answer { same, unknown, different };
   Answer answer = Answer::different;
-  std::string reason; // of unknown and different; a message that follows the file's name
+  std::string reason; // unless same: a message to append to the file's name
 };
 BuildMatch match_build(const Machine& machine, const std::optional<std::string>& build_id,
                        const SymbolFile& file);
@@ -48,7 +47,7 @@ std::optional<DebugLink> read_debug_link(const Layout& layout);
 
 std::uint32_t crc32_of(Bytes bytes);
 
-// The properties of the image by which its symbol file is found.
+// The properties of an image that its symbol file must match.
 struct DebugFileCriteria {
   Machine machine;
   std::optional<std::string> build_id;
@@ -57,21 +56,21 @@ struct DebugFileCriteria {
   std::string folder;    // of the file, "" for bytes without a file
   KnownVersions versions = {};
 
-  // Whether the name is that of a symbol file for it: its own name, also followed by ".debug",
-  // ".dbg" or ".sym", or the name in .gnu_debuglink.
+  // Whether a symbol file of the image may have this name: the image's name, also with ".debug",
+  // ".dbg" or ".sym" appended, or the name in .gnu_debuglink.
   bool accepts_name(std::string_view name) const;
 };
 
-// A symbol table with the owner of its bytes.
+// The symbols of a symbol file, with the owner of the bytes.
 struct FoundSymbols {
   SymbolTable table;
   std::shared_ptr<const void> owner;
   std::string source; // the file, or "ARCHIVE!/ENTRY"
-  Bytes bytes = {};   // of the whole symbol file, kept by the owner
+  Bytes bytes = {};   // of the whole symbol file, valid as long as the owner
 };
 
-// One search. Uses the first candidate that belongs to the image and has a .symtab. Warns about
-// those that were expected to belong to it but do not.
+// Searches for the symbol file of one image. Uses the first candidate that belongs to the image and
+// has a .symtab. Warns about candidates that should belong to the image but do not.
 class DebugFileSearch {
 public:
   explicit DebugFileSearch(DebugFileCriteria wanted) : wanted_(std::move(wanted)) {}
@@ -80,7 +79,7 @@ public:
   void look_in(const std::string& place);
   // .build-id/xx/rest.debug in the folder.
   void look_by_build_id(const std::string& folder);
-  // The name in .gnu_debuglink: beside the image, in .debug there, in the system folder.
+  // The name in .gnu_debuglink: next to the image, in its .debug folder, in the system folder.
   void look_by_link(const std::string& system_folder);
 
   bool done() const { return found_.has_value(); }
@@ -88,7 +87,8 @@ public:
   std::vector<std::string>& warnings() { return warnings_; }
 
 private:
-  // How likely a candidate is the one; determines the warnings if it is not.
+  // Why a candidate is examined, which decides whether a mismatch is a warning: any file of a
+  // folder, a file with the right name, or a file that the user named.
   enum class Expected { maybe, by_name, named };
 
   void try_file(const std::string& path, Expected expected);
@@ -104,7 +104,7 @@ private:
   std::vector<std::string> warnings_;
 };
 
-// file: null for bytes without one.
+// `file` is null if the image is not in a file.
 DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
                                       const MappedFile* file);
 // Searches all places in order of preference.

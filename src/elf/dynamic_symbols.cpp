@@ -121,12 +121,13 @@ std::optional<GnuHashTable> read_gnu_hash(const Layout& layout, const DynamicTab
   return GnuHashTable::read(*bytes, layout.machine);
 }
 
-// Includes trailing bytes that are not symbols; see counted().
+// The table up to the end of its segment, with trailing bytes that are not symbols; see
+// limit_entries().
 Result<SymbolTable::Parts> uncounted_parts(const Layout& layout, const DynamicTable& dynamic) {
   const std::uint64_t size = symbol_size(layout.machine);
   if (dynamic.symbol_size != 0 && dynamic.symbol_size != size)
     return fail(ErrorKind::corrupt,
-                fmt::format("DT_SYMENT says {} bytes where {} are due", dynamic.symbol_size, size));
+                fmt::format("DT_SYMENT is {} bytes, expected {}", dynamic.symbol_size, size));
   const auto entries = bytes_from(layout, *dynamic.symbols);
   if (!entries) return fail(unmapped(layout, "DT_SYMTAB", *dynamic.symbols));
   const auto strings = dynamic_strings(layout, dynamic);
@@ -142,7 +143,7 @@ Result<SymbolTable::Parts> uncounted_parts(const Layout& layout, const DynamicTa
   return parts;
 }
 
-SymbolTable counted(SymbolTable::Parts parts, std::uint64_t count) {
+SymbolTable limit_entries(SymbolTable::Parts parts, std::uint64_t count) {
   const std::uint64_t size = symbol_size(parts.machine);
   const std::uint64_t available = parts.entries.size() / size;
   parts.entries = parts.entries.first(std::min(count, available) * size);
@@ -296,7 +297,7 @@ std::uint64_t DynamicSymbols::count(const Layout& layout) const {
 Result<SymbolTable> DynamicSymbols::table(const Layout& layout) const {
   if (!dynamic_) return section_symbols(layout, raw::SHT_DYNSYM, Table::dynsym);
   if (!dynamic_->symbols) return SymbolTable();
-  return counted(uncounted_, count(layout));
+  return limit_entries(uncounted_, count(layout));
 }
 
 Result<std::vector<Symbol>> DynamicSymbols::scan_all(const Layout& layout,

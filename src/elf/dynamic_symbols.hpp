@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// .dynsym as the dynamic linker sees it: located through PT_DYNAMIC and searched through a hash
-// table, never by section headers.
+// .dynsym, located and searched as the dynamic linker does: by PT_DYNAMIC and a hash table, not by
+// section headers.
 #pragma once
 
 #include "elf/dynamic_table.hpp"
@@ -29,7 +29,7 @@ public:
   // 1 for any number of imports.
   std::optional<std::uint32_t> symbol_count() const;
 
-  // A copy of Elf_GnuHash, whose bounds were checked: the file may be written to meanwhile.
+  // A copy of Elf_GnuHash with checked bounds: the file may be written to while it is mapped.
   struct Header {
     std::uint32_t bucket_count = 0;
     std::uint32_t first = 0;
@@ -58,8 +58,8 @@ private:
   std::uint32_t symbol_count_ = 0;
 };
 
-// The tables that every lookup needs, located once. The layout passed to the functions must be the
-// one given to read().
+// Locates the tables once that every lookup needs. All functions must be called with the layout
+// that was passed to read().
 class DynamicSymbols {
 public:
   static Result<DynamicSymbols> read(const Layout& layout);
@@ -75,8 +75,8 @@ private:
 
   std::optional<DynamicTable> dynamic_;
   std::optional<GnuHashTable> gnu_;
-  std::optional<SysvHashTable> sysv_; // only read without gnu_, to spare a page of the file
-  // From DT_SYMTAB to the end of its segment: suffices to read a symbol by index.
+  std::optional<SysvHashTable> sysv_; // only read without gnu_, to save a page access
+  // From DT_SYMTAB to the end of its segment: sufficient to read a symbol by its index.
   SymbolTable::Parts uncounted_;
   KnownVersions versions_;
 };

@@ -125,7 +125,7 @@ void add_definitions(VersionNames& names, Bytes bytes) {
   }
 }
 
-// One Verneed a library, each with a list of Vernaux.
+// Each library has one Verneed with a list of Vernaux.
 template <class ELFT>
 void add_needs(VersionNames& names, Bytes bytes) {
   for (std::uint64_t at = 0; !names.full();) {
@@ -149,6 +149,7 @@ bool may_be_function(const Symbol& symbol) {
          symbol.type == SymbolType::none;
 }
 
+// Collects the GOT entries of functions from relocation tables.
 class SlotReader {
 public:
   SlotReader(const Layout& layout, const SymbolTable& symbols)

@@ -7,7 +7,7 @@
 
 namespace uprobectl::elf {
 
-// DT_* entries by tag. The last of repeated tags counts, as in glibc and bionic.
+// The values of DT_* entries. For repeated tags the last one is used, as in glibc and bionic.
 struct DynamicTable {
   std::optional<VirtualAddress> symbols;          // DT_SYMTAB
   std::optional<VirtualAddress> strings;          // DT_STRTAB
@@ -28,27 +28,27 @@ struct DynamicTable {
   std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
 };
 
-// Nullopt if the image has none (static programs, debug files); corrupt if it is not in the file.
+// Returns nullopt if the image has none (static programs, debug files). Fails with corrupt if the
+// file is truncated before it.
 Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout);
 
-// The bytes of DT_STRTAB: DT_STRSZ of them, or up to the end of the segment.
+// Returns the bytes of DT_STRTAB: DT_STRSZ bytes, or up to the end of the segment without it.
 Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table);
 
-// The names of DT_NEEDED, in order.
+// Returns the names of DT_NEEDED, in order.
 std::vector<std::string_view> needed_libraries(const Layout& layout);
 
-// Version names by the index that DT_VERSYM uses, from DT_VERDEF and DT_VERNEED (LSB core
-// specification, "Symbol Versioning"); empty if an index has none. Entries outside the file end
-// their list.
+// Returns the version names of DT_VERDEF and DT_VERNEED by the index that DT_VERSYM uses (LSB core
+// specification, "Symbol Versioning"). Unused indexes have empty names. An entry outside the file
+// ends its list.
 std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,
                                             Bytes strings);
 
-// The versions that an image defines and needs, sorted by name: in its .symtab and debug files
-// "f@V" and "f@@V" are names with one of these. Null: not known, as in a file without a dynamic
-// section.
+// The versions that an image defines and needs, sorted by name. They identify the "V" of "f@V" and
+// "f@@V" in .symtab and debug files. Null if unknown, for example without a dynamic section.
 using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
 
-// As Image::import_slots. symbols: .dynsym.
+// See Image::import_slots(). `symbols` is .dynsym.
 Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout, const SymbolTable& symbols);
 
 } // namespace uprobectl::elf

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM's ELF types (llvm/Object/ELFTypes.h) over our bytes. They decode byte order and word size,
-// and have an alignment of 1, so that they can be used in place.
+// Views of bytes as LLVM's ELF types (llvm/Object/ELFTypes.h). These decode byte order and word
+// size, and have an alignment of 1, so that they can be used in place.
 //
-// Tables are located by our own code: the helpers of llvm::object::ELFFile either need section
-// headers, which a loaded file may lack, or reject a table for one damaged entry.
+// uprobectl locates the tables itself: the functions of llvm::object::ELFFile either need section
+// headers, which a loadable file may lack, or reject a whole table for one damaged entry.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -15,7 +15,7 @@ namespace uprobectl::elf {
 
 namespace raw = llvm::ELF;
 
-// Returns visit.operator()<ELFT>() with the ELFT of this class and byte order.
+// Calls visit.operator()<ELFT>() with the ELFT of this word size and byte order.
 template <typename Visit>
 decltype(auto) with_elf_type(const Machine& machine, const Visit& visit) {
   using namespace llvm::object;
@@ -33,7 +33,7 @@ inline llvm::StringRef as_string_ref(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The structure at the offset; null if it is truncated.
+// Returns the structure at the offset; null if it is truncated.
 template <typename Structure>
 const Structure* view_at(Bytes bytes, std::uint64_t offset) {
   static_assert(alignof(Structure) == 1);
@@ -41,14 +41,14 @@ const Structure* view_at(Bytes bytes, std::uint64_t offset) {
   return part ? reinterpret_cast<const Structure*>(part->data()) : nullptr;
 }
 
-// As many structures as the bytes hold.
+// Returns as many structures as fit into the bytes.
 template <typename Structure>
 llvm::ArrayRef<Structure> views_in(Bytes bytes) {
   static_assert(alignof(Structure) == 1);
   return {reinterpret_cast<const Structure*>(bytes.data()), bytes.size() / sizeof(Structure)};
 }
 
-// The value, or nullopt instead of LLVM's error.
+// Returns the value, or nullopt instead of LLVM's error.
 template <typename Value>
 std::optional<Value> accepted(llvm::Expected<Value> checked) {
   if (checked) return std::move(*checked);

@@ -15,26 +15,27 @@ namespace uprobectl::elf {
 
 namespace {
 
-struct Located {
+// The bytes of an image and where they are in the file.
+struct ImageBytes {
   Bytes image;
   FileOffset entry_data;
   std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owner of image, may be null
 };
 
-Result<Located> inflate(const Archive& archive, const ArchiveEntry& entry) {
+Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
   if (entry.size > max_inflated_size)
     return fail(ErrorKind::unsupported,
-                fmt::format("'{}' is compressed and has {} bytes outside the archive, at most {} "
+                fmt::format("'{}' is compressed and has {} bytes uncompressed, at most {} "
                             "(512 MiB) are inflated",
                             entry.name, entry.size, max_inflated_size));
   auto content = archive.extract(entry, max_inflated_size);
   if (!content) return fail(std::move(content).error());
   auto inflated = std::make_unique<const std::vector<std::byte>>(std::move(*content));
   const Bytes image = *inflated;
-  return Located{image, {}, std::move(inflated)};
+  return ImageBytes{image, {}, std::move(inflated)};
 }
 
-Result<Located> locate(Bytes file, const std::string& entry_name, Compressed compressed) {
+Result<ImageBytes> find_entry(Bytes file, const std::string& entry_name, Compressed compressed) {
   const auto archive = Archive::parse(file);
   if (!archive) return fail(archive.error());
   const auto entry = archive->find(entry_name);
@@ -45,7 +46,7 @@ Result<Located> locate(Bytes file, const std::string& entry_name, Compressed com
   if (!image) return fail(image.error());
   const auto start = archive->data_offset(*entry);
   if (!start) return fail(start.error());
-  return Located{*image, *start, {}};
+  return ImageBytes{*image, *start, {}};
 }
 
 Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, KnownVersions versions) {
@@ -70,7 +71,7 @@ KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
 
 } // namespace
 
-// Opening reads the headers and locates the tables, which are read on demand.
+// The headers and the locations of the tables, which are read on demand.
 struct Image::State {
   State(Layout read, FileOffset start) : layout(std::move(read)), entry_data(start) {}
 
@@ -108,10 +109,10 @@ std::optional<std::string> Image::build_id() const { return state_->build_id; }
 
 bool Image::is_debug_file() const {
   const auto dynamic = read_dynamic(state_->layout);
-  const auto is_there = [&](const std::optional<VirtualAddress>& address) {
+  const auto has_bytes = [&](const std::optional<VirtualAddress>& address) {
     return address && elf::find_segment(state_->layout, *address) != nullptr;
   };
-  if (dynamic && *dynamic && is_there((*dynamic)->symbols) && is_there((*dynamic)->strings))
+  if (dynamic && *dynamic && has_bytes((*dynamic)->symbols) && has_bytes((*dynamic)->strings))
     return false;
   return has_code_without_bytes(state_->layout);
 }
@@ -213,8 +214,8 @@ Result<Image> Image::open(const BinaryPath& path) {
 
 Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
                           Compressed compressed) {
-  auto located = path.entry ? locate(file->bytes(), *path.entry, compressed)
-                            : Result<Located>(Located{file->bytes(), {}, {}});
+  auto located = path.entry ? find_entry(file->bytes(), *path.entry, compressed)
+                            : Result<ImageBytes>(ImageBytes{file->bytes(), {}, {}});
   if (!located) return fail(Error(located.error()).within(to_string(path)));
   auto image = parse(located->image, located->entry_data);
   if (!image) {

@@ -311,11 +311,11 @@ struct DwarfEntry {
   std::optional<std::string_view> name;
   std::optional<std::string_view> linkage_name;
   std::optional<std::uint64_t> specification; // the declaration that it completes
-  std::optional<std::uint64_t> origin;        // the function that it is a copy of
+  std::optional<std::uint64_t> origin;        // the function that is inlined
   bool has_code = false;
 };
 
-// Counts DW_TAG_inlined_subroutine (DWARF 5, 3.3.8.2) by the name of the inlined function.
+// Counts DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function.
 // References may lead forwards and into other units, so all entries are read first. Functions are
 // identified by the offset of their entry:
 //   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
@@ -323,7 +323,7 @@ class InlinedPlaces {
 public:
   InlinedPlaces(const DwarfSections& sections, std::span<const std::string_view> names)
       : sections_(sections), work_left_(8 * sections.info.size() + 4 * sections.abbrev.size()) {
-    for (std::size_t i = 0; i < names.size(); ++i) wanted_[names[i]].push_back(i);
+    for (std::size_t i = 0; i < names.size(); ++i) requested_[names[i]].push_back(i);
     counts_.resize(names.size());
   }
 
@@ -439,7 +439,7 @@ private:
     }
     const auto& name = entry.linkage_name ? entry.linkage_name : entry.name;
     if (name) {
-      if (const auto found = wanted_.find(*name); found != wanted_.end())
+      if (const auto found = requested_.find(*name); found != requested_.end())
         functions_.emplace(at, &found->second);
     } else if (entry.specification) {
       completed_.emplace_back(at, *entry.specification);
@@ -448,7 +448,7 @@ private:
 
   const DwarfSections& sections_;
   std::uint64_t work_left_;
-  std::unordered_map<std::string_view, std::vector<std::size_t>> wanted_; // indices of counts_
+  std::unordered_map<std::string_view, std::vector<std::size_t>> requested_; // indices of counts_
   std::optional<DwarfAbbreviations> abbreviations_;
   std::uint64_t abbreviations_at_ = 0;
   std::unordered_map<std::uint64_t, const std::vector<std::size_t>*> functions_; // by entry

@@ -10,15 +10,17 @@ namespace uprobectl::elf {
 // Maximum size of .debug_info, bytes: takes about a second.
 constexpr std::uint64_t max_debug_info = 200 << 20;
 
-// The number of places where each function is inlined, in the order of the names, which are raw as
-// in symbol tables; nullopt for functions that the debug information does not describe. Reads that
-// of the image or, if it has none, of its debug file; DWARF 2 to 5, without further files (.dwo,
-// .gnu_debugaltlink). Fails with not_found without debug information, and with unsupported above
-// max_debug_info.
+// Returns the number of places where each function is inlined, in the order of the names (raw, as
+// in symbol tables); nullopt for functions that the debug information does not describe. Reads the
+// debug information of the image or, if it has none, of its debug file: DWARF 2 to 5, without
+// further files
+// (.dwo, .gnu_debugaltlink). Fails with not_found without debug information, and with unsupported
+// if it is larger than max_debug_info.
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const Image& image, const DebugSearch& where,
               std::span<const std::string_view> names);
 
+// The content of the DWARF sections; empty for missing ones.
 struct DwarfSections {
   Bytes info;
   Bytes abbrev;
@@ -28,9 +30,9 @@ struct DwarfSections {
   ByteOrder order = ByteOrder::little;
 };
 
-// The same from the content of the sections. Invalid units are skipped. Ends early, with the counts
-// so far, if the next unit cannot be located or the entries need more work than sections of this
-// size should.
+// Same, for the content of the sections. Skips invalid units. Stops early and returns the counts so
+// far if the next unit cannot be located, or if parsing takes more steps than is plausible for the
+// size of the sections.
 std::vector<std::optional<std::uint64_t>>
 count_inlined_places(const DwarfSections& sections, std::span<const std::string_view> names);
 

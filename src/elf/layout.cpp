@@ -15,9 +15,9 @@ Result<void> check_type(std::uint16_t type) {
   case raw::ET_DYN:
     return {};
   case raw::ET_REL:
-    return fail(Error{ErrorKind::unsupported,
-                      "relocatable object, its code is nowhere loaded as it lies in this file"}
-                    .hint("probe the program or library it was linked into"));
+    return fail(
+        Error{ErrorKind::unsupported, "relocatable object: its code is not loaded from this file"}
+            .hint("probe the program or library it was linked into"));
   case raw::ET_CORE:
     return fail(Error{ErrorKind::unsupported, "core dump, not a program or library"}.hint(
         "probe the program or library that dumped it"));
@@ -52,10 +52,9 @@ Result<typename ELFT::PhdrRange> program_headers(Bytes image, const typename ELF
   constexpr std::uint64_t max_bytes = 65536;
   constexpr std::uint64_t entry = sizeof(typename ELFT::Phdr);
   const std::uint64_t count = header.e_phnum;
-  if (count == 0)
-    return fail(ErrorKind::corrupt, "no program headers, nothing of this file is ever loaded");
+  if (count == 0) return fail(ErrorKind::corrupt, "no program headers: the file cannot be loaded");
   if (header.e_phentsize != entry)
-    return fail(ErrorKind::corrupt, fmt::format("program headers of {} bytes where {} are due",
+    return fail(ErrorKind::corrupt, fmt::format("program headers have {} bytes each, expected {}",
                                                 std::uint64_t{header.e_phentsize}, entry));
   const std::uint64_t size = count * entry;
   if (size > max_bytes)
@@ -121,7 +120,7 @@ Result<Machine> read_machine(Bytes image) {
   if (!looks_like_elf(image)) return fail(ErrorKind::not_elf, "not an ELF file");
   if (image.size() < raw::EI_NIDENT)
     return fail(ErrorKind::corrupt,
-                fmt::format("ELF header is truncated, {} bytes are no header", image.size()));
+                fmt::format("ELF header is truncated, it has {} bytes", image.size()));
   const auto [elf_class, encoding] = llvm::object::getElfArchType(as_string_ref(image));
   if (elf_class != raw::ELFCLASS32 && elf_class != raw::ELFCLASS64)
     return fail(ErrorKind::corrupt,

@@ -24,9 +24,9 @@ std::string to_hex(Bytes bytes) {
   return text;
 }
 
-// Visits notes until the visitor returns false. False if the last note is truncated. Name and
-// descriptor are padded (gABI chapter 5, "Note Section"); the padding of the last descriptor may be
-// missing, which LLVM's iterator does not accept.
+// Visits notes until the visitor returns false. Returns false if the last note is truncated. Name
+// and descriptor are padded (gABI chapter 5, "Note Section"). The padding of the last descriptor
+// may be missing, which LLVM's iterator rejects.
 template <class ELFT, typename Visitor>
 bool walk_as(Bytes notes, std::uint64_t alignment, const Visitor& visit) {
   using Header = typename ELFT::Nhdr;
@@ -54,7 +54,7 @@ bool walk(const Machine& machine, Bytes notes, std::uint64_t alignment, const Vi
                        [&]<class ELFT>() { return walk_as<ELFT>(notes, alignment, visit); });
 }
 
-// The first note of a PT_NOTE that the test accepts.
+// Returns the first note of a PT_NOTE that the test accepts.
 template <typename Test>
 std::optional<NoteRecord> find_note(const Layout& layout, Test test) {
   std::optional<NoteRecord> found;

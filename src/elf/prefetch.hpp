@@ -7,13 +7,13 @@
 
 namespace uprobectl::elf {
 
-// Calls with an index that the table does not have do nothing.
+// Functions with an index do nothing if the table has no such entry.
 struct Prefetch {
-  // The name of an entry that at() or name() reads soon.
+  // Prefetches the name of an entry that at() or name() reads soon.
   static void name(const SymbolTable& table, std::uint32_t index);
-  // The entry without its name, for readers that do not read in the order of the table.
+  // Prefetches the entry without its name, for readers that do not follow the order of the table.
   static void entry(const SymbolTable& table, std::uint32_t index);
-  // Whatever find_dynamic() reads for some dozens of names.
+  // Prefetches what find_dynamic() reads for some dozens of names.
   static void dynamic(const Image& image, std::span<const std::string_view> names);
 };
 

@@ -62,13 +62,13 @@ auto with_headers(const Layout& layout, Visit visit) {
                        [&]<class ELFT>() { return visit(SectionHeaders<ELFT>(layout)); });
 }
 
-// Debug information is compressed to about a third. A header must not cause a large allocation, so
-// the ratio is limited above any_ratio bytes; zlib reaches at most 1032.
+// Debug information is compressed to about a third; zlib reaches a ratio of 1032. Limits what a
+// malicious header can allocate: the ratio is checked above unchecked_size bytes.
 constexpr std::uint64_t max_ratio = 256;
-constexpr std::uint64_t any_ratio = 1U << 20;
+constexpr std::uint64_t unchecked_size = 1U << 20;
 
-// Inflates with LLVM's zlib and zstd. Its Decompressor accepts data that is shorter than its header
-// says, and does not support the older form.
+// Inflates sections with LLVM's zlib and zstd. llvm::object::Decompressor is not used: it accepts
+// data that is shorter than the header says, and does not support the older form.
 class SectionInflater {
 public:
   SectionInflater(std::string_view name, std::uint64_t max_size)
@@ -100,9 +100,8 @@ public:
 
   Result<void> check_size(std::uint64_t size) const {
     if (size <= max_size_) return {};
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("{} has {} bytes, more than the {} that are read", name_, size, max_size_));
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} has {} bytes, at most {} are read", name_, size, max_size_));
   }
 
 private:
@@ -111,7 +110,7 @@ private:
   Result<SectionContent> inflate(Method method, Bytes bytes, std::uint64_t size) const {
     if (auto checked = check_size(size); !checked) return fail(std::move(checked).error());
     const auto damaged = fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name_));
-    if (size > any_ratio && size / max_ratio > bytes.size()) return damaged;
+    if (size > unchecked_size && size / max_ratio > bytes.size()) return damaged;
     const auto content = std::make_shared<std::vector<std::byte>>(size);
     const auto input = views_in<std::uint8_t>(bytes);
     auto* const output = reinterpret_cast<std::uint8_t*>(content->data());
@@ -139,8 +138,8 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
     if (section == nullptr) return SymbolTable();
     const std::uint64_t entry_size = section->sh_entsize;
     if (entry_size != symbol_size(layout.machine))
-      return fail(ErrorKind::corrupt, fmt::format("{} has entries of {} bytes where {} are due",
-                                                  name, entry_size, symbol_size(layout.machine)));
+      return fail(ErrorKind::corrupt, fmt::format("{} has entries of {} bytes, expected {}", name,
+                                                  entry_size, symbol_size(layout.machine)));
     const auto outside = [&](std::string_view what, const auto& header) {
       return fail(ErrorKind::corrupt,
                   fmt::format("{}{} at {}, {} bytes, lies outside the file of {} bytes", what, name,
@@ -152,8 +151,9 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
     const std::uint32_t link = section->sh_link;
     const auto* const string_section = headers.at(link);
     if (string_section == nullptr || string_section->sh_type != raw::SHT_STRTAB)
-      return fail(ErrorKind::corrupt,
-                  fmt::format("{} has its names in section {}, no string table", name, link));
+      return fail(
+          ErrorKind::corrupt,
+          fmt::format("{} has its names in section {}, which is not a string table", name, link));
     const auto strings = headers.content(*string_section);
     if (!strings) return outside("the string table of ", *string_section);
     return SymbolTable(

@@ -8,46 +8,49 @@
 
 namespace uprobectl::elf {
 
-// The first symbol table of this type (SHT_SYMTAB, SHT_DYNSYM); empty if there is none or the
-// section headers are not in the file; corrupt if the table is outside the file.
+// Returns the first symbol table of this type (SHT_SYMTAB, SHT_DYNSYM); empty if there is none or
+// the section headers are not in the file. Fails with corrupt if the table is outside the file.
 Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Table table,
                                     KnownVersions versions = nullptr);
 
-// The first section with this name that has bytes in the file.
+// A section that has bytes in the file.
 struct FoundSection {
   VirtualAddress address;
   Bytes bytes;
   bool is_compressed = false; // SHF_COMPRESSED
 };
+// Returns the first such section with this name.
 std::optional<FoundSection> find_section(const Layout& layout, std::string_view name);
-std::optional<Bytes> section_bytes(const Layout& layout, std::string_view name); // its bytes
+// Returns its bytes, without decompressing them.
+std::optional<Bytes> section_bytes(const Layout& layout, std::string_view name);
 
 struct SectionContent {
   Bytes bytes;
   std::shared_ptr<const void> owner = {}; // of the bytes, if they were inflated
 };
 
-// The content of a section of debug information, inflated if it is compressed (SHF_COMPRESSED with
-// zlib or zstd, or the older form, in which .debug_frame is called .zdebug_frame). Nullopt if there
-// is no such section; corrupt for damaged data, unsupported for another compression or above
-// max_size bytes.
+// Returns the content of a debug section, inflated if it is compressed: SHF_COMPRESSED with zlib or
+// zstd, or the older form, in which .debug_frame is named .zdebug_frame. Returns nullopt without
+// such a section. Fails with corrupt for damaged data, and with unsupported for another compression
+// or above max_size bytes.
 Result<std::optional<SectionContent>> section_content(const Layout& layout, std::string_view name,
                                                       std::uint64_t max_size);
 
 // Fails with corrupt if the section headers are not completely in the file.
 Result<void> check_section_headers(const Layout& layout);
 
-// SHT_NOTE sections. Needed for debug files, whose program headers describe the original file.
+// Returns the SHT_NOTE sections. Needed for debug files, whose program headers describe the
+// original file.
 std::vector<NoteTable> note_sections(const Layout& layout);
 
-// The number of entries of the SHT_DYNSYM section at this address.
+// Returns the number of entries of the SHT_DYNSYM section at this address.
 std::optional<std::uint64_t> section_symbol_count(const Layout& layout, VirtualAddress address);
 
-// The addresses of the code sections with these names.
+// Returns the addresses of the code sections with these names.
 std::vector<AddressRange> code_sections_named(const Layout& layout,
                                               std::span<const std::string_view> names);
 
-// Whether a section of code is NOBITS.
+// Whether a code section is SHT_NOBITS, as in debug files.
 bool has_code_without_bytes(const Layout& layout);
 
 } // namespace uprobectl::elf

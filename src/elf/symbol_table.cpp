@@ -6,7 +6,7 @@ namespace uprobectl::elf {
 
 namespace {
 
-Binding binding_of(std::uint8_t binding) {
+Binding to_binding(std::uint8_t binding) {
   switch (binding) {
   case raw::STB_GLOBAL:
   case raw::STB_GNU_UNIQUE: // one definition per process; otherwise like global
@@ -18,7 +18,7 @@ Binding binding_of(std::uint8_t binding) {
   }
 }
 
-SymbolType type_of(std::uint8_t type) {
+SymbolType to_symbol_type(std::uint8_t type) {
   switch (type) {
   case raw::STT_NOTYPE:
     return SymbolType::none;
@@ -51,9 +51,9 @@ bool may_be_version(std::string_view text) {
 }
 
 // The index of the '@' before a version in a name; npos without one. The static linker writes
-// versions into the names of .symtab: "f@V" hidden, "f@@V" default. Other names contain an '@'
-// themselves
-// ("x_veneer@island-2"). The version_names of tables other than .dynsym are KnownVersions.
+// versions into the names of .symtab: "f@V" hidden, "f@@V" default. Some names contain an '@'
+// themselves ("x_veneer@island-2"). The version_names of tables other than .dynsym are
+// KnownVersions.
 std::size_t version_begin(const SymbolTable::Parts& parts, std::string_view name) {
   constexpr std::size_t none = std::string_view::npos;
   if (parts.table == Table::dynsym) return none;
@@ -85,8 +85,8 @@ std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t
   Symbol symbol{.name = *name,
                 .address = {entry.st_value},
                 .size = entry.st_size,
-                .type = type_of(entry.getType()),
-                .binding = binding_of(entry.getBinding()),
+                .type = to_symbol_type(entry.getType()),
+                .binding = to_binding(entry.getBinding()),
                 .table = parts.table,
                 .defined = section != raw::SHN_UNDEF,
                 .absolute = section == raw::SHN_ABS};

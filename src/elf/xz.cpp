@@ -10,13 +10,13 @@ namespace uprobectl::elf {
 namespace {
 
 // Owns the state of liblzma.
-class Decoder {
+class XzDecoder {
 public:
-  explicit Decoder(std::uint64_t memory)
+  explicit XzDecoder(std::uint64_t memory)
       : state_(::lzma_stream_decoder(&stream_, memory, LZMA_TELL_UNSUPPORTED_CHECK)) {}
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { ::lzma_end(&stream_); }
+  XzDecoder(const XzDecoder&) = delete;
+  XzDecoder& operator=(const XzDecoder&) = delete;
+  ~XzDecoder() { ::lzma_end(&stream_); }
 
   lzma_stream& stream() { return stream_; }
   lzma_ret state() const { return state_; }
@@ -34,7 +34,7 @@ Error explain(lzma_ret state, const XzLimits& limits) {
             fmt::format("xz data needs more than {} MiB to be decompressed", limits.memory >> 20)};
   case LZMA_OPTIONS_ERROR:
   case LZMA_UNSUPPORTED_CHECK:
-    return {ErrorKind::unsupported, "xz data uses a filter or check that is not known here"};
+    return {ErrorKind::unsupported, "xz data uses an unsupported filter or check"};
   case LZMA_FORMAT_ERROR:
     return {ErrorKind::corrupt, "not xz data"};
   case LZMA_BUF_ERROR:
@@ -50,35 +50,37 @@ Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limit
   constexpr std::uint64_t always_allowed = 1 << 20; // bytes, for any ratio
   const std::uint64_t by_ratio =
       checked_mul(compressed.size(), limits.ratio).value_or(limits.output);
-  const std::uint64_t most = std::min(limits.output, std::max(by_ratio, always_allowed));
+  const std::uint64_t max_size = std::min(limits.output, std::max(by_ratio, always_allowed));
 
-  Decoder decoder(limits.memory);
+  XzDecoder decoder(limits.memory);
   lzma_stream& stream = decoder.stream();
   stream.next_in = reinterpret_cast<const std::uint8_t*>(compressed.data());
   stream.avail_in = compressed.size();
   std::vector<std::byte> output;
   // Symbol tables are compressed to a fourth or less. Room for one byte above the limit
   // distinguishes output that reaches it from output that exceeds it.
-  std::uint64_t room = std::min(most + 1, std::max<std::uint64_t>(compressed.size() * 4, 4096));
+  std::uint64_t room = std::min(max_size + 1, std::max<std::uint64_t>(compressed.size() * 4, 4096));
   while (decoder.state() == LZMA_OK) {
     if (stream.avail_out == 0) {
-      if (output.size() > most)
-        return fail(ErrorKind::unsupported,
-                    fmt::format("{} bytes of xz data become more than {} bytes, the most that is "
-                                "taken",
-                                compressed.size(), most));
+      if (output.size() > max_size)
+        return fail(
+            ErrorKind::unsupported,
+            fmt::format("{} bytes of xz data become more than {} bytes, the maximum that is "
+                        "accepted",
+                        compressed.size(), max_size));
       const std::size_t filled = output.size();
       output.resize(room);
       stream.next_out = reinterpret_cast<std::uint8_t*>(output.data()) + filled;
       stream.avail_out = output.size() - filled;
-      room = std::min(most + 1, room * 2);
+      room = std::min(max_size + 1, room * 2);
     }
     decoder.run();
   }
   if (decoder.state() != LZMA_STREAM_END) return fail(explain(decoder.state(), limits));
   output.resize(output.size() - stream.avail_out);
-  if (output.size() > most)
-    return fail(ErrorKind::unsupported, fmt::format("xz data becomes more than {} bytes", most));
+  if (output.size() > max_size)
+    return fail(ErrorKind::unsupported,
+                fmt::format("xz data becomes more than {} bytes", max_size));
   return output;
 }
 

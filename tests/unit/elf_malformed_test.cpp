@@ -55,11 +55,11 @@ TEST_CASE("program headers the kernel would not load are refused with the number
   constexpr std::size_t phnum = 56;
   const std::string good = sample_elf();
   CHECK(error_of(patched(good, phnum, 0, 2)).message ==
-        "no program headers, nothing of this file is ever loaded");
+        "no program headers: the file cannot be loaded");
   CHECK(error_of(patched(good, phnum, 0xffff, 2)).message ==
         "65535 program headers, more than the 1170 the kernel accepts");
   CHECK(error_of(patched(good, phentsize, 32, 2)).message ==
-        "program headers of 32 bytes where 56 are due");
+        "program headers have 32 bytes each, expected 56");
   CHECK(error_of(patched(good, phoff, UINT64_MAX - 8, 8)).kind == ErrorKind::corrupt);
 }
 
@@ -151,7 +151,6 @@ TEST_CASE("a .symtab that claims nonsense is corrupt") {
   };
   CHECK(full(patched(good, symtab + 24, 0xffffff00, 8)).starts_with(".symtab at 0xffffff00"));
   CHECK(full(patched(good, symtab + 40, 99, 4)) ==
-        ".symtab has its names in section 99, no string table");
-  CHECK(full(patched(good, symtab + 56, 23, 8)) ==
-        ".symtab has entries of 23 bytes where 24 are due");
+        ".symtab has its names in section 99, which is not a string table");
+  CHECK(full(patched(good, symtab + 56, 23, 8)) == ".symtab has entries of 23 bytes, expected 24");
 }

@@ -66,6 +66,6 @@ TEST_CASE("what cannot be inflated says why") {
   entry.size = (512U << 20) + 1; // in the directory: nothing has been inflated yet
   const Error error = open(entry, elf::Compressed::inflate).error();
   CHECK(error.kind == ErrorKind::unsupported);
-  CHECK(error.message.ends_with("has 536870913 bytes outside the archive, at most 536870912 (512 "
+  CHECK(error.message.ends_with("has 536870913 bytes uncompressed, at most 536870912 (512 "
                                 "MiB) are inflated"));
 }
