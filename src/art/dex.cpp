@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t signature_at = 12;
 constexpr std::uint64_t file_size_at = 32;
 constexpr std::uint64_t byte_order_at = 40;
-constexpr std::uint64_t strings_at = 56; // of each table the number of entries, then the offset
+constexpr std::uint64_t strings_at = 56; // for each table: number of entries, offset
 constexpr std::uint64_t types_at = 64;
 constexpr std::uint64_t protos_at = 72;
 constexpr std::uint64_t fields_at = 80;
@@ -39,14 +39,14 @@ bool is_compact(Bytes bytes) { return has_magic(bytes, "cdex"); }
 Result<Vdex> read_checksums(Bytes bytes, std::uint32_t version, std::uint64_t at,
                             std::uint64_t count) {
   const auto table = slice(bytes, at, count * sizeof(std::uint32_t));
-  if (!table) return fail(ErrorKind::corrupt, "the VDEX file's checksums are cut off");
+  if (!table) return fail(ErrorKind::corrupt, "the VDEX file's checksums are truncated");
   Vdex vdex{.version = version, .checksums = {}};
   for (std::uint64_t i = 0; i < count; ++i)
     vdex.checksums.push_back(*read_at<std::uint32_t>(*table, i * sizeof(std::uint32_t)));
   return vdex;
 }
 
-// From 027 on: a table of sections, of which kind 0 has the checksums.
+// From version 027 on, checksums are in the section of kind 0.
 Result<Vdex> read_sections(Bytes bytes, std::uint32_t version) {
   constexpr std::uint64_t table_at = 12;
   constexpr std::uint64_t section_size = 12; // kind, offset, size
@@ -68,24 +68,25 @@ bool DexFile::looks_like_dex(Bytes bytes) { return has_magic(bytes, "dex\n") || 
 
 Result<DexFile> DexFile::parse(Bytes bytes) {
   const auto header = slice(bytes, 0, header_size);
-  if (!header || !looks_like_dex(bytes)) return fail(ErrorKind::corrupt, "no DEX file");
+  if (!header || !looks_like_dex(bytes)) return fail(ErrorKind::corrupt, "not a DEX file");
   const std::string_view version = as_text(bytes.subspan(4, 3));
-  // 035 to 040 differ in what instructions may say; 041 is a container of several files.
+  // Versions 035 to 040 differ only in instructions; 041 is a container of several files.
   const bool known = is_compact(bytes) ? version == "001" : version >= "035" && version <= "040";
   if (!known || read_at<std::uint32_t>(bytes, byte_order_at) != 0x12345678U)
-    return fail(ErrorKind::unsupported, fmt::format("DEX version {} is not known", version));
+    return fail(ErrorKind::unsupported, fmt::format("unsupported DEX version {}", version));
   DexFile dex;
   const auto file_size = *read_at<std::uint32_t>(bytes, file_size_at);
   const auto file = slice(bytes, 0, file_size);
   if (!file || file_size < header_size)
-    return fail(ErrorKind::corrupt, fmt::format("the DEX file says it has {} bytes, there are {}",
-                                                file_size, bytes.size()));
+    return fail(ErrorKind::corrupt,
+                fmt::format("the DEX file is truncated: its header gives {} bytes, found {}",
+                            file_size, bytes.size()));
   dex.bytes_ = *file;
   dex.data_ = *file;
   if (is_compact(bytes)) {
     const auto data_begin = *read_at<std::uint32_t>(bytes, data_at + 4);
     if (data_begin > bytes.size())
-      return fail(ErrorKind::corrupt, "the DEX file's data is cut off");
+      return fail(ErrorKind::corrupt, "the DEX file's data is truncated");
     dex.data_ = bytes.subspan(data_begin);
   }
   const auto read = [&](Table& into, std::uint64_t field, std::uint64_t size) -> Result<void> {
@@ -106,7 +107,7 @@ Result<DexFile::Table> DexFile::table(std::uint64_t header_field, std::uint64_t 
   const auto count = *read_at<std::uint32_t>(bytes_, header_field);
   const auto offset = *read_at<std::uint32_t>(bytes_, header_field + 4);
   const auto bytes = slice(bytes_, offset, count * entry_size);
-  if (!bytes) return fail(ErrorKind::corrupt, "a table of the DEX file is cut off");
+  if (!bytes) return fail(ErrorKind::corrupt, "a table of the DEX file is truncated");
   return Table{*bytes, count};
 }
 
@@ -139,10 +140,10 @@ std::optional<std::string_view> DexFile::string(std::uint32_t index) const {
   const auto offset = read_at<std::uint32_t>(strings_.bytes, std::uint64_t{index} * 4);
   if (!offset) return std::nullopt;
   Leb128 cursor(data_, *offset);
-  const auto units = cursor.next(); // its length in UTF-16
+  const auto units = cursor.next(); // length in UTF-16 units
   if (!units || *units > max_string_units || cursor.position() > data_.size()) return std::nullopt;
   const Bytes rest = data_.subspan(cursor.position());
-  constexpr std::uint64_t max_bytes = 3; // of a unit; NUL ends the string
+  constexpr std::uint64_t max_bytes = 3; // per unit; the string is NUL-terminated
   return c_string_at(rest.first(std::min<std::uint64_t>(rest.size(), max_bytes * *units + 1)), 0);
 }
 
@@ -174,7 +175,7 @@ std::optional<ClassMethods> ClassMethods::read(const DexFile& dex, const DexFile
   if (fields > budget.fields || count > budget.methods) return std::nullopt;
   budget.fields -= fields;
   budget.methods -= count;
-  for (std::uint64_t i = 0; i < 2 * fields; ++i) // of each the index, and access_flags
+  for (std::uint64_t i = 0; i < 2 * fields; ++i) // index and access_flags of each
     if (!cursor.next()) return std::nullopt;
   methods.cursor_ = cursor;
   methods.size_ = static_cast<std::uint32_t>(count);
@@ -184,7 +185,7 @@ std::optional<ClassMethods> ClassMethods::read(const DexFile& dex, const DexFile
 
 std::optional<ClassMethods::Item> ClassMethods::next() {
   if (read_ == size_) return std::nullopt;
-  if (read_ == direct_) index_ = 0; // each list counts from its own beginning
+  if (read_ == direct_) index_ = 0; // each list starts from index 0
   ++read_;
   const auto difference = cursor_.next();
   const auto access = cursor_.next();
@@ -201,35 +202,37 @@ bool looks_like_vdex(Bytes bytes) {
 
 Result<Vdex> parse_vdex(Bytes bytes) {
   const auto magic = slice(bytes, 0, 8);
-  if (!magic || !looks_like_vdex(bytes)) return fail(ErrorKind::corrupt, "no VDEX file");
+  if (!magic || !looks_like_vdex(bytes)) return fail(ErrorKind::corrupt, "not a VDEX file");
   std::uint32_t version = 0;
   for (const char digit : as_text(magic->subspan(4, 3))) {
-    if (digit < '0' || digit > '9') return fail(ErrorKind::corrupt, "no VDEX file");
+    if (digit < '0' || digit > '9') return fail(ErrorKind::corrupt, "not a VDEX file");
     version = version * 10 + static_cast<std::uint32_t>(digit - '0');
   }
-  // Where the number of DEX files is, and where their checksums begin. A header that ends with
-  // dex_size, verifier_deps_size and quickening_info_size; from 019 on (Android 9) one with a
-  // version of its own for the DEX section; 021 adds two sizes, of the class loader context.
-  struct Fixed {
+  // Offsets of the number of DEX files and of their checksums. The header ends with dex_size,
+  // verifier_deps_size and quickening_info_size. From 019 on (Android 9) the DEX section has its
+  // own version; 021 adds two sizes of the class loader context.
+  struct HeaderLayout {
     std::uint64_t count_at;
     std::uint64_t checksums_at;
   };
   constexpr std::uint32_t oldest = 6;
   constexpr std::uint32_t newest = 27;
   if (version < oldest || version > newest)
-    return fail(ErrorKind::unsupported, fmt::format("VDEX version {:03} is not known", version));
+    return fail(ErrorKind::unsupported, fmt::format("unsupported VDEX version {:03}", version));
   if (version == newest) return read_sections(bytes, version);
-  const Fixed fixed = version < 11 ? Fixed{8, 24} : version < 21 ? Fixed{12, 20} : Fixed{12, 28};
-  const auto count = read_at<std::uint32_t>(bytes, fixed.count_at);
-  if (!count) return fail(ErrorKind::corrupt, "the VDEX file's header is cut off");
-  return read_checksums(bytes, version, fixed.checksums_at, *count);
+  const HeaderLayout layout = version < 11   ? HeaderLayout{8, 24}
+                              : version < 21 ? HeaderLayout{12, 20}
+                                             : HeaderLayout{12, 28};
+  const auto count = read_at<std::uint32_t>(bytes, layout.count_at);
+  if (!count) return fail(ErrorKind::corrupt, "the VDEX file's header is truncated");
+  return read_checksums(bytes, version, layout.checksums_at, *count);
 }
 
 // SPDX-License-Identifier: Apache-2.0
 
 namespace {
 
-std::string_view primitive(char letter) {
+std::string_view primitive_type_name(char letter) {
   switch (letter) {
   case 'V':
     return "void";
@@ -254,7 +257,7 @@ std::string_view primitive(char letter) {
   }
 }
 
-// The UTF-16 unit of three bytes of modified UTF-8; 0 where there are none.
+// Decodes three bytes of modified UTF-8 to a UTF-16 unit; returns 0 if they are not valid.
 std::uint32_t unit_at(std::string_view text, std::size_t at) {
   if (at > text.size() || text.size() - at < 3) return 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
@@ -263,8 +266,8 @@ std::uint32_t unit_at(std::string_view text, std::size_t at) {
   return (byte(0) & 0xfU) << 12U | (byte(1) & 0x3fU) << 6U | (byte(2) & 0x3fU);
 }
 
-bool is_high(std::uint32_t unit) { return unit >= 0xd800 && unit < 0xdc00; }
-bool is_low(std::uint32_t unit) { return unit >= 0xdc00 && unit < 0xe000; }
+bool is_high_surrogate(std::uint32_t unit) { return unit >= 0xd800 && unit < 0xdc00; }
+bool is_low_surrogate(std::uint32_t unit) { return unit >= 0xdc00 && unit < 0xe000; }
 
 std::string type_text(const DexFile& dex, std::uint32_t type) {
   std::string text;
@@ -277,8 +280,8 @@ std::string type_text(const DexFile& dex, std::uint32_t type) {
 void append_utf8(std::string_view modified, std::string& text) {
   for (std::size_t at = 0; at < modified.size();) {
     const std::uint32_t high = unit_at(modified, at);
-    const std::uint32_t low = is_high(high) ? unit_at(modified, at + 3) : 0;
-    if (is_low(low)) {
+    const std::uint32_t low = is_high_surrogate(high) ? unit_at(modified, at + 3) : 0;
+    if (is_low_surrogate(low)) {
       append_code_point(text, 0x10000 + ((high - 0xd800) << 10U) + (low - 0xdc00));
       at += 6;
     } else if (modified.substr(at, 2) == "\xc0\x80") {
@@ -298,7 +301,7 @@ void append_type(std::string_view descriptor, std::string& text) {
     append_utf8(element.substr(1, element.size() - 2), text);
     for (std::size_t i = begin; i < text.size(); ++i)
       if (text[i] == '/') text[i] = '.';
-  } else if (const auto name = primitive(element.empty() ? '\0' : element.front());
+  } else if (const auto name = primitive_type_name(element.empty() ? '\0' : element.front());
              element.size() == 1 && !name.empty()) {
     text += name;
   } else {
@@ -316,26 +319,26 @@ void append_dex_method_name(const DexFile& dex, std::uint32_t method, std::strin
 }
 
 Signature dex_method_signature(const DexFile& dex, std::uint32_t method) {
-  // Types can be long, and a method can have 255 of them: what goes beyond all reason is cut off.
-  std::size_t room = max_signature_size;
-  const auto fitting = [&room](std::string text) {
-    if (text.size() > room) return std::string("?");
-    room -= text.size();
+  // A method can have 255 parameters with long type names: limit the total.
+  std::size_t budget = max_signature_size;
+  const auto limited = [&budget](std::string text) {
+    if (text.size() > budget) return std::string("?");
+    budget -= text.size();
     return text;
   };
   Signature signature;
   const auto id = dex.method_id(method).value_or(DexFile::MethodId());
   const auto proto = dex.proto(id.proto).value_or(DexFile::Proto());
   append_utf8(dex.string(id.name).value_or("?"), signature.name);
-  signature.name = fitting(std::move(signature.name));
-  signature.class_name = fitting(type_text(dex, id.type));
-  signature.return_type = fitting(type_text(dex, proto.return_type));
-  constexpr std::uint32_t most = 255; // parameters: JVMS 4.3.3, words of them
-  const std::uint32_t count = std::min(dex.list_size(proto.parameters), most);
-  for (std::uint32_t i = 0; i < count && room != 0; ++i) {
+  signature.name = limited(std::move(signature.name));
+  signature.class_name = limited(type_text(dex, id.type));
+  signature.return_type = limited(type_text(dex, proto.return_type));
+  constexpr std::uint32_t max_parameters = 255; // JVMS 4.3.3
+  const std::uint32_t count = std::min(dex.list_size(proto.parameters), max_parameters);
+  for (std::uint32_t i = 0; i < count && budget != 0; ++i) {
     const auto type = dex.type_in_list(proto.parameters, i);
     if (!type) break;
-    signature.parameters.push_back(fitting(type_text(dex, *type)));
+    signature.parameters.push_back(limited(type_text(dex, *type)));
   }
   return signature;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DEX files, plain and compact: https://source.android.com/docs/core/runtime/dex-format; CompactDex
-// is AOSP art/libdexfile/dex/compact_dex_file.h. Only the tables that name methods are read. Also
-// the VDEX files that hold DEX files of an OAT file.
+// Reads the method tables of DEX files (https://source.android.com/docs/core/runtime/dex-format)
+// and CompactDex files (AOSP art/libdexfile/dex/compact_dex_file.h), and the checksums of VDEX
+// files.
 #pragma once
 
 #include "uprobectl/art.hpp"
@@ -12,13 +12,13 @@
 
 namespace uprobectl::art {
 
-// Unsigned LEB128 numbers of at most 32 bits, one after another.
+// Reads consecutive unsigned LEB128 numbers of at most 32 bits.
 class Leb128 {
 public:
   Leb128() = default; // nothing to read
   Leb128(Bytes bytes, std::uint64_t position) : bytes_(bytes), position_(position) {}
 
-  // Nothing at the end, and for a number of more than five bytes.
+  // Returns nullopt at the end, and for a number of more than five bytes.
   std::optional<std::uint32_t> next() {
     constexpr unsigned max_bytes = 5;
     const auto value = take_uleb128(bytes_, position_, max_bytes);
@@ -32,34 +32,36 @@ private:
   std::uint64_t position_ = 0;
 };
 
+// A parsed DEX file. Accessors return nullopt for an invalid index or a truncated item.
 class DexFile {
 public:
   struct Class {
     std::uint32_t type = 0;
-    std::uint32_t superclass = 0; // a type; no_index: none
-    std::uint32_t data = 0;       // offset of the class_data_item in data(); 0: none
+    std::uint32_t superclass = 0; // type index; no_index if none
+    std::uint32_t data = 0;       // offset of the class_data_item in data(); 0 if none
   };
   struct MethodId {
     std::uint32_t type = 0; // of the class
     std::uint32_t proto = 0;
-    std::uint32_t name = 0; // a string
+    std::uint32_t name = 0; // string index
   };
   struct Proto {
     std::uint32_t return_type = 0;
-    std::uint32_t parameters = 0; // offset of a type_list in data(); 0: none
+    std::uint32_t parameters = 0; // offset of a type_list in data(); 0 if none
   };
   static constexpr std::uint32_t no_index = 0xffffffff;
   static constexpr std::uint32_t max_string_units = 65535; // UTF-16 units: JVMS 4.4.7
 
-  // bytes: from the header on; what follows the file is needed for compact ones, whose data several
-  // files share. A view: the bytes must outlive it.
+  // The bytes begin with the header and may extend beyond the file: the data of a CompactDex file
+  // follows it and is shared with other files. The result is a view of the bytes.
+  // Errors: corrupt; unsupported for other versions.
   static Result<DexFile> parse(Bytes bytes);
-  // Whether the bytes begin as a DEX file of either kind does.
+  // Whether the bytes begin with the magic of a DEX or CompactDex file.
   static bool looks_like_dex(Bytes bytes);
 
   Bytes signature() const;               // SHA-1 of the content, 20 bytes
-  Bytes bytes() const { return bytes_; } // as many as the header says
-  Bytes data() const { return data_; }   // what offsets of data count from
+  Bytes bytes() const { return bytes_; } // the size is that in the header
+  Bytes data() const { return data_; }   // the base of data offsets
   std::uint32_t class_count() const { return classes_.count; }
   std::uint32_t method_count() const { return methods_.count; }
   std::uint32_t field_count() const { return fields_.count; }
@@ -67,11 +69,11 @@ public:
   std::optional<Class> class_def(std::uint32_t index) const;
   std::optional<MethodId> method_id(std::uint32_t index) const;
   std::optional<Proto> proto(std::uint32_t index) const;
-  // Modified UTF-8: a surrogate pair is six bytes, U+0000 two. Nothing for one that is longer than
-  // it says, or than any can be.
+  // Returns modified UTF-8: a surrogate pair takes six bytes, U+0000 two. Returns nullopt for a
+  // string that is longer than its stated length or than max_string_units.
   std::optional<std::string_view> string(std::uint32_t index) const;
   std::optional<std::string_view> type(std::uint32_t index) const; // "Lcom/foo/Bar;", "[I"
-  // The types of a type_list.
+  // The type index at a position of a type_list.
   std::optional<std::uint32_t> type_in_list(std::uint32_t list, std::uint32_t index) const;
   std::uint32_t list_size(std::uint32_t list) const;
 
@@ -92,8 +94,8 @@ private:
   Table classes_;
 };
 
-// How many fields and methods there can be left to read: each belongs to one class, so what is read
-// of all classes is bounded by the size of the file, however often it points to the same bytes.
+// The fields and methods that may still be read. Each belongs to one class, so this bounds the work
+// even if all classes of a malicious file share the same data.
 struct ClassBudget {
   explicit ClassBudget(const DexFile& dex)
       : fields(dex.field_count()), methods(dex.method_count()) {}
@@ -102,8 +104,8 @@ struct ClassBudget {
   std::uint64_t methods;
 };
 
-// The methods of a class_data_item, one after another: first the direct ones, then the virtual
-// ones, which is the order that OAT files count them in.
+// Iterates over the methods of a class_data_item: direct methods, then virtual ones. OAT files
+// number methods in this order.
 class ClassMethods {
 public:
   struct Item {
@@ -111,12 +113,13 @@ public:
     std::uint32_t access = 0; // access_flags
   };
 
-  // Nothing for malformed data, or beyond the budget. A class without data has no methods.
+  // Returns nullopt for malformed data or if the budget is exceeded. A class without data has no
+  // methods.
   static std::optional<ClassMethods> read(const DexFile& dex, const DexFile::Class& defined,
                                           ClassBudget& budget);
 
   std::uint32_t size() const { return size_; }
-  // Nothing at the end, and where the data is malformed.
+  // Returns nullopt at the end and for malformed data.
   std::optional<Item> next();
 
 private:
@@ -127,26 +130,27 @@ private:
   std::uint32_t index_ = 0;
 };
 
-// A VDEX file: AOSP art/runtime/vdex_file.h. The OAT file has the offsets of the DEX files in it,
-// so only the checksums are read, which show that the two belong together.
+// A VDEX file (AOSP art/runtime/vdex_file.h). Only the checksums are read, to verify that it
+// belongs to the OAT file, which holds the offsets of the DEX files in it.
 struct Vdex {
   std::uint32_t version = 0;
-  std::vector<std::uint32_t> checksums; // of its DEX files, as the OAT file has them
+  std::vector<std::uint32_t> checksums; // of its DEX files; equal to those in the OAT file
 };
 
 bool looks_like_vdex(Bytes bytes);
 
-// unsupported, with the version named, for other versions than 006 to 027.
+// Supports versions 006 to 027. Errors: corrupt; unsupported for other versions.
 Result<Vdex> parse_vdex(Bytes bytes);
 
-// "Lcom/foo/Bar;" becomes "com.foo.Bar", "[[I" "int[][]"; what is no descriptor stays as it is.
+// Appends the Java name of a type descriptor: "com.foo.Bar" for "Lcom/foo/Bar;", "int[][]" for
+// "[[I". Appends an invalid descriptor unchanged.
 void append_type(std::string_view descriptor, std::string& text);
 
-// Modified UTF-8 becomes UTF-8: surrogate pairs and U+0000.
+// Converts modified UTF-8 to UTF-8 and appends it.
 void append_utf8(std::string_view modified, std::string& text);
 
-// Of a method of the file; what cannot be read is "?", and so is what would make it longer than the
-// longest signature: bytes of all its names, which a file that means no harm never comes near.
+// Returns the signature of a method, by its index in method_ids. Unreadable names are "?", and so
+// are names beyond max_signature_size bytes in total, which only malicious files reach.
 constexpr std::size_t max_signature_size = 65535;
 Signature dex_method_signature(const DexFile& dex, std::uint32_t method);
 void append_dex_method_name(const DexFile& dex, std::uint32_t method, std::string& text);

@@ -59,7 +59,7 @@ Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint6
     if (!stored) return fail(stored.error());
     return Content{*stored, file_};
   }
-  if (entry.size > budget) return fail(ErrorKind::unsupported, "too large to be inflated");
+  if (entry.size > budget) return fail(ErrorKind::unsupported, "too large to inflate");
   budget -= entry.size;
   auto content = archive_->value().extract(entry, entry.size);
   if (!content) return fail(std::move(content).error());
@@ -69,12 +69,12 @@ Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint6
 
 namespace {
 
-std::string folder_of(std::string_view path) {
+std::string parent_directory(std::string_view path) {
   const auto slash = path.rfind('/');
   return slash == std::string_view::npos ? "." : std::string(path.substr(0, slash));
 }
 
-// "/proc/4711/root" of a path below it: what the process takes for "/".
+// Returns "/proc/PID/root" for a path below it, which is in the file system of a process.
 std::string_view process_root(std::string_view path) {
   constexpr std::string_view proc = "/proc/";
   constexpr std::string_view root = "/root";
@@ -89,59 +89,62 @@ std::string_view process_root(std::string_view path) {
 using Tried = std::vector<std::string>;
 using Found = std::optional<FoundDex>;
 
-std::nullopt_t failed(Tried& tried, const std::string& path, std::string_view why) {
+std::nullopt_t add_failure(Tried& tried, const std::string& path, std::string_view why) {
   tried.push_back(path + " (" + std::string(why) + ")");
   return std::nullopt;
 }
 
-constexpr std::string_view other_dex = "another DEX file than the one that was compiled";
+constexpr std::string_view checksum_mismatch =
+    "checksum mismatch: not the DEX file that was compiled";
 
 bool has_signature(const OatRecord& record, Bytes dex) {
   const auto parsed = DexFile::parse(dex);
   return record.signature && parsed && as_text(parsed->signature()) == as_text(*record.signature);
 }
 
-Found in_vdex(DexSource& source, const OatRecord& record, Tried& tried) {
+Found find_in_vdex(DexSource& source, const OatRecord& record, Tried& tried) {
   const auto& vdex = source.vdex();
-  if (!vdex) return failed(tried, source.path(), vdex.error().message);
-  if (!source.has_vdex_checksum(record.checksum)) return failed(tried, source.path(), other_dex);
-  if (record.dex_offset == 0) return failed(tried, source.path(), "has no DEX files");
+  if (!vdex) return add_failure(tried, source.path(), vdex.error().message);
+  if (!source.has_vdex_checksum(record.checksum))
+    return add_failure(tried, source.path(), checksum_mismatch);
+  if (record.dex_offset == 0) return add_failure(tried, source.path(), "has no DEX files");
   const Bytes bytes = source.bytes();
   const std::uint64_t at = std::min<std::uint64_t>(record.dex_offset, bytes.size());
   if (!DexFile::looks_like_dex(bytes.subspan(at)))
-    return failed(tried, source.path(), "no DEX file where the OAT file says");
+    return add_failure(tried, source.path(), "no DEX file at the offset in the OAT file");
   return FoundDex{bytes.subspan(at), source.owner(), source.path()};
 }
 
 bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry& entry) {
   if (entry.crc32 == record.checksum) return true;
-  // Whether the sum begins with 0 or with 1 has changed.
+  // The sum starts with 0 or with 1, depending on the version.
   return (source.common_checksum() | 1U) == (record.checksum | 1U);
 }
 
-Found in_archive(DexSource& source, const OatRecord& record, std::uint64_t& budget, Tried& tried) {
+Found find_in_archive(DexSource& source, const OatRecord& record, std::uint64_t& budget,
+                      Tried& tried) {
   const auto& archive = source.archive();
-  if (!archive) return failed(tried, source.path(), archive.error().message);
+  if (!archive) return add_failure(tried, source.path(), archive.error().message);
   const std::string name(split_location(record.location).entry);
   const std::string shown = source.path() + "!/" + name;
   const auto entry = archive->find(name);
   if (!entry)
-    return failed(tried, source.path(),
-                  entry.error().kind == ErrorKind::not_found ? "has no " + name
-                                                             : entry.error().message);
+    return add_failure(tried, source.path(),
+                       entry.error().kind == ErrorKind::not_found ? "has no " + name
+                                                                  : entry.error().message);
   if (!record.signature && !has_checksum(record, source, *entry))
-    return failed(tried, shown, other_dex);
+    return add_failure(tried, shown, checksum_mismatch);
   const auto& content = source.content(*entry, budget);
-  if (!content) return failed(tried, shown, content.error().message);
+  if (!content) return add_failure(tried, shown, content.error().message);
   if (record.signature && !has_signature(record, content->bytes))
-    return failed(tried, shown, other_dex);
+    return add_failure(tried, shown, checksum_mismatch);
   return FoundDex{content->bytes, content->owner, shown};
 }
 
-Found plain(DexSource& source, const OatRecord& record, Tried& tried) {
-  const bool is_it =
+Found check_plain_dex(DexSource& source, const OatRecord& record, Tried& tried) {
+  const bool matches =
       record.signature ? has_signature(record, source.bytes()) : source.crc() == record.checksum;
-  if (!is_it) return failed(tried, source.path(), other_dex);
+  if (!matches) return add_failure(tried, source.path(), checksum_mismatch);
   return FoundDex{source.bytes(), source.owner(), source.path()};
 }
 
@@ -156,8 +159,8 @@ DexLocation split_location(std::string_view location) {
   return {.archive = location};
 }
 
-DexFinder::DexFinder(std::string oat_path, const DexSearch& where)
-    : oat_path_(std::move(oat_path)), where_(where) {}
+DexFinder::DexFinder(std::string oat_path, const DexSearch& search)
+    : oat_path_(std::move(oat_path)), search_(search) {}
 
 DexSource* DexFinder::open(const std::string& path, Tried& tried) {
   const auto known = opened_.find(path);
@@ -173,53 +176,56 @@ DexSource* DexFinder::open(const std::string& path, Tried& tried) {
   return source;
 }
 
-// Where the jar or APK may be: beside the OAT file; where it lies if the OAT file is in its
-// oat/ISA folder; under the root; where the OAT file says, which on the device itself is right.
-std::vector<DexFinder::Place> DexFinder::archives_for(std::string_view location) const {
+// Returns the paths to try for the jar or APK: beside the OAT file, beside its oat/ISA directory,
+// below the sysroot, and at the location in the OAT file, which is right on the device itself.
+std::vector<DexFinder::Candidate> DexFinder::archive_candidates(std::string_view location) const {
   const std::string_view path = split_location(location).archive;
   const std::string name(path.substr(path.rfind('/') + 1));
-  std::vector<Place> places;
+  std::vector<Candidate> candidates;
   if (!oat_path_.empty())
     for (const std::string_view up : {"/", "/../../", "/../"})
-      places.push_back({.path = folder_of(oat_path_).append(up) + name});
-  if (!path.starts_with('/')) return places;
-  if (where_.root) {
-    auto place = find_in_root(*where_.root, std::string(path));
-    // A link that leads nowhere in the image may lead to a file of this machine.
-    places.push_back({.path = place ? std::move(*place) : *where_.root + std::string(path),
-                      .is_missing = !place});
+      candidates.push_back({.path = parent_directory(oat_path_).append(up) + name});
+  if (!path.starts_with('/')) return candidates;
+  if (search_.root) {
+    auto place = find_in_root(*search_.root, std::string(path));
+    // A link that is dangling in the sysroot could resolve to a file of this machine: do not open
+    // it.
+    candidates.push_back({.path = place ? std::move(*place) : *search_.root + std::string(path),
+                          .is_missing = !place});
   }
-  places.push_back({.path = std::string(process_root(oat_path_)) + std::string(path)});
-  return places;
+  candidates.push_back({.path = std::string(process_root(oat_path_)) + std::string(path)});
+  return candidates;
 }
 
-Found DexFinder::in_file(const std::string& path, const OatRecord& record, Tried& tried) {
+Found DexFinder::find_in_file(const std::string& path, const OatRecord& record, Tried& tried) {
   DexSource* const source = open(path, tried);
   if (source == nullptr) return std::nullopt;
   const Bytes bytes = source->bytes();
-  if (looks_like_vdex(bytes)) return in_vdex(*source, record, tried);
-  // A DEX file in the VDEX file may have been rewritten, its classes and all.
-  if (record.dex_offset != 0) return failed(tried, path, "the DEX file is in the VDEX file");
-  if (DexFile::looks_like_dex(bytes)) return plain(*source, record, tried);
-  if (Archive::looks_like_archive(bytes)) return in_archive(*source, record, budget_, tried);
-  return failed(tried, path, "no DEX file, jar or APK");
+  if (looks_like_vdex(bytes)) return find_in_vdex(*source, record, tried);
+  // dex2oat may have rewritten a DEX file in the VDEX file, including its class order.
+  if (record.dex_offset != 0)
+    return add_failure(tried, path, "not a VDEX file, which this OAT file needs");
+  if (DexFile::looks_like_dex(bytes)) return check_plain_dex(*source, record, tried);
+  if (Archive::looks_like_archive(bytes)) return find_in_archive(*source, record, budget_, tried);
+  return add_failure(tried, path, "not a DEX file, VDEX file, jar or APK");
 }
 
 Found DexFinder::find(const OatRecord& record, Tried& tried) {
-  for (const std::string& file : where_.files)
-    if (auto found = in_file(file, record, tried)) return found;
+  for (const std::string& file : search_.files)
+    if (auto found = find_in_file(file, record, tried)) return found;
   if (record.dex_offset != 0) {
     if (oat_path_.empty()) return std::nullopt;
     const auto slash = oat_path_.rfind('/');
     const auto dot = oat_path_.rfind('.');
     const bool has_suffix =
         dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
-    return in_file((has_suffix ? oat_path_.substr(0, dot) : oat_path_) + ".vdex", record, tried);
+    return find_in_file((has_suffix ? oat_path_.substr(0, dot) : oat_path_) + ".vdex", record,
+                        tried);
   }
-  for (const Place& place : archives_for(record.location)) {
-    if (place.is_missing)
-      tried.push_back(place.path);
-    else if (auto found = in_file(place.path, record, tried))
+  for (const Candidate& candidate : archive_candidates(record.location)) {
+    if (candidate.is_missing)
+      tried.push_back(candidate.path);
+    else if (auto found = find_in_file(candidate.path, record, tried))
       return found;
   }
   return std::nullopt;

@@ -12,7 +12,7 @@
 
 namespace uprobectl::art {
 
-// A file in which DEX files may be: what is known of it is found out once.
+// A file that may contain DEX files. Parses it at first use and caches the results.
 class DexSource {
 public:
   explicit DexSource(MappedFile file)
@@ -26,7 +26,7 @@ public:
   const Result<Vdex>& vdex();
   bool has_vdex_checksum(std::uint32_t checksum); // of a VDEX file
   const Result<Archive>& archive();
-  // From OAT 231 on the files of one archive share one checksum, made of all their CRCs
+  // From OAT 231 on, all DEX files of an archive have one checksum, the XOR of their CRCs
   // (DexFileLoader::GetMultiDexChecksum).
   std::uint32_t common_checksum();
 
@@ -34,7 +34,8 @@ public:
     Bytes bytes;
     std::shared_ptr<const void> owner;
   };
-  // Of an entry of the archive, stored or deflated. budget: how many bytes may still be inflated.
+  // Returns an entry of the archive, stored or deflated. `budget` is the number of bytes that may
+  // still be inflated.
   const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& budget);
 
 private:
@@ -51,39 +52,40 @@ private:
 
 // A DEX file that was found.
 struct FoundDex {
-  Bytes bytes;                       // from its header on; what follows it in a VDEX file, too
-  std::shared_ptr<const void> owner; // of the bytes
-  std::string source;                // the file, or ARCHIVE!/ENTRY
+  Bytes bytes;                       // from its header to the end of the file that contains it
+  std::shared_ptr<const void> owner; // keeps the bytes alive
+  std::string source;                // path of the file, or ARCHIVE!/ENTRY
 };
 
+// Finds the DEX files of one OAT file.
 class DexFinder {
 public:
-  static constexpr std::uint64_t max_inflated = std::uint64_t{256} << 20; // bytes, of all entries
+  static constexpr std::uint64_t max_inflated = std::uint64_t{256} << 20; // bytes, total
 
-  // oat_path: of the OAT file; empty where it has none.
-  DexFinder(std::string oat_path, const DexSearch& where);
+  // `oat_path` is empty if the OAT file has no path. `search` must outlive the finder.
+  DexFinder(std::string oat_path, const DexSearch& search);
 
-  // With the checksum of the record, or nothing; what was tried and failed is added.
+  // Finds the DEX file with the checksum of the record. Appends each failed attempt to `tried`.
   std::optional<FoundDex> find(const OatRecord& record, std::vector<std::string>& tried);
 
 private:
-  struct Place {
+  struct Candidate {
     std::string path;
-    bool is_missing = false; // only told as one that was tried
+    bool is_missing = false; // not opened, only listed in `tried`
   };
-  std::vector<Place> archives_for(std::string_view location) const;
+  std::vector<Candidate> archive_candidates(std::string_view location) const;
   DexSource* open(const std::string& path, std::vector<std::string>& tried);
-  std::optional<FoundDex> in_file(const std::string& path, const OatRecord& record,
-                                  std::vector<std::string>& tried);
+  std::optional<FoundDex> find_in_file(const std::string& path, const OatRecord& record,
+                                       std::vector<std::string>& tried);
 
   std::string oat_path_;
-  const DexSearch& where_;
-  std::map<std::string, DexSource*> opened_; // by path, of which a file can have many
+  const DexSearch& search_;
+  std::map<std::string, DexSource*> opened_; // by path; a file can have several
   std::map<FileIdentity, DexSource> sources_;
   std::uint64_t budget_ = max_inflated; // bytes
 };
 
-// "/x/y.apk!classes2.dex" (Android 8: with ':') taken apart: "/x/y.apk" and "classes2.dex".
+// Splits "/x/y.apk!classes2.dex" (Android 8: with ':') into "/x/y.apk" and "classes2.dex".
 struct DexLocation {
   std::string_view archive;
   std::string_view entry = "classes.dex";

@@ -16,59 +16,61 @@ namespace {
 
 constexpr std::uint32_t counts_methods_since = 194;
 
-// Reads where the methods of the DEX files are. False where the file contradicts the layout: each
-// class has a word of its own in it, and so has each compiled method.
-bool collect(OatFile::State& state, bool counts_methods) {
+// Reads the code addresses of all methods. Returns false if the file contradicts the layout. Each
+// class and each compiled method takes a word of the file, which bounds their number.
+bool collect_methods(OatFile::State& state, bool counts_methods) {
   state.counts_methods = counts_methods;
   state.compiled.clear();
-  const std::uint64_t most = state.header.data.size() / sizeof(std::uint32_t);
+  const std::uint64_t max_methods = state.header.data.size() / sizeof(std::uint32_t);
   std::uint64_t classes = 0;
   for (std::size_t i = 0; i < state.dex.size(); ++i) {
     if (!state.dex[i]) continue;
     classes += state.dex[i]->class_count();
-    if (classes > most || !add_compiled(state.classes(i), most, state.compiled)) return false;
+    if (classes > max_methods || !add_compiled(state.classes(i), max_methods, state.compiled))
+      return false;
   }
   return true;
 }
 
-bool collect_either_way(OatFile::State& state) {
+// Tries both forms of OatClass, with and without a method count.
+bool collect_with_any_form(OatFile::State& state) {
   const bool likely = state.header.version >= counts_methods_since;
-  return collect(state, likely) || collect(state, !likely);
+  return collect_methods(state, likely) || collect_methods(state, !likely);
 }
 
 using StatePointer = std::unique_ptr<OatFile::State>;
 
-bool are_same(const OatRecord& a, const OatRecord& b) {
+bool is_same_record(const OatRecord& a, const OatRecord& b) {
   return a.location.data() == b.location.data() && a.location.size() == b.location.size() &&
          std::tie(a.checksum, a.dex_offset, a.class_offsets) ==
              std::tie(b.checksum, b.dex_offset, b.class_offsets);
 }
 
-// The layout by which most DEX files are found: their checksums are the proof. Null where the file
-// contradicts that one, or all.
-StatePointer read_as_laid_out(const OatFile::State& base, DexFinder& finder) {
+// Reads the file with the layout that finds the most DEX files, because their checksums confirm it.
+// Returns null if the file contradicts that layout, or every layout.
+StatePointer read_with_best_layout(const OatFile::State& base, DexFinder& finder) {
   StatePointer best;
-  std::size_t max_refusals = 0; // DEX files found
+  std::size_t max_found_rejected = 0; // most DEX files found with a layout that was rejected
   std::vector<std::vector<OatRecord>> seen;
   for (const RecordLayout& layout : record_layouts(base.header.version)) {
     auto records = read_records(base.header, layout);
     if (!records) continue;
     if (std::ranges::any_of(seen, [&](const std::vector<OatRecord>& other) {
-          return std::ranges::equal(other, *records, are_same);
+          return std::ranges::equal(other, *records, is_same_record);
         }))
       continue;
     seen.push_back(*records);
     auto state = std::make_unique<OatFile::State>(base);
     state->records = std::move(*records);
     find_dex_files(*state, finder);
-    if (!collect_either_way(*state)) {
-      max_refusals = std::max(max_refusals, state->found());
+    if (!collect_with_any_form(*state)) {
+      max_found_rejected = std::max(max_found_rejected, state->found_dex_count());
       continue;
     }
-    if (!best || state->found() > best->found()) best = std::move(state);
-    if (best->found() == best->records.size()) break;
+    if (!best || state->found_dex_count() > best->found_dex_count()) best = std::move(state);
+    if (best->found_dex_count() == best->records.size()) break;
   }
-  if (best && best->found() < max_refusals) best.reset();
+  if (best && best->found_dex_count() < max_found_rejected) best.reset();
   return best;
 }
 
@@ -79,55 +81,57 @@ void sort_by_address(std::vector<Method>& methods) {
 }
 
 Error unknown_version(std::uint32_t version) {
-  return Error{ErrorKind::unsupported,
-               fmt::format("OAT version {} is not known ({} to {} are), and the file's own symbols "
-                           "do not confirm that it is laid out like those",
-                           version, oldest_version, newest_version)};
+  return Error{
+      ErrorKind::unsupported,
+      fmt::format("unsupported OAT version {} (supported: {} to {}), and the file's symbols "
+                  "do not confirm that it has a supported layout",
+                  version, oldest_version, newest_version)};
 }
 
-// Of an unknown version whose DEX files are not there to try it with.
+// The error for an unknown version if a DEX file that would confirm the layout is missing.
 Error unchecked_version(std::uint32_t version, const OatDex& missing) {
   Error error{
       ErrorKind::unsupported,
-      fmt::format("OAT version {} is not known ({} to {} are), and the DEX file of {}, which "
-                  "would show whether it is laid out like those, is not found",
+      fmt::format("unsupported OAT version {} (supported: {} to {}), and its layout cannot be "
+                  "checked without the DEX file of {}, which is not found",
                   version, oldest_version, newest_version, missing.location)};
   return add_missing_dex_hints(std::move(error), missing);
 }
 
-// Enough to have a VDEX and its neighbours: an image inside an archive has none.
-std::string path_of(const elf::Image& image) {
+// The path of the OAT file, to search beside it; empty for an image inside an archive.
+std::string oat_file_path(const elf::Image& image) {
   return image.path().entry ? std::string() : image.path().file;
 }
 
 } // namespace
 
-std::size_t OatFile::State::found() const {
+std::size_t OatFile::State::found_dex_count() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(dex, [](const auto& file) { return file.has_value(); }));
 }
 
 bool OatFile::is_oat(const elf::Image& image) { return has_oat_header(image); }
 
-Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& where) {
+Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& search) {
   auto header = read_oat_header(image);
   if (!header) return fail(std::move(header).error());
   const std::uint32_t version = header->version;
   if (header->dex_count > std::numeric_limits<std::uint16_t>::max())
     return fail(ErrorKind::corrupt,
-                fmt::format("OAT version {}: it has {} DEX files", version, header->dex_count));
+                fmt::format("OAT version {}: too many DEX files: {}", version, header->dex_count));
   State base;
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
-  DexFinder finder(path_of(image), where);
-  auto state = read_as_laid_out(base, finder);
+  DexFinder finder(oat_file_path(image), search);
+  auto state = read_with_best_layout(base, finder);
   const bool is_known = version >= oldest_version && version <= newest_version;
   if (!state && !is_known) return fail(unknown_version(version));
   if (!state)
-    return fail(ErrorKind::corrupt,
-                fmt::format("OAT version {}: its classes and methods are laid out in no known way",
-                            version));
+    return fail(
+        ErrorKind::corrupt,
+        fmt::format("OAT version {}: the layout of its classes and methods is not supported",
+                    version));
   sort_by_address(state->compiled);
   state->code_size_form = choose_code_size_form(*state);
   OatFile oat(std::move(state));
@@ -142,54 +146,55 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& where) {
 
 namespace {
 
-// Where the DEX files lie in memory. None overlaps another, so all of them together are no larger
-// than the files that they are from, however many records lead to them.
-class DexPlaces {
+// The memory ranges of the DEX files that are in use. They must not overlap, so that their total
+// size is bounded even if many records refer to the same file.
+class DexRanges {
 public:
-  // False where there is one already.
+  // Returns false if the range overlaps another.
   bool add(Bytes dex) {
     const std::byte* const begin = dex.data();
-    const auto next = begins_.upper_bound(begin); // by its end
+    const auto next = begins_.upper_bound(begin); // by end address
     if (next != begins_.end() && std::less<>()(next->second, begin + dex.size())) return false;
     begins_.emplace(begin + dex.size(), begin);
     return true;
   }
 
 private:
-  std::map<const std::byte*, const std::byte*, std::less<>> begins_; // by the ends
+  std::map<const std::byte*, const std::byte*, std::less<>> begins_; // by end address
 };
 
-std::optional<DexFile> parse_found(const FoundDex& found, DexPlaces& places, OatDex& shown) {
+std::optional<DexFile> parse_found_dex(const FoundDex& found, DexRanges& ranges, OatDex& info) {
   auto parsed = DexFile::parse(found.bytes);
-  if (parsed && places.add(parsed->bytes())) {
-    shown.source = found.source;
+  if (parsed && ranges.add(parsed->bytes())) {
+    info.source = found.source;
     return *parsed;
   }
-  shown.tried.push_back(
+  info.tried.push_back(
       fmt::format("{} ({})", found.source,
-                  parsed ? "it has been taken for another one" : parsed.error().message));
+                  parsed ? "already used for another DEX file" : parsed.error().message));
   return std::nullopt;
 }
 
 } // namespace
 
 void find_dex_files(OatFile::State& state, DexFinder& finder) {
-  DexPlaces places;
+  DexRanges ranges;
   for (const OatRecord& record : state.records) {
-    OatDex shown{.location = std::string(record.location), .source = {}, .tried = {}};
-    auto found = finder.find(record, shown.tried);
-    auto dex = found ? parse_found(*found, places, shown) : std::nullopt;
+    OatDex info{.location = std::string(record.location), .source = {}, .tried = {}};
+    auto found = finder.find(record, info.tried);
+    auto dex = found ? parse_found_dex(*found, ranges, info) : std::nullopt;
     state.owners.push_back(dex ? std::move(found->owner) : nullptr);
     state.dex.push_back(dex);
-    state.shown.push_back(std::move(shown));
+    state.dex_infos.push_back(std::move(info));
   }
 }
 
 Error add_missing_dex_hints(Error error, const OatDex& missing) {
   if (!missing.tried.empty())
     error = std::move(error).hint("looked for it at: " + joined(missing.tried));
-  return std::move(error).hint("name it with --dex FILE, or with --root DIR the folder that the "
-                               "system image was unpacked into");
+  return std::move(error).hint(
+      "pass its path with --dex FILE, or the directory of the unpacked system "
+      "image with --root DIR");
 }
 
 OatFile::OatFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -201,11 +206,11 @@ std::uint32_t OatFile::version() const { return state_->header.version; }
 std::string_view OatFile::value(std::string_view key) const {
   return find_store_value(state_->header.values, key);
 }
-std::span<const OatDex> OatFile::dex_files() const { return state_->shown; }
-bool OatFile::has_all_dex_files() const { return state_->found() == state_->dex.size(); }
+std::span<const OatDex> OatFile::dex_files() const { return state_->dex_infos; }
+bool OatFile::has_all_dex_files() const { return state_->found_dex_count() == state_->dex.size(); }
 std::span<const Method> OatFile::compiled() const { return state_->compiled; }
 
-std::span<const Method> OatFile::State::at(VirtualAddress address) const {
+std::span<const Method> OatFile::State::methods_starting_at(VirtualAddress address) const {
   const auto group = std::ranges::equal_range(compiled, address, {}, &Method::code);
   return {group.begin(), group.end()};
 }
@@ -219,11 +224,11 @@ std::span<const Method> OatFile::methods_at(VirtualAddress address) const {
   const std::vector<Method>& all = state_->compiled;
   const auto next = std::ranges::upper_bound(all, address, {}, &Method::code);
   if (next == all.begin() || address >= state_->code.end) return {};
-  const Method& covering = *(next - 1);
-  // A method whose size is not known covers its first byte, and nothing that is only supposed.
-  const std::uint64_t into = address.value - covering.code.value;
-  if (into != 0 && into >= code_size(covering)) return {};
-  return state_->at(covering.code);
+  const Method& previous = *(next - 1);
+  // Code of unknown size counts as its first byte only.
+  const std::uint64_t distance = address.value - previous.code.value;
+  if (distance != 0 && distance >= code_size(previous)) return {};
+  return state_->methods_starting_at(previous.code);
 }
 
 std::uint64_t OatFile::code_size(const Method& method) const {
@@ -234,18 +239,18 @@ std::uint64_t OatFile::code_size(const Method& method) const {
 
 CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   constexpr std::uint32_t code_info_since = 192;
-  constexpr std::size_t enough = 64; // methods
+  constexpr std::size_t sample_size = 64; // methods
   constexpr std::uint32_t is_code_info = 0x40000000;
   const auto& methods = state.compiled;
-  const auto some = std::span(methods).first(std::min(enough, methods.size()));
-  // Most, not all: one word that makes no sense is that method's alone.
-  const auto fitting = [&](CodeSizeForm form) {
-    return std::ranges::count_if(some, [&](const Method& method) {
+  const auto sample = std::span(methods).first(std::min(sample_size, methods.size()));
+  // Count plausible sizes: a single method can have a damaged header.
+  const auto count_plausible = [&](CodeSizeForm form) {
+    return std::ranges::count_if(sample, [&](const Method& method) {
       const std::uint64_t size = code_size(*state.image, method.code, form);
       return size != 0 && size <= state.gap_after(method.code);
     });
   };
-  const bool is_marked = std::ranges::any_of(some, [&](const Method& method) {
+  const bool is_marked = std::ranges::any_of(sample, [&](const Method& method) {
     return (code_size(*state.image, method.code, CodeSizeForm::in_header) & is_code_info) != 0;
   });
   const CodeSizeForm with_info = is_marked ? CodeSizeForm::marked : CodeSizeForm::in_code_info;
@@ -253,8 +258,8 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   const auto forms =
       is_newer ? std::array{with_info, CodeSizeForm::in_code_info, CodeSizeForm::in_header}
                : std::array{CodeSizeForm::in_header, with_info, CodeSizeForm::in_code_info};
-  const auto best = std::ranges::max_element(forms, {}, fitting); // the first of equals
-  return fitting(*best) == 0 ? CodeSizeForm::unknown : *best;
+  const auto best = std::ranges::max_element(forms, {}, count_plausible); // first of equals
+  return count_plausible(*best) == 0 ? CodeSizeForm::unknown : *best;
 }
 
 bool OatFile::has_access_flags() const { return state_->dumped == nullptr; }
@@ -290,7 +295,7 @@ std::optional<Class> OatFile::find_class(std::string_view name) const {
       if (dex->type(dex->class_def(i)->type) == descriptor)
         return Class{static_cast<std::uint16_t>(number), i};
   }
-  // Characters beyond 16 bits are written otherwise in DEX files.
+  // DEX files encode characters beyond 16 bits as surrogate pairs.
   std::optional<Class> found;
   if (std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) >= 0xf0; }))
     for_each_class([&](Class defined, std::string_view other) {
@@ -327,7 +332,7 @@ std::vector<Method> OatFile::class_methods(Class defined) const {
     return methods;
   }
   ClassBudget budget(*state_->dex[defined.dex]);
-  // That nothing contradicts itself has been seen when the file was read, of classes with code.
+  // Inconsistencies of classes with code were already reported when the file was read.
   (void)visit_methods(state_->classes(defined.dex), defined.index, budget,
                       [&](const Method& method) { methods.push_back(method); });
   return methods;

@@ -8,9 +8,8 @@ namespace uprobectl::art {
 
 namespace {
 
-// unknown for a value of InstructionSet (art/runtime/arch/instruction_set.h) that is in no
-// ArchInfo.
-Arch arch_of_oat(std::uint32_t instruction_set) {
+// Maps InstructionSet (art/runtime/arch/instruction_set.h) to Arch.
+Arch arch_from_oat(std::uint32_t instruction_set) {
   for (const ArchInfo* const info : all_archs())
     if (std::ranges::find(info->art_instruction_sets, instruction_set) !=
         info->art_instruction_sets.end())
@@ -18,7 +17,7 @@ Arch arch_of_oat(std::uint32_t instruction_set) {
   return Arch::unknown;
 }
 
-std::optional<elf::Symbol> symbol_named(const elf::Image& image, std::string_view name) {
+std::optional<elf::Symbol> find_oat_symbol(const elf::Image& image, std::string_view name) {
   const auto found = image.find_dynamic(name);
   if (!found) return std::nullopt;
   const auto symbol = std::ranges::find_if(*found, &elf::Symbol::defined);
@@ -28,12 +27,12 @@ std::optional<elf::Symbol> symbol_named(const elf::Image& image, std::string_vie
 constexpr std::uint64_t instruction_set_at = 12;
 constexpr std::uint64_t dex_count_at = 20;
 constexpr std::uint64_t records_at = 24;
-// executable_offset: the first three generations have nothing, bcp_bss_info_offset (OAT 222, and
-// from 224 on), and that with base_oat_offset (255) before it.
+// Possible offsets of executable_offset: after no optional field, after bcp_bss_info_offset (OAT
+// 222 and from 224 on), and after that and base_oat_offset (255).
 constexpr std::uint64_t executable_at[] = {28, 32, 36};
 
-// Whether the bytes can be a key-value store: text with NULs in it, a key first.
-bool are_values(Bytes bytes) {
+// Whether the bytes can be a key-value store: NUL-separated text that begins with a key.
+bool is_key_value_store(Bytes bytes) {
   const std::string_view text = as_text(bytes);
   const auto is_key_letter = [](char c) { // "dex2oat-cmdline"
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -44,22 +43,22 @@ bool are_values(Bytes bytes) {
          std::ranges::none_of(text, [](unsigned char c) { return c != 0 && c < ' '; });
 }
 
-// What lies between executable_offset and the size of the store is offsets of trampolines, and
-// what has been added and taken away over the years: so the store is found by what it is. Empty
-// where there is none, as in the secondary files of a boot image.
-Bytes find_values(Bytes data, std::uint64_t executable_field) {
+// Finds the key-value store by its content, because the trampoline offsets between
+// executable_offset and the store differ between versions. Returns empty bytes if there is none, as
+// in the secondary files of a boot image.
+Bytes find_key_value_store(Bytes data, std::uint64_t executable_field) {
   constexpr std::uint64_t max_words = 14;
   for (std::uint64_t i = 1; i <= max_words; ++i) {
     const std::uint64_t at = executable_field + i * 4;
     const auto size = read_at<std::uint32_t>(data, at);
     if (!size) return {};
     const auto values = slice(data, at + 4, *size);
-    if (*size != 0 && values && are_values(*values)) return *values;
+    if (*size != 0 && values && is_key_value_store(*values)) return *values;
   }
   return {};
 }
 
-std::optional<std::uint32_t> version_of(Bytes data) {
+std::optional<std::uint32_t> parse_oat_version(Bytes data) {
   const auto magic = slice(data, 0, 8);
   if (!magic || !as_text(*magic).starts_with("oat\n") || as_text(*magic)[7] != '\0') return {};
   std::uint32_t version = 0;
@@ -70,6 +69,7 @@ std::optional<std::uint32_t> version_of(Bytes data) {
   return version;
 }
 
+// The bytes from an address to the end of its segment.
 std::optional<Bytes> bytes_from(const elf::Image& image, VirtualAddress address) {
   const elf::Segment* const segment = image.find_segment(address);
   const auto offset = image.to_image(address);
@@ -81,16 +81,16 @@ std::optional<Bytes> bytes_from(const elf::Image& image, VirtualAddress address)
 } // namespace
 
 bool has_oat_header(const elf::Image& image) {
-  const auto oatdata = symbol_named(image, "oatdata");
+  const auto oatdata = find_oat_symbol(image, "oatdata");
   const auto data = oatdata ? bytes_from(image, oatdata->address) : std::nullopt;
-  return data && version_of(*data);
+  return data && parse_oat_version(*data);
 }
 
 Result<OatHeader> read_oat_header(const elf::Image& image) {
-  const auto oatdata = symbol_named(image, "oatdata");
+  const auto oatdata = find_oat_symbol(image, "oatdata");
   const auto data = oatdata ? bytes_from(image, oatdata->address) : std::nullopt;
-  const auto version = data ? version_of(*data) : std::nullopt;
-  if (!version) return fail(ErrorKind::not_found, "no OAT file");
+  const auto version = data ? parse_oat_version(*data) : std::nullopt;
+  if (!version) return fail(ErrorKind::not_found, "not an OAT file");
   const auto wrong = [&](std::string_view what) {
     return fail(ErrorKind::corrupt, fmt::format("OAT version {}: {}", *version, what));
   };
@@ -98,41 +98,41 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto instruction_set = read_at<std::uint32_t>(*data, instruction_set_at);
   const auto dex_count = read_at<std::uint32_t>(*data, dex_count_at);
   const auto records = read_at<std::uint32_t>(*data, records_at);
-  if (!instruction_set || !dex_count || !records) return wrong("its header is cut off");
-  const Arch arch = arch_of_oat(*instruction_set);
+  if (!instruction_set || !dex_count || !records) return wrong("its header is truncated");
+  const Arch arch = arch_from_oat(*instruction_set);
   if (arch == Arch::unknown)
     return fail(ErrorKind::unsupported,
-                fmt::format("OAT version {}: its instruction set {} is not known (ELF {})",
-                            *version, *instruction_set, elf::to_string(image.machine())));
+                fmt::format("OAT version {}: unsupported instruction set {} (ELF {})", *version,
+                            *instruction_set, elf::to_string(image.machine())));
   if (arch != image.machine().arch)
-    return wrong(fmt::format("its instruction set {} is not that of the ELF image, {}",
+    return wrong(fmt::format("instruction set {} does not match the ELF image ({})",
                              *instruction_set, elf::to_string(image.machine())));
-  // The code begins where the symbol says; without code the rest ends there.
-  const auto oatexec = symbol_named(image, "oatexec");
+  // The code begins at oatexec. Without code the data ends at the end of oatdata.
+  const auto oatexec = find_oat_symbol(image, "oatexec");
   const std::uint64_t executable =
       oatexec ? oatexec->address.value - oatdata->address.value : oatdata->size;
   const auto field = std::ranges::find_if(executable_at, [&](std::uint64_t at) {
     return read_at<std::uint32_t>(*data, at) == executable;
   });
   if (field == std::ranges::end(executable_at))
-    return wrong("its header does not say where its code begins");
+    return wrong("its header has no offset of the code");
   header.executable = static_cast<std::uint32_t>(executable);
   header.data = data->first(std::min<std::uint64_t>(executable, data->size()));
-  header.values = find_values(header.data, *field);
+  header.values = find_key_value_store(header.data, *field);
   header.dex_count = *dex_count;
   header.records = *records;
-  const std::uint64_t least_record = 6 * sizeof(std::uint32_t);
+  const std::uint64_t min_record_size = 6 * sizeof(std::uint32_t);
   if (*records >= header.data.size() ||
-      std::uint64_t{*dex_count} * least_record > header.data.size() - *records)
-    return wrong("its DEX files are not where its header says");
+      std::uint64_t{*dex_count} * min_record_size > header.data.size() - *records)
+    return wrong("the records of its DEX files are outside the file");
   return header;
 }
 
 Result<OatHeader> locate_oatdata(const elf::Image& image) {
-  const auto oatdata = symbol_named(image, "oatdata");
+  const auto oatdata = find_oat_symbol(image, "oatdata");
   const auto data = oatdata ? bytes_from(image, oatdata->address) : std::nullopt;
-  const auto version = data ? version_of(*data) : std::nullopt;
-  if (!version) return fail(ErrorKind::not_found, "no OAT file");
+  const auto version = data ? parse_oat_version(*data) : std::nullopt;
+  if (!version) return fail(ErrorKind::not_found, "not an OAT file");
   return OatHeader{.data = *data, .address = oatdata->address, .version = *version, .values = {}};
 }
 
@@ -146,7 +146,7 @@ std::string_view find_store_value(Bytes values, std::string_view key) {
   };
   while (!rest.empty()) {
     const auto name = next();
-    // An empty value is a NUL of its own.
+    // An empty value is a single NUL.
     const auto value = rest.starts_with('\0') ? std::string_view() : next();
     if (name == key) return value;
   }
@@ -159,10 +159,10 @@ constexpr std::uint32_t max_location_size = 4096;
 constexpr std::uint32_t signature_size = 20;
 constexpr std::uint32_t max_last_words = 8;
 
-// Fields one after another.
-class Fields {
+// Reads consecutive fields.
+class FieldReader {
 public:
-  Fields(Bytes bytes, std::uint64_t position) : bytes_(bytes), position_(position) {}
+  FieldReader(Bytes bytes, std::uint64_t position) : bytes_(bytes), position_(position) {}
 
   std::uint32_t word() {
     const auto value = read_at<std::uint32_t>(bytes_, position_);
@@ -171,16 +171,16 @@ public:
   }
   Bytes take(std::uint64_t size) {
     const auto found = slice(bytes_, position_, size);
-    if (!found) whole_ = false;
+    if (!found) complete_ = false;
     if (found) position_ += size;
     return found.value_or(Bytes());
   }
-  bool whole() const { return whole_; } // nothing was missing
+  bool complete() const { return complete_; } // no field was truncated
 
 private:
   Bytes bytes_;
   std::uint64_t position_;
-  bool whole_ = true;
+  bool complete_ = true;
 };
 
 bool is_location(std::string_view text) {
@@ -193,7 +193,7 @@ bool is_magic(std::string_view text) {
 }
 
 std::optional<OatRecord> read_record(const OatHeader& header, const RecordLayout& layout,
-                                     Fields& fields) {
+                                     FieldReader& fields) {
   OatRecord record;
   const std::uint32_t size = fields.word();
   if (size > max_location_size) return std::nullopt;
@@ -205,9 +205,9 @@ std::optional<OatRecord> read_record(const OatHeader& header, const RecordLayout
   if (layout.signature) record.signature = fields.take(signature_size);
   record.dex_offset = fields.word();
   record.class_offsets = fields.word();
-  fields.word(); // lookup_table_offset: here, or in the VDEX file
+  fields.word(); // lookup_table_offset, in this file or in the VDEX file
   fields.take(std::uint64_t{layout.last_words} * sizeof(std::uint32_t));
-  if (!fields.whole() || record.dex_offset % 4 != 0) return std::nullopt;
+  if (!fields.complete() || record.dex_offset % 4 != 0) return std::nullopt;
   if (record.class_offsets % 4 != 0 || record.class_offsets >= header.data.size())
     return std::nullopt;
   return record;
@@ -240,7 +240,7 @@ std::vector<RecordLayout> record_layouts(std::uint32_t version) {
 
 std::optional<std::vector<OatRecord>> read_records(const OatHeader& header,
                                                    const RecordLayout& layout) {
-  Fields fields(header.data, header.records);
+  FieldReader fields(header.data, header.records);
   std::vector<OatRecord> records;
   for (std::uint32_t i = 0; i < header.dex_count; ++i) {
     auto record = read_record(header, layout, fields);
@@ -255,11 +255,11 @@ namespace {
 // OatClassType of art/runtime/oat/oat_file.h.
 enum Type : std::uint16_t { all_compiled = 0, some_compiled = 1, none_compiled = 2 };
 
-// One OatClass as it lies in the file.
+// One OatClass.
 struct OatClass {
   std::uint16_t type = none_compiled;
-  Bytes bitmap;  // where some are compiled: a bit for each method
-  Bytes offsets; // from the first code_offset on
+  Bytes bitmap;  // a bit for each method, if the type is some_compiled
+  Bytes offsets; // begins with the first code_offset
 
   bool is_compiled(std::uint32_t method) const {
     if (type != some_compiled) return type == all_compiled;
@@ -300,8 +300,8 @@ std::optional<OatClass> read_class(const OatClasses& classes, std::uint32_t inde
   return found;
 }
 
-// Says where the method's code is, if it has any.
-bool place(const OatClasses& classes, std::uint32_t code_offset, Method& method) {
+// Sets the method's code address, if it is compiled. Returns false if it is outside the code range.
+bool set_code(const OatClasses& classes, std::uint32_t code_offset, Method& method) {
   if (code_offset == 0) return true;
   const CodeRange& code = classes.code;
   method.thumb = code.may_be_thumb && (code_offset & 1U) != 0;
@@ -312,8 +312,8 @@ bool place(const OatClasses& classes, std::uint32_t code_offset, Method& method)
 }
 
 template <typename Visit>
-bool visit(const OatClasses& classes, std::uint32_t index, ClassBudget& budget, bool all,
-           const Visit& visitor) {
+bool visit_class(const OatClasses& classes, std::uint32_t index, ClassBudget& budget, bool all,
+                 const Visit& visitor) {
   const auto defined = classes.dex.class_def(index);
   if (!defined) return false;
   auto methods = ClassMethods::read(classes.dex, *defined, budget);
@@ -329,7 +329,7 @@ bool visit(const OatClasses& classes, std::uint32_t index, ClassBudget& budget, 
     if (compiled->is_compiled(i)) {
       const auto code_offset = read_at<std::uint32_t>(compiled->offsets, next_offset);
       next_offset += 4;
-      if (!code_offset || !place(classes, *code_offset, method)) return false;
+      if (!code_offset || !set_code(classes, *code_offset, method)) return false;
     }
     if (all || method.compiled) visitor(method);
   }
@@ -353,33 +353,25 @@ CodeRange code_range(const elf::Image& image, const OatHeader& header) {
 
 bool visit_methods(const OatClasses& classes, std::uint32_t index, ClassBudget& budget,
                    const std::function<void(const Method&)>& visitor) {
-  return visit(classes, index, budget, true, visitor);
+  return visit_class(classes, index, budget, true, visitor);
 }
 
-bool add_compiled(const OatClasses& classes, std::uint64_t most, std::vector<Method>& methods) {
+bool add_compiled(const OatClasses& classes, std::uint64_t max_methods,
+                  std::vector<Method>& methods) {
   ClassBudget budget(classes.dex);
   for (std::uint32_t i = 0; i < classes.dex.class_count(); ++i)
-    if (!visit(classes, i, budget, false,
-               [&](const Method& method) { methods.push_back(method); }) ||
-        methods.size() > most)
+    if (!visit_class(classes, i, budget, false,
+                     [&](const Method& method) { methods.push_back(method); }) ||
+        methods.size() > max_methods)
       return false;
   return true;
 }
 
 namespace {
 
-// The bytes from an address on to the end of its segment.
-Bytes bytes_at(const elf::Image& image, VirtualAddress address) {
-  const elf::Segment* const segment = image.find_segment(address);
-  const auto offset = image.to_image(address);
-  if (segment == nullptr || !offset) return {};
-  const std::uint64_t into = address.value - segment->address.value;
-  return slice(image.bytes(), offset->value, segment->file_size - into).value_or(Bytes());
-}
-
 // CodeInfo (art/runtime/oat/stack_map.h) begins with seven interleaved varints (BitMemoryReader::
-// ReadInterleavedVarints): four bits of each, of which 12 to 15 say that one to four bytes follow
-// behind the last one's. The first is flags, the second the size of the code.
+// ReadInterleavedVarints). Each has four bits; a value of 12 to 15 means that the number is in one
+// to four bytes after the last of them. The first varint is flags, the second the code size.
 std::uint64_t size_in_code_info(Bytes info) {
   constexpr std::uint64_t headers = 7;
   constexpr std::uint64_t max_inline = 11;
@@ -403,17 +395,17 @@ std::uint64_t size_in_code_info(Bytes info) {
 
 std::uint64_t code_size(const elf::Image& image, VirtualAddress code, CodeSizeForm form) {
   constexpr std::uint32_t is_code_info = 0x40000000;
-  constexpr std::uint32_t distance = 0x3fffffff; // the highest bit asks for deoptimization
+  constexpr std::uint32_t distance = 0x3fffffff; // the highest bit requests deoptimization
   if (form == CodeSizeForm::unknown || code.value < sizeof(std::uint32_t)) return 0;
-  const auto word =
-      read_at<std::uint32_t>(bytes_at(image, {code.value - sizeof(std::uint32_t)}), 0);
+  const auto word = read_at<std::uint32_t>(
+      bytes_from(image, {code.value - sizeof(std::uint32_t)}).value_or(Bytes()), 0);
   if (!word) return 0;
   if (form == CodeSizeForm::in_header) return *word & 0x7fffffffU;
   const std::uint32_t rest = *word & distance;
   if (form == CodeSizeForm::marked && (*word & is_code_info) == 0) return rest;
-  // The code is not its own CodeInfo: a zero is what was never written.
+  // A distance of zero was never written.
   if (rest == 0 || rest > code.value) return 0;
-  return size_in_code_info(bytes_at(image, {code.value - rest}));
+  return size_in_code_info(bytes_from(image, {code.value - rest}).value_or(Bytes()));
 }
 
 } // namespace uprobectl::art

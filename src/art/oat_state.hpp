@@ -38,19 +38,19 @@ struct OatFile::State {
   OatHeader header;
   CodeRange code;
 
-  // Of each DEX file, by its number.
+  // One element for each DEX file.
   std::vector<OatRecord> records;
-  std::vector<std::optional<DexFile>> dex; // nothing: not found
+  std::vector<std::optional<DexFile>> dex; // nullopt if not found
   std::vector<std::shared_ptr<const void>> owners;
-  std::vector<OatDex> shown;
+  std::vector<OatDex> dex_infos;
 
-  std::shared_ptr<const DumpedMethods> dumped; // instead, and then there are no DEX files
+  std::shared_ptr<const DumpedMethods> dumped; // replaces the DEX files if set
 
   bool counts_methods = true;
   std::vector<Method> compiled; // by address
   CodeSizeForm code_size_form = CodeSizeForm::unknown;
 
-  std::size_t found() const;
+  std::size_t found_dex_count() const;
   OatClasses classes(std::size_t number) const {
     return {.header = header,
             .code = code,
@@ -59,16 +59,16 @@ struct OatFile::State {
             .number = static_cast<std::uint16_t>(number),
             .counts_methods = counts_methods};
   }
-  // Those at exactly this address.
-  std::span<const Method> at(VirtualAddress address) const;
+  // The methods whose code begins at the address.
+  std::span<const Method> methods_starting_at(VirtualAddress address) const;
   // Bytes from the address to the next function, or to the end of the code.
   std::uint64_t gap_after(VirtualAddress address) const;
 };
 
-// Adds the DEX file of each record, found or not.
+// Searches the DEX file of each record and adds it to the state, found or not.
 void find_dex_files(OatFile::State& state, DexFinder& finder);
 
-// Chooses the form in which sizes make sense, by some of the methods.
+// Chooses the form that gives plausible sizes for most of a sample of the methods.
 CodeSizeForm choose_code_size_form(const OatFile::State& state);
 
 } // namespace uprobectl::art

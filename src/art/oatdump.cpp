@@ -13,25 +13,26 @@ namespace uprobectl::art {
 
 namespace {
 
-Error no_line(std::string_view line) {
+Error invalid_line(std::string_view line) {
   constexpr std::size_t shown = 80;
-  return {ErrorKind::corrupt,
-          fmt::format("oatdump prints '{}', which is not a method with its offset as JSON",
-                      line.substr(0, shown))};
+  return {
+      ErrorKind::corrupt,
+      fmt::format("invalid line '{}' of oatdump (expected a JSON object with method and offset)",
+                  line.substr(0, shown))};
 }
 
-// The flat objects that oatdump prints: {"key":"text","key":"text"}.
-class FlatObject {
+// Parses the JSON objects that oatdump prints: {"key":"text","key":"text"}.
+class ObjectParser {
 public:
-  explicit FlatObject(std::string_view text) : rest_(text) {}
+  explicit ObjectParser(std::string_view text) : rest_(text) {}
 
-  bool take(char wanted) {
+  bool take(char expected) {
     skip_blanks();
-    if (!rest_.starts_with(wanted)) return false;
+    if (!rest_.starts_with(expected)) return false;
     rest_.remove_prefix(1);
     return true;
   }
-  // Names of Java's have no quotes; what is escaped is taken as it stands behind the backslash.
+  // An escaped character stands for itself. Java names need no other escapes.
   std::optional<std::string> text() {
     if (!take('"')) return std::nullopt;
     std::string value;
@@ -68,19 +69,20 @@ std::optional<std::uint64_t> parse_offset(std::string_view text) {
 
 using StatePointer = std::unique_ptr<OatFile::State>;
 
-// The start of oatdump's offsets: oatdata or, since September 2024 (ART 3df5451580), the file. Its
-// output does not tell which.
-enum class CountedFrom { oatdata, file };
+// The base of oatdump's offsets: oatdata or, since September 2024 (ART commit 3df5451580), the
+// start of the file. The output does not identify it.
+enum class OffsetBase { oatdata, file };
 
 std::optional<VirtualAddress> address_of(const OatFile::State& state, std::uint64_t offset,
-                                         CountedFrom from) {
-  if (from == CountedFrom::file) return state.image->to_address(ImageOffset{offset});
+                                         OffsetBase from) {
+  if (from == OffsetBase::file) return state.image->to_address(ImageOffset{offset});
   const auto sum = checked_add(state.header.address.value, offset);
   return sum ? std::optional(VirtualAddress{*sum}) : std::nullopt;
 }
 
-// Null where some method would lie outside the executable bytes, or where no instruction can.
-StatePointer placed(const OatFile::State& base, CountedFrom from) {
+// Sets the code address of every method. Returns null if an address is not executable or not
+// aligned.
+StatePointer read_with_base(const OatFile::State& base, OffsetBase from) {
   auto state = std::make_unique<OatFile::State>(base);
   const auto methods = base.dumped->methods();
   for (std::uint32_t i = 0; i < methods.size(); ++i) {
@@ -104,21 +106,21 @@ StatePointer placed(const OatFile::State& base, CountedFrom from) {
   return state;
 }
 
-enum class Verdict {
-  refused,
-  other_methods, // functions are there, but others than it says
-  unclear,
-  agrees
+// The result of checking an offset base.
+enum class BaseCheck {
+  mismatch,
+  other_methods, // functions begin at the offsets, but of other methods
+  inconclusive,
+  match
 };
 
-// Where different code begins, and how much of it has a header before it whose size makes sense.
-struct Headers {
-  std::size_t functions = 0;
-  std::size_t sized = 0;
+struct HeaderCounts {
+  std::size_t functions = 0; // distinct code addresses
+  std::size_t sized = 0;     // those with a plausible code size in the header
 };
 
-Headers count_headers(const OatFile& oat) {
-  Headers headers;
+HeaderCounts count_headers(const OatFile& oat) {
+  HeaderCounts headers;
   std::optional<VirtualAddress> last;
   for (const Method& method : oat.compiled()) {
     if (last == method.code) continue; // several methods share it
@@ -129,16 +131,17 @@ Headers count_headers(const OatFile& oat) {
   return headers;
 }
 
-// Data that is read as headers has some by chance, so that these are a witness only in numbers.
-Verdict judge_headers(const OatFile& oat) {
-  constexpr std::size_t enough = 8;
-  const Headers headers = count_headers(oat);
-  if (headers.sized * 4 < headers.functions) return Verdict::refused;
+// Other data can look like a valid header by chance, so a minimum number is required.
+BaseCheck check_headers(const OatFile& oat) {
+  constexpr std::size_t min_functions = 8;
+  const HeaderCounts headers = count_headers(oat);
+  if (headers.sized * 4 < headers.functions) return BaseCheck::mismatch;
   const bool nearly_all = headers.sized * 4 >= headers.functions * 3;
-  return nearly_all && headers.functions >= enough ? Verdict::agrees : Verdict::unclear;
+  return nearly_all && headers.functions >= min_functions ? BaseCheck::match
+                                                          : BaseCheck::inconclusive;
 }
 
-// Beyond ASCII names may be written in more than one way.
+// With only_ascii, skips signatures with other characters, which have more than one encoding.
 std::vector<std::string> comparable_signatures(const OatFile& oat, std::span<const Method> methods,
                                                bool only_ascii) {
   std::vector<std::string> signatures;
@@ -154,20 +157,20 @@ std::vector<std::string> comparable_signatures(const OatFile& oat, std::span<con
   return signatures;
 }
 
-// Whether all methods of the one are in the other, at the same addresses.
-Verdict judge_part(const OatFile& part, const OatFile& whole) {
+// Checks that all methods of `part` are in `whole`, at the same addresses.
+BaseCheck check_subset(const OatFile& part, const OatFile& whole) {
   const std::span<const Method> methods = part.compiled();
-  Verdict verdict = Verdict::agrees;
+  BaseCheck result = BaseCheck::match;
   for (std::size_t begin = 0, end = 0; begin < methods.size(); begin = end) {
     const VirtualAddress address = methods[begin].code;
     while (end < methods.size() && methods[end].code == address) ++end;
-    const auto there = std::ranges::equal_range(whole.compiled(), address, {}, &Method::code);
-    if (there.empty()) return Verdict::refused;
-    const auto wanted = comparable_signatures(part, methods.subspan(begin, end - begin), true);
-    const auto found = comparable_signatures(whole, {there.begin(), there.end()}, false);
-    if (!std::ranges::includes(found, wanted)) verdict = Verdict::other_methods;
+    const auto candidates = std::ranges::equal_range(whole.compiled(), address, {}, &Method::code);
+    if (candidates.empty()) return BaseCheck::mismatch;
+    const auto expected = comparable_signatures(part, methods.subspan(begin, end - begin), true);
+    const auto found = comparable_signatures(whole, {candidates.begin(), candidates.end()}, false);
+    if (!std::ranges::includes(found, expected)) result = BaseCheck::other_methods;
   }
-  return verdict;
+  return result;
 }
 
 bool has_functions(std::span<const elf::SymbolTable> tables) {
@@ -175,27 +178,27 @@ bool has_functions(std::span<const elf::SymbolTable> tables) {
                              [](const elf::SymbolTable& table) { return table.size() > 1; });
 }
 
-// By the best witness there is: the symbols that were made with the file, our own reading of it,
-// the headers of the functions.
-class Witness {
+// Checks offset bases against the most reliable data that exists: the file's debug symbols, the
+// result of OatFile::read(), or the headers of the functions.
+class BaseChecker {
 public:
-  Witness(elf::Image& image, const DexSearch& where) : image_(image) {
+  BaseChecker(elf::Image& image, const DexSearch& search) : image_(image) {
     if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
     if (has_functions(image.debug_symbols())) return;
-    auto own = OatFile::read(image, where);
+    auto own = OatFile::read(image, search);
     if (own && !own->compiled().empty()) own_.emplace(std::move(*own));
   }
 
-  Verdict judge(const OatFile& oat) const {
+  BaseCheck check(const OatFile& oat) const {
     if (has_functions(image_.debug_symbols()))
-      return matches_symbols(oat, image_.debug_symbols()) ? Verdict::agrees : Verdict::refused;
-    if (!own_) return judge_headers(oat);
-    if (own_->has_all_dex_files()) return judge_part(oat, *own_);
-    // What is in the DEX files that are missing only oatdump knows.
-    const Verdict verdict = judge_part(*own_, oat);
-    const Headers headers = count_headers(oat);
+      return matches_symbols(oat, image_.debug_symbols()) ? BaseCheck::match : BaseCheck::mismatch;
+    if (!own_) return check_headers(oat);
+    if (own_->has_all_dex_files()) return check_subset(oat, *own_);
+    // Methods of missing DEX files are only in oatdump's output.
+    const BaseCheck result = check_subset(*own_, oat);
+    const HeaderCounts headers = count_headers(oat);
     const bool has_headers = headers.sized * 4 >= headers.functions * 3;
-    return verdict == Verdict::agrees && !has_headers ? Verdict::refused : verdict;
+    return result == BaseCheck::match && !has_headers ? BaseCheck::mismatch : result;
   }
 
 private:
@@ -203,31 +206,32 @@ private:
   std::optional<OatFile> own_;
 };
 
-Error refusal(bool has_others) {
+Error mismatch_error(bool has_other_methods) {
   return Error{ErrorKind::corrupt,
-               has_others ? "oatdump names other methods than this file has where its offsets lead"
-                          : "oatdump's offsets are not where functions of this file begin, "
-                            "neither counted from oatdata nor from the file"}
-      .hint("is it the file of the device that oatdump is of?");
+               has_other_methods
+                   ? "oatdump lists other methods at these offsets than the file has"
+                   : "oatdump's offsets are not the starts of functions in this file, counted from "
+                     "oatdata or from the start of the file"}
+      .hint("take the file and oatdump from the same device");
 }
 
 } // namespace
 
 Result<DumpedMethod> parse_dumped_method(std::string_view line) {
-  FlatObject object(line);
+  ObjectParser object(line);
   DumpedMethod method;
   std::optional<std::uint64_t> offset;
-  if (!object.take('{')) return fail(no_line(line));
+  if (!object.take('{')) return fail(invalid_line(line));
   do {
     const auto key = object.text();
-    if (!key || !object.take(':')) return fail(no_line(line));
+    if (!key || !object.take(':')) return fail(invalid_line(line));
     auto value = object.text();
-    if (!value) return fail(no_line(line));
+    if (!value) return fail(invalid_line(line));
     if (*key == "method") method.signature = std::move(*value);
     if (*key == "offset") offset = parse_offset(*value);
   } while (object.take(','));
   if (!object.take('}') || !object.ended() || !offset || !parse_signature(method.signature))
-    return fail(no_line(line));
+    return fail(invalid_line(line));
   method.offset = *offset;
   return method;
 }
@@ -276,40 +280,40 @@ Signature DumpedMethods::signature(std::uint32_t method) const {
 }
 
 Result<OatFile> OatFile::from_oatdump(elf::Image& image, std::vector<DumpedMethod> methods,
-                                      const DexSearch& where) {
+                                      const DexSearch& search) {
   auto header = read_oat_header(image);
   if (!header) header = locate_oatdata(image);
   if (!header) return fail(std::move(header).error());
-  if (methods.empty()) return fail(ErrorKind::corrupt, "oatdump names no method of the file");
+  if (methods.empty()) return fail(ErrorKind::corrupt, "oatdump lists no methods of the file");
   State base;
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
   base.dumped = std::make_shared<const DumpedMethods>(std::move(methods));
-  const Witness witness(image, where);
+  const BaseChecker checker(image, search);
   std::vector<OatFile> possible;
-  bool is_unclear = false;
-  bool has_others = false;
-  for (const CountedFrom from : {CountedFrom::oatdata, CountedFrom::file}) {
-    auto state = placed(base, from);
+  bool is_inconclusive = false;
+  bool has_other_methods = false;
+  for (const OffsetBase from : {OffsetBase::oatdata, OffsetBase::file}) {
+    auto state = read_with_base(base, from);
     if (!state) continue;
     OatFile oat(std::move(state));
     if (oat.compiled().empty()) return oat;
-    const Verdict verdict = witness.judge(oat);
-    is_unclear = is_unclear || verdict == Verdict::unclear;
-    has_others = has_others || verdict == Verdict::other_methods;
-    if (verdict == Verdict::agrees) possible.push_back(std::move(oat));
+    const BaseCheck result = checker.check(oat);
+    is_inconclusive = is_inconclusive || result == BaseCheck::inconclusive;
+    has_other_methods = has_other_methods || result == BaseCheck::other_methods;
+    if (result == BaseCheck::match) possible.push_back(std::move(oat));
   }
-  if (possible.size() == 1 && !is_unclear) return std::move(possible.front());
-  if (possible.empty() && !is_unclear) return fail(refusal(has_others));
+  if (possible.size() == 1 && !is_inconclusive) return std::move(possible.front());
+  if (possible.empty() && !is_inconclusive) return fail(mismatch_error(has_other_methods));
   return fail(Error{ErrorKind::ambiguous,
-                    is_unclear ? "oatdump's offsets may count from oatdata or from the file: only "
-                                 "headers of functions could tell, and they are too few or do "
-                                 "not tell clearly"
-                               : "oatdump's offsets may count from oatdata or from the file: "
-                                 "there are functions at both"}
-                  .hint("newer versions count from the file, those of before September 2024 from "
-                        "oatdata"));
+                    is_inconclusive
+                        ? "oatdump's offsets may count from oatdata or from the start of the file: "
+                          "the method headers are too few or inconclusive"
+                        : "oatdump's offsets may count from oatdata or from the start of the file: "
+                          "functions begin at both"}
+                  .hint("oatdump counts from the start of the file since September 2024, and from "
+                        "oatdata before"));
 }
 
 } // namespace uprobectl::art

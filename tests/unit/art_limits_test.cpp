@@ -126,7 +126,7 @@ TEST_CASE("two DEX files of an OAT file are never the same bytes") {
   CHECK(oat->dex_files()[0].source == sample.dex.front());
   CHECK_FALSE(oat->dex_files()[1].source);
   CHECK(oat->dex_files()[1].tried.front() ==
-        sample.dex.front() + " (it has been taken for another one)");
+        sample.dex.front() + " (already used for another DEX file)");
 }
 
 TEST_CASE("a code size that makes no sense is unknown, and those of other methods are not") {
@@ -164,7 +164,7 @@ TEST_CASE("an instruction set that is not known is named") {
   const auto oat = read_with(*image, sample.dex);
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::unsupported);
-  CHECK(oat.error().message == "OAT version 199: its instruction set 9 is not known (ELF x86-64)");
+  CHECK(oat.error().message == "OAT version 199: unsupported instruction set 9 (ELF x86-64)");
 }
 
 TEST_CASE("what is wrong with an archive is said of the DEX file that is looked for in it") {

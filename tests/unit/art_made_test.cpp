@@ -96,7 +96,7 @@ TEST_CASE("a version beyond the known ones needs symbols that agree") {
   const auto oat = art::OatFile::read(image, {});
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::unsupported);
-  CHECK(oat.error().message.starts_with("OAT version 250 is not known (131 to 244 are)"));
+  CHECK(oat.error().message.starts_with("unsupported OAT version 250 (supported: 131 to 244)"));
 }
 
 TEST_CASE("without its DEX files an OAT file has no methods, and says where they were looked for") {
@@ -135,7 +135,7 @@ TEST_CASE("a DEX file with another checksum is not taken") {
   REQUIRE(half->dex_files().size() == 2);
   CHECK_FALSE(half->dex_files()[0].source);
   CHECK(half->dex_files()[0].tried.front() ==
-        single + " (another DEX file than the one that was compiled)");
+        single + " (checksum mismatch: not the DEX file that was compiled)");
   CHECK(half->dex_files()[1].source == single);
   CHECK(half->compiled().size() == 4);
   CHECK_FALSE(half->find_class("com.example.Greeter"));

@@ -101,7 +101,7 @@ TEST_CASE("what is no such line is said to be none") {
     CHECK(art::parse_dumped_method(line).error().kind == ErrorKind::corrupt);
   }
   CHECK(art::parse_dumped_method("{oops").error().message ==
-        "oatdump prints '{oops', which is not a method with its offset as JSON");
+        "invalid line '{oops' of oatdump (expected a JSON object with method and offset)");
 }
 
 TEST_CASE("a signature is taken apart into class, name and parameters") {
@@ -182,13 +182,13 @@ TEST_CASE("offsets where no function begins are refused") {
   for (art::DumpedMethod& method : methods)
     if (method.offset != 0) method.offset += 1;
   CHECK(ask(*image, methods).error().message ==
-        "oatdump's offsets are not where functions of this file begin, neither counted from "
-        "oatdata nor from the file");
+        "oatdump's offsets are not the starts of functions in this file, counted from oatdata or "
+        "from the start of the file");
   methods = {{.signature = "void a.b()", .offset = 0x7fffffffffff}};
   CHECK(ask(*image, methods).error().kind == ErrorKind::corrupt);
   methods = {{.signature = "void a.b()", .offset = 0xffffffffffffffff}};
   CHECK(ask(*image, methods).error().kind == ErrorKind::corrupt);
-  CHECK(ask(*image, {}).error().message == "oatdump names no method of the file");
+  CHECK(ask(*image, {}).error().message == "oatdump lists no methods of the file");
 }
 
 TEST_CASE("a listing in which nothing is compiled is one") {
@@ -216,8 +216,7 @@ TEST_CASE("a listing of another file's methods is refused, though functions are 
   const auto oat = ask(*image, methods);
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::corrupt);
-  CHECK(oat.error().message ==
-        "oatdump names other methods than this file has where its offsets lead");
+  CHECK(oat.error().message == "oatdump lists other methods at these offsets than the file has");
 }
 
 // Without its APK, and with one of two DEX files named.
@@ -266,9 +265,10 @@ TEST_CASE("the headers of few functions do not tell what offsets count from") {
   const auto oat = ask(*image, methods);
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::ambiguous);
-  CHECK(oat.error().message ==
-        "oatdump's offsets may count from oatdata or from the file: only headers of functions "
-        "could tell, and they are too few or do not tell clearly");
+  CHECK(
+      oat.error().message ==
+      "oatdump's offsets may count from oatdata or from the start of the file: the method headers "
+      "are too few or inconclusive");
 }
 
 TEST_CASE("a word that is zero is no header of a function") {
@@ -331,16 +331,16 @@ TEST_CASE("where both readings lead to functions neither is taken") {
   auto whole = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(whole);
   const auto methods = dump_of(sample, *whole, true);
-  for (const auto& [sizeless, reason] :
-       {std::pair(0, "there are functions at both"),
-        {5, "only headers of functions could tell, and they are too few or do not tell clearly"}}) {
+  for (const auto& [sizeless, reason] : {std::pair(0, "functions begin at both"),
+                                         {5, "the method headers are too few or inconclusive"}}) {
     INFO(sizeless);
     auto image = code_twice(sample, static_cast<std::size_t>(sizeless));
     const auto oat = ask(image, methods);
     REQUIRE_FALSE(oat);
     CHECK(oat.error().kind == ErrorKind::ambiguous);
     CHECK(oat.error().message ==
-          std::string("oatdump's offsets may count from oatdata or from the file: ") + reason);
+          std::string("oatdump's offsets may count from oatdata or from the start of the file: ") +
+              reason);
   }
   // Clearly: less than a quarter has a header there.
   auto image = code_twice(sample, 7);
