@@ -53,7 +53,8 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
   CHECK(diagnose({}, some) == "none of the processes maps this file executable");
   const pid_t self[] = {::getpid()};
   CHECK_THAT(diagnose({}, self), Catch::EndsWith(") does not map this file executable"));
-  MappingSurvey survey{.executable = {}, .other_inode = {nobody}, .elsewhere = {}, .unreadable = 0};
+  MappingSurvey survey{
+      .executable = {}, .other_inode = {nobody}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}) ==
         "process 2147483646 maps another file that had this path: it was replaced, restart the "
         "process to probe it");
@@ -64,13 +65,14 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
 }
 
 TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
-  CHECK(diagnose({.executable = {}, .other_inode = {}, .elsewhere = {}, .unreadable = 3}, {}) ==
-        "no process maps this file executable (3 processes could not be looked at)");
+  CHECK(
+      diagnose({.executable = {}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 3},
+               {}) == "no process maps this file executable (3 processes could not be looked at)");
 }
 
 TEST_CASE("what maps a file's successor is told") {
   const MappingSurvey survey{
-      .executable = {}, .other_inode = {4194304}, .elsewhere = {}, .unreadable = 0};
+      .executable = {}, .other_inode = {4194304}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 4194304 maps the file that has this path by now: the one probed was replaced "
         "meanwhile, run it again");
@@ -83,7 +85,7 @@ TEST_CASE("what maps a file's successor is told") {
 TEST_CASE("what an earlier survey saw is not forgotten") {
   std::vector<MappingSurvey> now(1);
   const MappingSurvey earlier[] = {
-      {.executable = {7}, .other_inode = {}, .elsewhere = {}, .unreadable = 0}};
+      {.executable = {7}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 0}};
   add_earlier_surveys(now, earlier);
   add_earlier_surveys(now, earlier);
   CHECK(now[0].executable == std::vector<pid_t>{7});
