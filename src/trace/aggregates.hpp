@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and histograms that the built-in program keeps in the kernel, on their way to the output:
-// at the end of a run, or one after each interval of it.
+// Reports aggregates at the end of a run or after each interval: counts and histograms that the
+// built-in program keeps in the kernel, and counts of unwound stacks.
 #pragma once
 
 #include "trace/hit_stacks.hpp"
@@ -13,34 +13,37 @@
 
 namespace uprobectl {
 
+// The counts, stack counts and histograms of the built-in program.
 class KernelAggregates {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows all of it but `name_of`, which is HitProcesses::name_of. Counting begins now.
-  // `where`: debug info and DEX files.
+  // Borrows the arguments but `name_of`, which is HitProcesses::name_of. Counting begins now.
+  // `where` gives the debug info and DEX files.
   KernelAggregates(const AggregateSpec& asked, const CaptureSpec& capture,
                    const TargetOptions& where, const BuiltinProgram& program,
                    std::span<const Probe> probes, StackFiles& files, ProcessNames name_of);
 
-  // A process has come to a probe by a new way: what it maps will be asked for.
+  // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) { processes_.look_at(pid); }
 
-  // What has come since the last time. Probes that were not hit have no count, but a histogram.
+  // Reports what was counted since the last call. Probes without hits have no count record, but a
+  // histogram.
   void report(Time now, Output& output);
-  // Hits told so far whose stacks the kernel could not keep.
+  // The number of reported hits whose stacks the kernel could not store.
   std::uint64_t without_stack() const { return without_stack_; }
 
 private:
   std::vector<CountRecord> counts_by_probe();
   std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
   void report_stack_counts(std::uint64_t now_ns, Output& output);
-  // What of these counts is new, by way: those that several processes have in common are one.
+  // Counts since the last report; equal stacks of several processes are one, unless processes are
+  // counted separately.
   struct CountedStack {
     std::uint32_t probe = 0;
     unwind::Stack stack;
     StackCompleteness completeness = StackCompleteness::complete;
-    std::optional<std::uint32_t> pid; // where processes are counted for themselves
+    std::optional<std::uint32_t> pid; // if processes are counted separately
     std::string comm;
     std::uint64_t count = 0;
   };
@@ -51,10 +54,10 @@ private:
   const AggregateSpec& asked_;
   const CaptureSpec& capture_;
   const BuiltinProgram& program_;
-  StackFiles& files_; // of what the kernel has counted
+  StackFiles& files_; // receives the stacks that the kernel counted
   std::span<const Probe> probes_;
   std::uint64_t since_ns_;
-  // By number, when it was reported last.
+  // The values at the last report, by probe number.
   struct Reported {
     ProbeCounts counts;
     Histogram histogram;
@@ -68,32 +71,32 @@ private:
   ProcessNames name_of_;
 };
 
-// How often each unwound stack was met: `--count --stack`.
+// Counts how often each unwound stack was seen (`--count --stack`).
 
 class UnwoundCounts {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows all of it but `name_of`. What the stacks lie in must outlive it. Counting begins now.
+  // Borrows the arguments but `name_of`, and the modules of the stacks. Counting begins now.
   UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
                 std::span<const Probe> probes, Output& output,
                 ProcessNames name_of = HitProcesses().name_of);
 
-  // Beyond 65536 different stacks, or a million frames of them, new ones count as one without
-  // frames.
+  // Counts a stack. Stores at most 65536 different stacks, or 2^20 frames; further ones are counted
+  // together as one stack without frames.
   void add(const Event& event, const unwind::Stack& stack, StackCompleteness completeness);
-  // What has come since the last time, the most first.
+  // Reports what was counted since the last call, the highest count first.
   void report(Time now);
 
 private:
   struct Key {
     std::size_t probe = 0; // Probe::first
     bool on_return = false;
-    std::uint32_t pid = 0; // where processes are counted for themselves
+    std::uint32_t pid = 0; // if processes are counted separately
     StackCompleteness completeness = StackCompleteness::complete;
-    const unwind::Stack* stack = nullptr; // never null; once it is kept one of stacks_
+    const unwind::Stack* stack = nullptr; // never null; points into stacks_ once stored
   };
-  // Frames by the places that they lie at, which processes have in common.
+  // Compares frames by module and address, so that equal stacks of several processes are equal.
   struct Order {
     bool operator()(const Key& left, const Key& right) const;
   };

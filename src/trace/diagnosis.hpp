@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a probe was not hit, or shows nothing: what processes map, what is inlined, what was
-// filtered.
+// Explains why a probe was not hit, or shows nothing: what processes map, what is inlined, which
+// hits were filtered.
 #pragma once
 
 #include "bpf/builtin.hpp"
@@ -22,25 +22,25 @@
 
 namespace uprobectl {
 
-// What is probed, for surveys of who maps it.
+// The file of the probe, as MappingSurveyor takes it.
 ProbedFile probed_file(const ProbePoint& point);
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
 
-// What processes have mapped and been called while a run lasts: the end of the run asks for both,
-// when many of them have ended.
+// Records the mappings and names of processes during a run, because many of them have ended when
+// the run ends.
 class ProcessHistory {
 public:
-  // From now on, as far as this user may know it: what the processes of the filter and their
-  // descendants map, and the names of processes if they are wanted.
+  // Starts recording, as far as this user is permitted: the mappings of the processes of the filter
+  // and of their descendants, and process names if wants_names.
   ProcessHistory(const ProcessFilter& filter, bool wants_names, std::span<const Probe> probes);
-  // What has happened since the last time: records wait in buffers that have bounds.
+  // Reads the events since the last call. Call it often: the kernel's buffers are bounded.
   void update();
 
-  // The name of the process, not of one of its threads, by now or when it ended. Nothing if it is
-  // not known.
+  // Returns the current name of the process (not of a thread), or its last name if it has ended;
+  // nullopt if unknown.
   std::optional<std::string> name_of(pid_t pid) const;
-  // By probe: who has mapped it meanwhile, of these processes or, with `others`, of all others that
-  // were watched.
+  // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
+  // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
 
 private:
@@ -50,76 +50,77 @@ private:
 
   bool wants_names_ = false;
   std::vector<ProbedFile> files_;
-  std::optional<MappingSurveyor> probed_; // where mappings are wanted
+  std::optional<MappingSurveyor> probed_; // if mappings are recorded
   std::optional<MappingWatch> watch_;
-  std::map<pid_t, std::vector<Mapping>> mapped_; // what probed_ is concerned with
+  std::map<pid_t, std::vector<Mapping>> mapped_; // mappings of probed files
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
   std::unordered_map<pid_t, std::string> names_;
-  std::deque<pid_t> ended_; // of them
+  std::deque<pid_t> ended_; // pids in names_ that have ended, the oldest first
 };
 
-// The pids that processes have for themselves, for many events: /proc is asked seldom.
+// Translates pids to those of the process's own pid namespace. Caches them, so that /proc is read
+// seldom.
 class NamespacePids {
 public:
   NamespacePids();
 
-  // Of a process that had an event at that time (CLOCK_MONOTONIC); nothing where it had ended
-  // before /proc was first asked.
+  // Returns the pid of a process that had an event at time_ns (CLOCK_MONOTONIC), or nullopt if it
+  // ended before /proc was read for it.
   std::optional<std::uint32_t> find(std::uint32_t pid, std::uint64_t time_ns);
 
 private:
   struct CachedPid {
-    std::uint64_t read_ns = 0; // the time of the event that /proc was asked for
+    std::uint64_t read_ns = 0; // time of the event for which /proc was read
     std::optional<std::uint32_t> own;
   };
   std::unordered_map<std::uint32_t, CachedPid> known_;
-  bool available_; // else /proc has other pids than the kernel's
+  bool available_; // false: the pids of /proc are not the kernel's
 };
 
-// What the processes map, by point or probe. Without pids all processes are looked at.
+// Returns what the processes map, for each point or probe. Without pids, all processes are
+// examined.
 std::vector<MappingSurvey> survey_points(std::span<const ProbePoint> points,
                                          std::span<const pid_t> pids);
 std::vector<MappingSurvey> survey_probes(std::span<const Probe> probes,
                                          std::span<const pid_t> pids);
 
-// Adds what an earlier survey saw and a later one no longer can: processes that have ended since.
+// Adds what an earlier survey saw of processes that have ended since.
 void add_earlier_surveys(std::vector<MappingSurvey>& now, std::span<const MappingSurvey> earlier);
-// Adds surveys, by number, to those of the probes.
+// Adds surveys to Probe::survey, by probe number.
 void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys);
 
-// One line, without subject: "no process maps this file executable". The survey is over `pids`, or
-// over all processes.
+// Explains an unhit probe in one line, without subject: "no process maps this file executable". The
+// survey is over `pids`, or over all processes if that is empty.
 std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
                      const UnhitFacts& facts = {});
 
-// Adds the descendants of these processes that map a probe executable to its
-// UnhitFacts::children.
+// Adds to UnhitFacts::children the descendants of `pids` that map a probe executable.
 void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids);
 
-// Sets UnhitFacts::inlined. Debug files are looked for in `debug_places` (--debug-dir), too.
-// Reads all debug info of the files that the probes are in.
+// Sets UnhitFacts::inlined. `debug_places` (--debug-dir) are searched for debug files, too. Reads
+// all debug info of the probed files.
 void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places);
 
-// For probes that every process may hit, by a survey over all of them, taken while they are placed:
-// warns of each shared library that at least `many_processes` map, which all of them pay for.
+// Warns of each shared library that at least `many_processes` processes map, because each of them
+// pays for system-wide probes. `surveys` are over all processes.
 constexpr std::size_t many_processes = 10;
 void warn_about_shared_libraries(std::span<const Probe> probes,
                                  std::span<const MappingSurvey> surveys, Output& output);
 
-// While a run lasts: which probes have not been hit so far, and why (--verbose).
+// Reports during a run which probes were not hit so far, and why (--verbose).
 class UnhitReporter {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // All are borrowed.
+  // Borrows the arguments.
   UnhitReporter(std::span<Probe> probes, const ProbeProgram& program,
                 const FilteredProcesses& processes, Output& output, Time start);
 
-  // Says what is new, now and then; nothing where nobody wants to know.
+  // Reports new explanations from time to time. Does nothing without --verbose.
   void report(Time now);
 
 private:
-  std::map<std::size_t, std::string> explain_unhit_probes() const; // by number
+  std::map<std::size_t, std::string> explain_unhit_probes() const; // by probe number
 
   std::span<Probe> probes_;
   const ProbeProgram& program_;
@@ -129,8 +130,9 @@ private:
   std::map<std::size_t, std::string> reported_;
 };
 
-// Why a probe that was hit has shown nothing. One line, without subject: "called 3 format_times,
-// but --if held for none of them". Empty where it was not hit, or hits were shown.
+// Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
+// times, but --if held for none of them". Returns an empty string if it was not hit, or if hits
+// were shown.
 std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture);
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user stacks of a run's hits: from what a record has of them to frames; counted by how they
-// end, saved, and written as folded lines and a flame graph.
+// The user stacks of a run's hits: unwinds or symbolizes them, classifies how they end, saves
+// incomplete ones, and writes folded stacks and a flame graph.
 #pragma once
 
 #include "output/flame_graph.hpp"
@@ -15,24 +15,24 @@
 
 namespace uprobectl {
 
-// Whether a stack goes to where its thread began, as far as is known.
+// Whether a stack reaches the function where its thread began, as far as is known.
 enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
-// What stands for the frames that are not known, as their outermost: "[cut off]"; empty of a whole
-// stack. Else that would look like one that begins there.
+// Returns the label that replaces the unknown outermost frames, "[cut off]" or "[not unwound]";
+// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
 std::string_view missing_frames_label(StackCompleteness completeness);
 
-// The files that all stacks of a run go to: folded lines and a flame graph.
+// The files that receive all stacks of a run: folded stacks and a flame graph.
 class StackFiles {
 public:
-  // Opens what is asked for, so that a bad path fails before anything is probed. What was in the
-  // files stays there until they are written. `capture`: of the stacks that will be added.
+  // Opens the requested files, so that a bad path fails before anything is attached. Their contents
+  // stay until write(). `capture` describes the stacks.
   static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
 
   bool wanted() const { return folded_ || flame_graph_; }
-  // `weight`: hits, or nanoseconds.
+  // `weight` is a number of hits, or nanoseconds.
   void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
 
-  // "10s, 4711 stacks, 2 truncated"
+  // `subtitle`: "10s, 4711 stacks, 2 of them cut off"
   Result<void> write(std::string subtitle);
 
 private:
@@ -50,45 +50,46 @@ private:
   std::string unit_;
 };
 
-// What became of the stacks of a run. What the kernel has symbolize_walked is whole as far as it
-// tells, unless it has as many frames as it can.
+// Totals of the stacks of a run. The kernel does not report whether a stack that it walked is
+// complete; one with the maximum number of frames counts as truncated.
 struct StackTotals {
   std::uint64_t all = 0;
-  std::uint64_t truncated = 0; // more of the stack would have to be copied, or symbolize_walked
-  std::uint64_t failed = 0;    // ended otherwise than where the thread began
-  std::string failure;         // why the first of them has
+  std::uint64_t truncated = 0; // a larger copy, or more frames, would be needed
+  std::uint64_t failed = 0;    // incomplete for another reason
+  std::string failure;         // the reason of the first of these
   std::uint64_t saved = 0;
-  std::uint64_t lost_mappings = 0; // records of what processes map that found their buffer full
+  std::uint64_t lost_mappings =
+      0; // mapping records that the kernel dropped because their buffer was full
 };
 
-// What a process is called, whichever of its threads was hit, also when it has ended; nothing if it
-// is not known.
+// Returns the name of a process (not of a thread), also after it has ended; nullopt if unknown.
 using ProcessNames = std::function<std::optional<std::string>(pid_t)>;
 
-// Who can be hit.
+// The processes that can hit the probes.
 struct HitProcesses {
-  bool others = false; // also such as are not, or do not come from, those that run
-  // Those that run, all of them as far as they are known. Asked when what processes map is watched
-  // already, so that none is missed that begins meanwhile.
+  bool others = false; // others than the running ones and their descendants can hit the probes
+  // Returns the running processes, as far as known. Call it when mappings are already watched, so
+  // that no process that starts meanwhile is missed.
   std::function<std::vector<pid_t>()> running;
   ProcessNames name_of = [](pid_t) { return std::nullopt; };
 };
 
+// Unwinds or symbolizes the stack of each hit with what its process mapped at the time of the hit.
 class HitStacks {
 public:
-  // Borrows all of it but who can be hit. What they map is watched from now on. `where`: debug info
-  // and DEX files.
+  // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
+  // DEX files.
   HitStacks(const CaptureSpec& capture, const StackOutputs& outputs, const TargetOptions& where,
             const HitProcesses& who, StackFiles& files, Output& output);
 
   void add_to(std::vector<pollfd>& polled) const;
-  // What processes have mapped since the last time: their records wait in buffers that have bounds.
+  // Reads the mapping events since the last call. Call it often: the kernel's buffers are bounded.
   void look();
 
-  // Valid until the next question. Hits are asked for by time, so that each is seen with what was
-  // mapped then.
+  // Returns the stack of the event, valid until the next call. Call it with increasing event times,
+  // so that each stack is resolved with what was mapped then.
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
-  StackCompleteness completeness() const { return completeness_; } // of that
+  StackCompleteness completeness() const { return completeness_; } // of the last stack
 
   const StackTotals& totals();
 
@@ -111,32 +112,34 @@ private:
   StackFiles& files_;
   Output& output_;
   std::optional<MappingWatch> watch_;
-  std::uint64_t events_read_ns_ = 0;                      // CLOCK_MONOTONIC
-  std::uint64_t handled_losses_ = 0;                      // records that were lost by then
-  std::uint64_t next_reread_ns_ = 0;                      // likewise not before
-  std::deque<MappingEvent> waiting_;                      // by time: for hits that come after them
-  std::unordered_map<pid_t, std::size_t> program_starts_; // those of them that begin a program
+  std::uint64_t events_read_ns_ = 0; // CLOCK_MONOTONIC
+  std::uint64_t handled_losses_ = 0; // number of lost records at the last reread
+  std::uint64_t next_reread_ns_ = 0; // CLOCK_MONOTONIC
+  std::deque<MappingEvent> waiting_; // mapping events by time, to apply before later hits
+  std::unordered_map<pid_t, std::size_t>
+      program_starts_; // number of forks and execs in waiting_, by pid
   unwind::LiveProcesses processes_;
   std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
   unwind::Stack stack_;                                          // likewise
   StackCompleteness completeness_ = StackCompleteness::complete; // likewise
   StackTotals totals_;
-  std::set<std::pair<unwind::End, std::uint64_t>> saved_; // and where in its module it ended
+  std::set<std::pair<unwind::End, std::uint64_t>>
+      saved_; // with the address in the module where it ended
   std::size_t next_folder_ = 1;
 };
 
-// User stacks that come with what users' programs send.
+// User stacks of the records of users' programs.
 
-// By map. Perf event arrays have them where --stack asks, and where their name ends in
-// "_with_stack". unsupported where it asks and there is no such map; of other buffers it is told
-// that they have none.
+// Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
+// given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
+// map can carry them; warns of other buffers.
 Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
                                                        const CaptureSpec& capture, Output& output);
 
 void report_sender(Event& event, const SenderContext& from);
 
-// Nothing of a 32-bit process and of a thread of the kernel's, which have no stack to unwind.
+// Returns nullopt for 32-bit processes and kernel threads, whose stacks are not unwound.
 std::optional<CapturedStack> make_captured_stack(const SenderContext& from);
-bool is_32bit_process(const SenderContext& from); // a 32-bit process
+bool is_32bit_process(const SenderContext& from);
 
 } // namespace uprobectl

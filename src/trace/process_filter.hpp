@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is probed: by what the probes' links filter, by what the program does, and who that is now.
+// The process filter of a run: what the links filter, what the BPF program filters, and which
+// processes match now.
 #pragma once
 
 #include "bpf/process_set.hpp"
@@ -16,15 +17,15 @@
 
 namespace uprobectl {
 
-// Tells when the last of some processes has ended.
+// Reports when the last of some processes has ended.
 class ProcessWatch {
 public:
-  // not_found names a process that is not there (any more).
+  // Fails with not_found if a process does not exist.
   static Result<ProcessWatch> start(std::span<const pid_t> pids);
 
   bool all_gone(); // always false if no process is watched
   void add_to(std::vector<pollfd>& polled) const;
-  // Those that all_gone() has seen to be gone since the last time: "process 4711 (app)".
+  // Returns the processes that all_gone() found ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
 
 private:
@@ -37,24 +38,25 @@ private:
   std::vector<std::string> ended_;
 };
 
-// Finds processes by names that the kernel does not know, those in argv[0], when they are renamed
-// or execute a program. A process set tells of both.
+// Finds processes by names in argv[0], which the kernel does not know. Checks a process when it is
+// renamed or executes a program; a process set reports both.
 class NameWatch {
 public:
   using Time = std::chrono::steady_clock::time_point;
   using IsNamed = std::function<bool(pid_t pid, std::string_view name)>;
-  // A process and which of the names it goes by, by their numbers.
+  // Gets a process and the indices of the names that match it.
   using Visit = std::function<void(pid_t pid, std::span<const std::size_t> names)>;
 
   NameWatch(std::vector<std::string> names, IsNamed is_named)
       : names_(std::move(names)), is_named_(std::move(is_named)) {}
 
-  // Visits all processes that go by one of the names now.
+  // Visits all processes that match a name now.
   void scan(const Visit& visit) const;
-  // Visits the processes that were renamed since the last time, and again a little later, three
-  // times, also if they go by none of the names. False if renames were missed: scan() again.
+  // Visits the processes that were renamed since the last call, and each of them three times more a
+  // little later, also if they match no name. Returns false if renames were missed; call scan()
+  // then.
   bool look(ProcessSet& set, Time now, const Visit& visit);
-  std::optional<Time> next_look() const; // nothing: when there are renames
+  std::optional<Time> next_look() const; // nullopt: at the next rename
 
 private:
   void visit_process(pid_t pid, const Visit& visit) const;
@@ -66,21 +68,21 @@ private:
   std::multimap<Time, pid_t> rechecks_;
 };
 
-// Control groups of version 2, as people name them. Source: Linux
-// Documentation/admin-guide/cgroup-v2.rst, filesystems/proc.rst (mountinfo).
+// Control groups, version 2. Source: Linux Documentation/admin-guide/cgroup-v2.rst,
+// filesystems/proc.rst (mountinfo).
 
-// Where cgroup2 is mounted, first of several; the text is that of a mountinfo file.
+// Returns the first mount point of cgroup2 in the text of a mountinfo file.
 std::optional<std::string> cgroup2_mount(std::string_view mountinfo);
 
 class ControlGroup {
 public:
-  // An absolute path, or one from where cgroup2 is mounted on. not_found, or usage where the folder
-  // is none of cgroup2.
+  // Opens a directory of cgroup2 by its absolute path, or its path relative to the cgroup2 mount.
+  // Fails with not_found, or with usage if it is not in cgroup2.
   static Result<ControlGroup> open(std::string_view path);
 
-  int fd() const { return fd_.get(); } // of the folder
+  int fd() const { return fd_.get(); } // of the directory
   const std::string& path() const { return path_; }
-  // Its processes and those of the groups below it, ascending.
+  // Returns the processes of the group and its descendants, ascending.
   std::vector<pid_t> processes() const;
 
 private:
@@ -89,19 +91,20 @@ private:
   std::string path_;
 };
 
-// The processes whose mappings say what TARGET means. Warns where there is none of a name.
+// Returns the processes whose mappings resolve TARGET. Warns of names that no process has.
 Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
                                             Output& output);
 
+// The target processes of an attach run.
 class FilteredProcesses final : public TargetProcesses {
 public:
-  // With a command its process is the only one of the pids. `app`: of --app. `running` watches the
-  // pids. From here on no process that begins is missed.
+  // `filter.pids` is the command's pid if there is one. `app` is --app. `running` watches the pids.
+  // No process that starts from now on is missed.
   static Result<FilteredProcesses> start(const ProcessFilter& filter,
                                          const std::optional<std::string>& app,
                                          ProcessWatch running, Output& output);
 
-  // By these alone links filter; empty: probes go to all processes.
+  // The pids that the links filter by; empty: system-wide links.
   const std::vector<pid_t>& link_pids() const { return link_pids_; }
   ProgramFilter filter() const;
 
@@ -109,15 +112,15 @@ public:
   std::optional<Time> next_look() const override;
   bool all_gone() override;
   void add_to(std::vector<pollfd>& polled) const override;
-  // The pids of the filter that have ended since the last time: "process 4711 (app)".
+  // Returns the pids of the filter that ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended();
 
-  bool is_system_wide() const; // nothing restricts the run
-  // Those that are, or were when it began; empty for everybody.
+  bool is_system_wide() const; // no filter applies
+  // Returns the matching processes, now and at the start; empty if system-wide.
   std::vector<pid_t> known_pids() const;
-  // Whether a process that is probed can have children that are not.
+  // Returns true if a target process can have children that are not probed.
   bool excludes_children() const;
-  // "no process named 'x' runs": why known() is empty where the run is restricted.
+  // Explains why known_pids() is empty: "no process named 'x' runs".
   std::string explain_no_process() const;
 
 private:
@@ -130,7 +133,7 @@ private:
   const ProcessFilter* asked_;
   const std::optional<std::string>* app_;
   std::vector<pid_t> link_pids_;
-  std::optional<ProcessWatch> running_; // where the end of the pids is that of the run
+  std::optional<ProcessWatch> running_; // set if the run ends with these pids
   std::optional<ProcessSet> set_;
   std::optional<NameWatch> named_;
   bool ends_with_members_ = false; // the run ends with the last member of the set

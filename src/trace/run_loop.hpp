@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves events from their source to the output until something ends the run, and writes what is
-// left at its end. Every run goes through it: attach, usdt attach and task files.
+// Moves events from their source to the output until the run ends, and then writes the rest. Used
+// by attach, usdt attach and task files.
 #pragma once
 
 #include "trace/event_source.hpp"
@@ -10,14 +10,13 @@
 
 namespace uprobectl {
 
-// The programs wake nobody for a single record (src/bpf/programs/builtin.bpf.c): buffers are looked
-// at this often, so that a reader sees an event well within the 100 ms promised.
+// Interval at which the buffers are polled. The programs do not wake the reader for each record
+// (src/bpf/programs/builtin.bpf.c), and events must be shown within 100 ms.
 constexpr std::chrono::milliseconds poll_timeout{40};
-// At the end, for a reader that takes nothing.
+// How long the end of a run waits for a reader that reads nothing.
 constexpr std::chrono::seconds flush_timeout{5};
 
-// While it lives SIGINT, SIGTERM and SIGHUP do not kill but wait to be asked for. SIGCONT is noted
-// besides what it does anyway.
+// Blocks SIGINT, SIGTERM and SIGHUP and reports them on request. Also records SIGCONT.
 class SignalWatch {
 public:
   static Result<SignalWatch> start();
@@ -25,11 +24,11 @@ public:
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(SignalWatch&&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
-  ~SignalWatch(); // lets through again what was blocked; signals not asked for are dropped
+  ~SignalWatch(); // restores the signal mask; drops pending signals
 
-  bool arrived();        // true once an ending signal has come, from then on
-  std::uint64_t count(); // of ending signals so far
-  bool continued();      // whether SIGCONT has come since the last call
+  bool arrived();        // true once SIGINT, SIGTERM or SIGHUP has arrived
+  std::uint64_t count(); // number of those signals so far
+  bool continued();      // whether SIGCONT has arrived since the last call
   int fd() const { return fd_.get(); }
 
 private:
@@ -42,8 +41,8 @@ private:
   bool continued_ = false;
 };
 
-// While it lives one of the signals of SignalWatch ends the program at once: exit status 130 and a
-// message. For what may take long and leaves nothing behind.
+// While it exists, a signal of SignalWatch exits the program at once with status 130 and a message.
+// For long work that leaves nothing behind.
 class ExitOnSignal {
 public:
   ExitOnSignal();
@@ -56,7 +55,7 @@ private:
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-// The processes of a run, as its loop needs them.
+// The target processes of a run, as its loop needs them.
 class TargetProcesses {
 public:
   using Time = std::chrono::steady_clock::time_point;
@@ -68,22 +67,22 @@ public:
   TargetProcesses& operator=(const TargetProcesses&) = delete;
   virtual ~TargetProcesses() = default;
 
-  // The last one has ended that there can be: the run ends when all events have been taken. Always
-  // false if others may come.
+  // Returns true when the last target process has ended and no other can start. The run then ends
+  // when all events were read.
   virtual bool all_gone() = 0;
-  // Looks for processes that have begun, been renamed or ended. Called at least each poll_timeout,
-  // and when next_look() is due. False ends the run at once.
+  // Finds processes that started, were renamed or ended. Called at least each poll_timeout, and
+  // when next_look() is due. Returns false to end the run at once.
   virtual bool look(Time now) = 0;
   virtual std::optional<Time> next_look() const = 0;
-  // Descriptors that are readable when look() or all_gone() should be called.
+  // Adds descriptors that become readable when look() or all_gone() should be called.
   virtual void add_to(std::vector<pollfd>& polled) const = 0;
 };
 
-// How far a run has come.
+// The events and losses of a run so far.
 struct RunTotals {
-  std::uint64_t events = 0;      // written; after finish() those that were written
+  std::uint64_t events = 0;      // written; exact after finish()
   std::vector<Loss> losses = {}; // reported so far
-  std::uint64_t lost() const;    // the sum of them
+  std::uint64_t lost() const;    // the sum of all losses
 };
 
 class RunLoop {
@@ -91,24 +90,24 @@ public:
   using Time = std::chrono::steady_clock::time_point;
   using Ending = AttachOutcome::Ending;
 
-  // Borrows all but the limits. Without `shows_events` they are only counted.
+  // Borrows all but the limits. Without `shows_events`, events are counted but not written.
   RunLoop(EventSource& source, TargetProcesses& processes, SignalWatch& signals, Output& output,
           const RunLimits& limits, bool shows_events = true)
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
-  // Reports aggregates each time this has passed.
+  // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
-  // Until the duration is over (counted from `start`) or whatever else ends it first. `meanwhile`
-  // is called at least each poll_timeout.
+  // Runs until the duration has passed since `start`, or until something else ends the run. Calls
+  // `meanwhile` at least each poll_timeout.
   Ending run(Time start, const std::function<void(Time)>& meanwhile = {});
 
-  // Takes what waits even if the output is blocked. True if more may wait.
+  // Reads the waiting events even if the output is blocked. Returns true if more may wait.
   bool drain_even_if_blocked();
 
-  // Writes what is still in the buffers, once no probe can add to it, and counts what cannot be
-  // written, so that events and losses together are what was sent. Gives up when the reader takes
-  // nothing for so long, or another signal arrives.
+  // Writes the events that are left in the buffers, and counts those that cannot be written as
+  // lost. Call it when all probes are detached. Gives up if the reader reads nothing for `timeout`,
+  // or at another signal.
   void finish(std::chrono::milliseconds timeout = flush_timeout);
 
   const RunTotals& totals() const { return totals_; }
@@ -117,7 +116,7 @@ private:
   bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
   void show(const Event& event);
-  bool drain(); // true if more may wait
+  bool drain(); // returns true if more may wait
   void report_losses();
   void report_loss(const Loss& loss);
   std::string_view write_rest(std::chrono::milliseconds timeout);

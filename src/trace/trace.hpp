@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run of `attach`: resolves, chooses the mechanism, loads, attaches, reports hits, detaches, and
-// explains probes without hits.
+// explains unhit probes.
 #pragma once
 
 #include "bpf/pin.hpp"
@@ -12,86 +12,90 @@
 
 namespace uprobectl {
 
-// A program of the user's that runs instead of the built-in one.
+// A user's program that runs instead of the built-in one.
 struct UserProgramRequest {
-  std::string path;                // of an object file, or of a pin
-  bool pinned = false;             // path is that of a pin
-  std::optional<std::string> name; // which of the object's programs; nothing: the only one, or all
-                                   // whose sections name places where there is no TARGET
-  std::vector<std::pair<std::string, std::string>> settings; // globals of the object, by name
-  std::vector<std::string> maps; // by name or pin: buffers to read, tables to show at the end;
-                                 // none: all buffers of the program
-  std::optional<std::string> record_type; // of what comes out of the buffers
-  std::uint64_t cookie = 0;               // reaches the program with each hit
-  bool printk = false;                    // show what it says through bpf_printk
-  bool direction_by_section = true;       // entry or return as its section says
+  std::string path;                // of an object file or a pin
+  bool pinned = false;             // path is a pin
+  std::optional<std::string> name; // one of the object's programs; nullopt: the only one, or
+                                   // without a TARGET all whose sections name places
+  std::vector<std::pair<std::string, std::string>>
+      settings;                  // values of the object's globals, by name
+  std::vector<std::string> maps; // names or pins of buffers to read and tables to show at the end;
+                                 // empty: all buffers of the program
+  std::optional<std::string> record_type; // type of the records in the buffers
+  std::uint64_t cookie = 0;               // the program receives it with each hit
+  bool printk = false;                    // show what it prints with bpf_printk
+  bool direction_by_section = true;       // probe entry or return as the section says
 };
 
 // How the returns of functions are probed (trace/returns.hpp).
 enum class ReturnAt {
-  automatic,  // their exits, unless the section of a user's program asks for the trampoline
-  exits,      // plain probes on return instructions and jumps out of the function
+  automatic,  // at exits, unless the section of a user's program asks for the trampoline
+  exits,      // uprobes on return instructions and on jumps out of the function
   trampoline, // the kernel's return probes
 };
 
-// Where the stdout of a command goes that is started for the run.
+// The stdout of a command that is started for the run.
 struct CommandOutput {
   enum class Destination {
-    automatic, // to our stdout; to our stderr where records go to stdout, if that is no terminal
+    automatic, // inherit; stderr if records go to stdout and that is not a terminal
     inherit,   // to our stdout
     file,
   };
   Destination destination = Destination::automatic;
-  std::string path = {}; // of the file, which is emptied
+  std::string path = {}; // of the file, which is truncated
 };
 
 // Which functions or static probes.
 struct ProbeSelection {
-  std::string target;                 // TARGET as typed; empty: sections of the program name places
-  TargetOptions target_options;       // but for its pids, which follow from the process filter
-  std::vector<std::string> functions; // FUNCTIONs as typed, or
-  bool static_probes = false;         // PROVIDER:NAME of static probes
-  ResolveOptions resolve_options;     // how they are taken
-  std::vector<std::string> excluded;  // patterns of names that FUNCTIONs must not stand for
+  std::string target;           // TARGET as typed; empty: the sections of the program name places
+  TargetOptions target_options; // its pids are ignored: they follow from the process filter
+  std::vector<std::string> functions; // FUNCTIONs as typed
+  bool static_probes = false;         // `functions` are PROVIDER:NAME patterns
+  ResolveOptions resolve_options;     // how FUNCTIONs are resolved
+  std::vector<std::string> excluded;  // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
-  bool keep_going = false; // attach what resolves when not all does
+  bool keep_going = false; // attach the other probes if some FUNCTIONs fail
 };
 
-// Which processes are traced: pids, names or a command (or all, where there is none of these), of
-// the app's user and this user, and in this control group.
+// Which processes are traced: pids, names, or a command, and of these the ones of the app, user and
+// control group. Empty: system-wide.
 struct ProcessFilter {
   std::vector<pid_t> pids;
-  std::vector<std::string> names;   // as find_named_processes() takes them: all, also later ones
-  std::vector<std::string> command; // started for the run; without pids and names
+  std::vector<std::string>
+      names; // see find_named_processes(); also matches processes that start later
+  std::vector<std::string> command; // started for the run; excludes pids and names
   CommandOutput command_output = {};
-  bool follow = false;               // children of these, too, from their first instruction on
-  std::optional<uid_t> user;         // the real one
-  std::optional<std::string> cgroup; // of cgroup2: absolute, or from where it is mounted on
-  bool all = false; // system-wide instead; pids, names and app only say what TARGET means
+  bool follow = false;       // also trace their children, from the first instruction on
+  std::optional<uid_t> user; // real user id
+  std::optional<std::string>
+      cgroup;       // a cgroup2 directory: absolute, or relative to the cgroup2 mount
+  bool all = false; // system-wide; pids, names and app only select the files of TARGET
 };
 
-// What is kept in the kernel and reported at the end, and after each interval.
+// Aggregates, reported at the end and after each interval.
 struct AggregateSpec {
   bool counts = false;            // how often each probe was hit
   bool histograms = false;        // what was measured
-  std::optional<std::size_t> top; // only so many, those with the most hits
+  std::optional<std::size_t> top; // report only this many, those with the most hits
   std::optional<std::chrono::nanoseconds> interval =
-      {}; // between reports; nothing: at the end only
+      {}; // between reports; nullopt: at the end only
 };
 
-// Where the stacks that CaptureSpec::stack asks for go besides.
+// Files for the stacks that CaptureSpec::stack requests.
 struct StackOutputs {
-  std::optional<std::string> kept;        // a folder for those that did not unwind to the end
-  std::optional<std::string> folded;      // files for all of them, as text ...
-  std::optional<std::string> flame_graph; // ... and as a picture
-  std::string title = {};                 // of that: the command line
-  bool hides_events = false;              // they are only counted, and their stacks written there
+  std::optional<std::string> kept;        // directory for stacks that are truncated or incomplete
+  std::optional<std::string> folded;      // folded stacks
+  std::optional<std::string> flame_graph; // flame graph
+  std::string title = {};                 // of the flame graph: the command line
+  bool hides_events = false;              // events are counted but not written
 };
 
 struct RunLimits {
-  std::optional<std::chrono::nanoseconds> duration = {}; // nothing: until something else ends it
+  std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
   std::optional<std::uint64_t> max_events = {};
-  std::optional<std::uint64_t> expected_hits = {}; // of each probe, else the run has failed
+  std::optional<std::uint64_t> expected_hits =
+      {}; // minimum of each probe; with fewer the run fails
 };
 
 struct AttachRequest {
@@ -101,29 +105,29 @@ struct AttachRequest {
   AggregateSpec aggregates;
   StackOutputs stacks;
   RunLimits limits;
-  std::optional<UserProgramRequest> program; // nothing: the built-in one
-  std::optional<Mechanism> mechanism;        // nothing: the best there is
-  std::optional<RecordBuffer> buffer;        // of the built-in program; nothing: the best there is
-  bool dry_run = false;                      // show the probe points and end
+  std::optional<UserProgramRequest> program; // nullopt: the built-in one
+  std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order
+  std::optional<RecordBuffer>
+      buffer;           // of the built-in program; nullopt: the first of the preference order
+  bool dry_run = false; // print the probe points and exit
 };
 
-// A usage error if parts of the request contradict each other.
+// Returns a usage error if parts of the request contradict each other.
 Result<void> check_request(const AttachRequest& request);
 
-// How a run that got its probes into place came to its end.
+// How a run ended after its probes were attached.
 struct AttachOutcome {
   enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
   Ending ending = Ending::dry_run;
-  // The command's exit status, or 128 + the signal that ended it; nothing where it still runs.
+  // The command's exit status, or 128 + the signal that ended it; nullopt if it still runs.
   std::optional<int> command_status;
 };
 
-// Runs to the end. A command lives as long as the run: its end is the run's, and where something
-// else ends the run first the command gets SIGTERM. SIGINT, SIGTERM and SIGHUP end a run that is
-// under way well, and fail one that has no probe in place yet with ErrorKind::interrupted. Errors
-// of single FUNCTIONs or probes are reported as they are met (Output::has_failed); the Error
-// returned says why the whole could not be done and is yet to be reported. When this returns
-// nothing of ours is left in the kernel.
+// Performs the run. If the command ends, the run ends; if the run ends first, the command gets
+// SIGTERM. SIGINT, SIGTERM and SIGHUP end the run with success once the probes are attached, and
+// with ErrorKind::interrupted before. Errors of single FUNCTIONs or probes are reported at once
+// (Output::has_failed). The caller reports the returned Error, which says why the run failed. When
+// this returns, nothing of the run is left in the kernel.
 Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output);
 
 } // namespace uprobectl
