@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BPF features of this kernel, and how programs are attached. Types of libbpf stay behind the
-// headers of this module.
+// BPF features of the running kernel, and the kinds of programs and buffers that depend on them.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -45,8 +44,7 @@ std::string_view to_string(ProgramKind kind); // "uprobe_multi links"
 struct LoadedProgram {
   int fd = -1;
   ProgramKind kind = ProgramKind::plain;
-  // By this process, so that its kind is known. The kind of a pinned program is derived from the
-  // kernel's errors.
+  // False for a pinned program, whose kind is derived from the kernel's errors.
   bool loaded_by_us = true;
 };
 
@@ -56,8 +54,9 @@ enum class RecordBuffer {
   perf, // a perf event array: one for each CPU, sorted by the reader (Linux 4.4)
 };
 std::string_view to_string(RecordBuffer buffer); // "ring", "perf"
-// The requested one, or the better one that this kernel supports; unsupported with the reason.
-Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
+// Returns the requested buffer; if none is requested, a ring buffer if the kernel supports it.
+// unsupported and not_permitted name what is missing.
+Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> requested,
                                    const KernelFeatures& features);
 
 // The perf event source "uprobe" as described by sysfs. Its numbers differ between kernels:

@@ -50,13 +50,13 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
   return UniqueFd{fd};
 }
 
-// Open calls of one run: twelve MiB without stacks.
+// Open calls of one run: 12 MiB without stacks.
 constexpr std::uint32_t max_calls = 65536;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
 
-// The program loaded for one variant of its settings. The objects of all variants share their maps.
+// The built-in program loaded for one variant of its settings. All variants share their maps.
 class BuiltinObject {
 public:
   // `first`: the loaded object whose maps it shares, or null.
@@ -67,7 +67,7 @@ public:
   const bpf_program* program(ProbeRole role) const {
     return programs_[static_cast<std::size_t>(role)];
   }
-  // The copy of the program for this cookie, made on first use.
+  // Loads a copy of the program for this cookie, unless it exists.
   Result<void> make_copy(ProbeRole role, std::uint64_t cookie);
   int copy(ProbeRole role, std::uint64_t cookie) const;
 
@@ -93,10 +93,11 @@ bool shares_places(const BuiltinProgram::Settings& settings) {
          });
 }
 
-class Setup {
+// Prepares an opened object for loading: the sizes of its maps, shared maps, and its settings.
+class ObjectSetup {
 public:
-  Setup(bpf_object* object, const BuiltinProgram::Settings& settings,
-        const builtin_settings& variant)
+  ObjectSetup(bpf_object* object, const BuiltinProgram::Settings& settings,
+              const builtin_settings& variant)
       : object_(object), settings_(settings), variant_(variant) {}
 
   // Only the first object creates maps; the others share them.
@@ -146,7 +147,7 @@ public:
       if (bpf_map__set_initial_value(map, &variant_, sizeof(variant_)) != 0) break;
       return {};
     }
-    return fail(ErrorKind::corrupt, "the built-in program has other settings than this build's");
+    return fail(ErrorKind::corrupt, "the built-in program's settings have an unexpected size");
   }
 
 private:
@@ -172,7 +173,7 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   if (!made.object_) return fail(system_error(errno, "cannot open the built-in BPF object"));
   bpf_object* const object = made.object_.get();
 
-  const Setup setup(object, settings, variant);
+  const ObjectSetup setup(object, settings, variant);
   setup.size_maps();
   if (settings.processes >= 0 && first == nullptr)
     if (const int error = bpf_map__reuse_fd(bpf_object__find_map_by_name(object, "processes"),
@@ -231,9 +232,9 @@ struct BuiltinProgram::State {
   std::vector<BuiltinObject> objects; // by variant
   std::unique_ptr<RecordReader> reader;
   std::vector<std::uint64_t> entry_cookies; // by probe
-  std::size_t processors = 1;
+  std::size_t cpus = 1;                     // possible ones
 
-  const BuiltinObject& object_of(std::uint32_t probe) const {
+  const BuiltinObject& object_for(std::uint32_t probe) const {
     return objects[settings.probes[probe].variant];
   }
 
@@ -262,21 +263,21 @@ struct BuiltinProgram::State {
       if (const int error =
               bpf_map_update_elem(exits, &index, &settings.exit_rules[index], BPF_ANY);
           error != 0)
-        return fail(system_error(-error, "cannot tell the BPF program how functions are left"));
+        return fail(system_error(-error, "cannot store the exit rules of the BPF program"));
     return {};
   }
 
-  // Probes at the same place within a page get different events.
+  // Probes at the same offset within a page get different events.
   Result<void> share_cookies() {
     const int places = objects.front().map("places");
-    std::map<std::uint32_t, std::uint32_t> events; // how many by the place within a page
+    std::map<std::uint32_t, std::uint32_t> events; // their number, by offset within a page
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
       const std::uint64_t offset = settings.probes[probe].shared_place->value;
       const std::uint32_t event = events[PLACE_KEY(0U, offset)]++;
       entry_cookies[probe] = SHARED_COOKIE | event;
       const std::uint32_t key = PLACE_KEY(event, offset);
       if (const int error = bpf_map_update_elem(places, &key, &probe, BPF_NOEXIST); error != 0)
-        return fail(system_error(-error, "cannot number the probes"));
+        return fail(system_error(-error, "cannot store the numbers of the probes"));
     }
     return {};
   }
@@ -291,7 +292,7 @@ struct BuiltinProgram::State {
     return reading;
   }
 
-  Result<void> watch_cgroup() {
+  Result<void> set_cgroup() {
     const std::uint32_t first = 0;
     const auto group = static_cast<std::uint32_t>(settings.cgroup);
     if (const int error =
@@ -306,7 +307,7 @@ struct BuiltinProgram::State {
   // The values of an entry for all CPUs.
   template <typename Value>
   std::vector<Value> on_all_cpus(const char* map, std::uint32_t index) const {
-    std::vector<Value> values(processors);
+    std::vector<Value> values(cpus);
     if (bpf_map_lookup_elem(objects.front().map(map), &index, values.data()) != 0) values.clear();
     return values;
   }
@@ -331,9 +332,9 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 
   auto state = std::make_unique<State>();
   state->settings = settings;
-  const auto processors = possible_cpus();
-  if (!processors) return fail(processors.error());
-  state->processors = *processors;
+  const auto cpus = possible_cpus();
+  if (!cpus) return fail(cpus.error());
+  state->cpus = *cpus;
   if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
   for (builtin_settings& variant : state->settings.variants) {
     if (settings.probes.size() == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
@@ -347,9 +348,9 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
     state->entry_cookies.push_back(probe);
   if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
-  if (auto told = state->store_exit_rules(); !told) return fail(std::move(told).error());
+  if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
   if (settings.cgroup >= 0)
-    if (auto watched = state->watch_cgroup(); !watched) return fail(std::move(watched).error());
+    if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());
   if (!settings.cookie)
     if (auto copied = state->make_copies(); !copied) return fail(std::move(copied).error());
   const int records = state->objects.front().map("records");
@@ -363,7 +364,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 
 LoadedProgram BuiltinProgram::program(std::uint32_t probe, ProbeRole role,
                                       std::uint32_t exit_rule) const {
-  const BuiltinObject& object = state_->object_of(probe);
+  const BuiltinObject& object = state_->object_for(probe);
   return {.fd = state_->settings.cookie ? bpf_program__fd(object.program(role))
                                         : object.copy(role, cookie(probe, role, exit_rule)),
           .kind = state_->settings.kind};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in program, loaded into the kernel with its maps and its buffer. bpf/record.h, which it
-// shares, describes its settings and records.
+// The built-in program (programs/builtin.bpf.c), loaded into the kernel with its maps and its
+// buffer. bpf/record.h defines its settings and records.
 #pragma once
 
 #include "bpf/bpf.hpp"
@@ -16,13 +16,13 @@ struct ProbeCounts {
   std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
   std::uint64_t excluded = 0; // hits excluded by a condition or the minimum latency
   std::uint64_t unpaired = 0; // returns whose entry was not seen
-  std::uint64_t filtered = 0; // filtered hits: of other processes
+  std::uint64_t filtered = 0; // hits in processes that were not asked for
 };
 
 struct ProcessCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0; // thread group, initial pid namespace
-  std::string comm;      // of the first thread
+  std::string comm;      // of the thread that hit first
   std::uint64_t count = 0;
 };
 
@@ -30,7 +30,7 @@ struct ProcessCount {
 struct StackCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0;
-  std::string comm; // of the first thread
+  std::string comm; // of the thread that hit first
   // Run-time addresses: the probe, then return addresses, without tags and signatures. Found by
   // frame pointers, except the first caller. Empty if there was no room for the stack.
   std::vector<std::uint64_t> frames;
@@ -47,15 +47,15 @@ struct Histogram {
   std::vector<std::uint64_t> buckets; // HISTOGRAM_BUCKETS, or none if nothing was measured
 };
 
-// The addresses of the kernel's walk up to the first 0, without tags, and with the first caller,
-// which frame pointers do not show at a function's entry. `caller`: 0 if unknown.
+// Returns the addresses of a stack that the kernel walked, up to the first 0, without tags. Inserts
+// the first caller, which frame pointers do not show at a function's entry. `caller`: 0 if unknown.
 std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresses,
                                          std::uint64_t caller);
 
 // The kind of probe that runs a program.
 enum class ProbeRole {
   entry,
-  on_return,      // a return probe of the kernel
+  on_return,      // a uretprobe
   exit,           // a plain probe on an instruction that may leave the function
   entry_and_exit, // on the first instruction of a function, which may leave it
 };
@@ -68,17 +68,18 @@ struct ProbeExit {
   auto operator<=>(const ProbeExit&) const = default;
 };
 
-// Of this kernel; nullopt if it has no BTF or does not allow programs to read its memory. Takes
-// some 10 ms.
+// The layouts of the running kernel. Nullopt if it has no BTF or does not allow programs to read
+// its memory. Takes some 10 ms.
 std::optional<return_instance_layout> find_return_instance_layout();
 std::optional<nesting_layout> find_nesting_layout();
 
-// The destructor frees everything in the kernel.
+// Loads the built-in program, and reads its records, counts and aggregates. The destructor removes
+// program and maps from the kernel.
 class BuiltinProgram {
 public:
   struct Probe {
     std::uint32_t variant = 0; // of Settings::variants
-    // If all probes have one, entry probes may share cookies, and thereby perf events.
+    // The file offset. If all probes have one, entry probes may share cookies and perf events.
     std::optional<FileOffset> shared_place = {};
   };
   struct Settings {
@@ -109,18 +110,18 @@ public:
   BuiltinProgram& operator=(BuiltinProgram&&) noexcept;
   ~BuiltinProgram();
 
-  // The program to run at a probe, and the cookie to attach it with, if cookies are used.
-  // exit_rule: for exits.
+  // The program to run at a probe, and the cookie to attach it with. The cookie is not used if
+  // Settings::cookie is false. exit_rule: for exits.
   LoadedProgram program(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
   std::uint64_t cookie(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
 
   // Hits are counted and recorded only while armed. Not armed after load().
   Result<void> arm(bool on);
 
-  int poll_fd() const; // readable when the program requests a drain
-  // Passes the pending records to visit until it returns false: in order, for perf buffers among
-  // those that are pending now. Limited, because a hot probe may add records all the time. True if
-  // some may be left.
+  int poll_fd() const; // readable when the program wakes the reader
+  // Passes the pending records to visit until it returns false. They are in order; those of perf
+  // buffers only within one call. The number per call is limited, because a hot probe may add
+  // records all the time. Returns true if records may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
 
   std::uint64_t lost(lost_reason reason) const; // since load

@@ -100,7 +100,7 @@ bool has_attach_cookie() {
 Result<bool> has_ring_buffer() {
   const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_RINGBUF, "uprobectl_probe", 0, 0,
                                     static_cast<std::uint32_t>(::getpagesize()), nullptr)};
-  if (!map && is_shortage(errno)) return fail(system_error(errno, "cannot make a BPF map"));
+  if (!map && is_shortage(errno)) return fail(system_error(errno, "cannot create a BPF map"));
   return static_cast<bool>(map);
 }
 
@@ -158,8 +158,9 @@ Result<UprobeEventSource> read_uprobe_event_source() {
   const auto number = leading_number(*type);
   const auto bit = lowest_bit(*format);
   if (!number || !bit || *bit > 63)
-    return fail(ErrorKind::unsupported, "the kernel describes its uprobe perf events as type '" +
-                                            *type + "', retprobe '" + *format + "'");
+    return fail(ErrorKind::unsupported,
+                "unsupported description of uprobe perf events in sysfs: type '" + *type +
+                    "', retprobe '" + *format + "'");
   UprobeEventSource source{.type = *number, .return_flag = 1ULL << *bit};
   const auto semaphore = read_sysfs("format/ref_ctr_offset"); // "config:32-63"
   if (semaphore) source.semaphore_shift = lowest_bit(*semaphore);
@@ -212,17 +213,17 @@ std::string_view to_string(RecordBuffer buffer) {
   return buffer == RecordBuffer::ring ? "ring" : "perf";
 }
 
-Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> wanted,
+Result<RecordBuffer> choose_buffer(std::optional<RecordBuffer> requested,
                                    const KernelFeatures& features) {
-  if (wanted != RecordBuffer::perf && features.ring_buffer) return RecordBuffer::ring;
-  if (wanted == RecordBuffer::ring)
+  if (requested != RecordBuffer::perf && features.ring_buffer) return RecordBuffer::ring;
+  if (requested == RecordBuffer::ring)
     return fail(Error{ErrorKind::unsupported, "this kernel has no BPF ring buffer"}.hint(
-        "it came with Linux 5.8; --buffer perf works from Linux 4.4 on"));
+        "use --buffer perf (Linux 4.4); ring buffers need Linux 5.8"));
   if (features.perf_buffer_permitted) return RecordBuffer::perf;
   if (features.perf_buffer)
     return fail(Error{ErrorKind::not_permitted, "this user may not open perf buffers"}.hint(
-        "needs CAP_PERFMON, and CAP_SYS_ADMIN on kernels that ask for it where "
-        "/proc/sys/kernel/perf_event_paranoid is above 2, or root"));
+        "needs CAP_PERFMON, or root; some kernels require CAP_SYS_ADMIN if "
+        "/proc/sys/kernel/perf_event_paranoid is above 2"));
   return fail(ErrorKind::unsupported, "this kernel has neither BPF ring buffers nor perf buffers");
 }
 

@@ -18,8 +18,8 @@ struct BtfDeleter {
 };
 using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
-// Where the kernel keeps the return addresses that its return probes have replaced, and how many
-// are pending. Nullopt if a structure or a member is missing.
+// Where the kernel stores the return addresses that uretprobes replaced, and the number of pending
+// uretprobes. Nullopt if a structure or a member is missing.
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 

@@ -85,8 +85,9 @@ static_assert(sizeof(PerfLinkInfo) == 48);
 constexpr std::uint32_t perf_type_uprobe = 1;    // BPF_PERF_EVENT_UPROBE
 constexpr std::uint32_t perf_type_uretprobe = 2; // BPF_PERF_EVENT_URETPROBE
 
+// False if the link has another type.
 template <typename Info>
-bool ask(const UniqueFd& link, Info& info, std::uint32_t type) {
+bool query_link(const UniqueFd& link, Info& info, std::uint32_t type) {
   std::uint32_t size = sizeof(info);
   return ::bpf_obj_get_info_by_fd(link.get(), &info, &size) == 0 && info.type == type;
 }
@@ -163,13 +164,13 @@ Result<std::vector<std::uint32_t>> list_link_ids() {
   std::uint32_t id = 0;
   while (::bpf_link_get_next_id(id, &id) == 0) links.push_back(id);
   if (errno == ENOENT) return links;
-  return fail(system_error(errno, "cannot ask for BPF links").hint("needs CAP_SYS_ADMIN, or root"));
+  return fail(system_error(errno, "cannot list BPF links").hint("needs CAP_SYS_ADMIN, or root"));
 }
 
 std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link) {
   const UniqueFd fd{::bpf_link_get_fd_by_id(link)};
   MultiLinkInfo info{};
-  if (!fd || !ask(fd, info, link_type_uprobe_multi) || info.count > max_offsets)
+  if (!fd || !query_link(fd, info, link_type_uprobe_multi) || info.count > max_offsets)
     return std::nullopt;
   // The first call returned the number of offsets, the second one returns them.
   std::vector<std::uint64_t> offsets(info.count);
@@ -180,7 +181,7 @@ std::optional<AttachedUprobes> read_multi_link_probes(std::uint32_t link) {
   info.path_size = static_cast<std::uint32_t>(path.size());
   info.offsets = reinterpret_cast<std::uintptr_t>(offsets.data());
   info.count = count;
-  if (!ask(fd, info, link_type_uprobe_multi)) return std::nullopt;
+  if (!query_link(fd, info, link_type_uprobe_multi)) return std::nullopt;
   path.resize(path.find('\0'));
   AttachedUprobes held{.path = std::move(path),
                        .offsets = {},
@@ -197,7 +198,7 @@ std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link) {
   PerfLinkInfo info{};
   info.path = reinterpret_cast<std::uintptr_t>(path.data());
   info.path_size = static_cast<std::uint32_t>(path.size());
-  if (!fd || !ask(fd, info, BPF_LINK_TYPE_PERF_EVENT)) return std::nullopt;
+  if (!fd || !query_link(fd, info, BPF_LINK_TYPE_PERF_EVENT)) return std::nullopt;
   if (info.perf_type != perf_type_uprobe && info.perf_type != perf_type_uretprobe)
     return std::nullopt;
   path.resize(path.find('\0'));

@@ -100,8 +100,8 @@ Error with_filter_hint(Error error) {
   // Works without /proc. The strict mode cannot be in force here: it allows read and write only.
   if (::prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER) return error;
   return std::move(error).hint(
-      "a seccomp filter is in force, which may be what refuses it: start it "
-      "without, for containers: --security-opt seccomp=unconfined");
+      "a seccomp filter is in force and may reject it: run without the filter, in "
+      "containers with --security-opt seccomp=unconfined");
 }
 
 Error bpf_load_error(int errnum, std::string_view what) {
@@ -111,13 +111,13 @@ Error bpf_load_error(int errnum, std::string_view what) {
         Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(
             "needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root"));
   if (errnum == ENOSYS || errnum == EINVAL)
-    return Error{ErrorKind::unsupported, subject + ": this kernel is built without what it needs"}
-        .hint("needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");
+    return Error{ErrorKind::unsupported, subject + ": not supported by this kernel"}.hint(
+        "needs CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_UPROBE_EVENTS");
   return system_error(errnum, what);
 }
 
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
-                     const std::string& libbpf_said) {
+                     const std::string& libbpf_message) {
   if (is_shortage(errnum)) return system_error(errnum, what);
   if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
   // Matches all names of the helper: bpf_probe_read, bpf_probe_read_kernel,
@@ -127,17 +127,17 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
     if (verifier_log.contains(refusal))
       return Error{ErrorKind::unsupported,
                    std::string(what) + ": this kernel does not let BPF programs read its memory"}
-          .hint("boot without lockdown=confidentiality, or leave out what needs it: --stack=dwarf; "
-                "--stack=fp does not");
+          .hint(
+              "boot without lockdown=confidentiality, or use --stack=fp instead of --stack=dwarf");
   Error error = bpf_load_error(errnum, what);
   if (const std::string verifier = last_lines(verifier_log, 3); !verifier.empty())
     return std::move(error).hint("the verifier said: " + verifier);
-  return libbpf_said.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_said);
+  return libbpf_message.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_message);
 }
 
 Error unknown_cpu_count() {
-  return Error{ErrorKind::unsupported, "the number of processors is not known: "
-                                       "/sys/devices/system/cpu/possible cannot be read"}
+  return Error{ErrorKind::unsupported,
+               "cannot read the number of CPUs from /sys/devices/system/cpu/possible"}
       .hint("mount -t sysfs sysfs /sys");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why the kernel or libbpf refuses BPF, and what the user can do about it.
+// Errors of the kernel and libbpf while loading BPF, with hints for the user.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -16,18 +16,19 @@ bool is_shortage(int errnum);
 // The Error for a failed BPF_PROG_LOAD or BPF_MAP_CREATE, with hints.
 Error bpf_load_error(int errnum, std::string_view what);
 
-// The same with the reason: the end of the verifier's log, or libbpf's first message. Without them
-// for a lack of memory or descriptors, from which the messages would follow.
+// The same with the end of the verifier's log or libbpf's first message as a hint. A lack of memory
+// or descriptors has no such hint, because the messages are only its consequences.
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
-                     const std::string& libbpf_said);
+                     const std::string& libbpf_message);
 
 // Adds a hint if a seccomp filter is in force: those of containers reject bpf() and
 // perf_event_open() with EPERM, even for root.
 Error with_filter_hint(Error error);
 
-// The number of values of a per-CPU map for each key. Fails without sysfs.
+// The number of possible CPUs, which is the number of values per key of a per-CPU map. Fails with
+// unknown_cpu_count() without sysfs.
 Result<std::size_t> possible_cpus();
-Error unknown_cpu_count(); // its error
+Error unknown_cpu_count();
 
 // Collects libbpf's warnings of this thread during its lifetime, instead of printing them.
 class LibbpfLog {
@@ -52,7 +53,7 @@ std::string last_lines(std::string_view log, int count);
 void raise_descriptor_limit();
 
 // Fails unless enough descriptors are free to load the built-in program. libbpf and the feature
-// tests would take a lack of them for missing kernel features.
+// tests mistake a lack of descriptors for missing kernel features.
 Result<void> check_free_descriptors();
 
 } // namespace uprobectl

@@ -67,7 +67,7 @@ constexpr std::uint32_t max_per_drain = 1U << 16;
 
 using Visit = std::function<bool(std::size_t map, Bytes sent)>;
 
-// Shared by the callbacks of all buffers.
+// The state of one drain(), shared by the callbacks of all buffers.
 struct DrainState {
   const Visit* visit = nullptr;
   std::uint32_t left = 0;
@@ -80,7 +80,7 @@ struct DrainState {
 };
 
 // The callback context of one buffer; its address must not change.
-struct Source {
+struct BufferSource {
   DrainState& draining;
   std::size_t map = 0;
   perf_event_attr event = {};          // of a perf event array
@@ -88,13 +88,13 @@ struct Source {
 };
 
 int take_from_ring(void* context, void* data, std::size_t size) {
-  const auto& source = *static_cast<Source*>(context);
+  const auto& source = *static_cast<BufferSource*>(context);
   return source.draining.take(source.map, {static_cast<const std::byte*>(data), size}) ? 0 : -1;
 }
 
 // The kernel's layout of the two record types (perf_event_open(2)).
 bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header* header) {
-  auto& source = *static_cast<Source*>(context);
+  auto& source = *static_cast<BufferSource*>(context);
   const Bytes body{reinterpret_cast<const std::byte*>(header) + sizeof(*header),
                    header->size - sizeof(*header)};
   if (header->type == PERF_RECORD_LOST && body.size() >= 16) {
@@ -108,13 +108,13 @@ bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header*
 
 // The read() format of a perf event with PERF_FORMAT_LOST (Linux 6.0, 119a784c8127). Records in the
 // buffer report losses too, but only once there is room again, so never the last ones.
-struct Reading {
+struct PerfEventCounts {
   std::uint64_t value = 0;
   std::uint64_t lost = 0;
 };
 
 // Returns null and sets errno on failure.
-perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StackRequest& stack) {
+perf_buffer* open_perf_buffer(const UserMap& map, BufferSource& source, const StackRequest& stack) {
   source.event = bpf_output_event();
   source.event.wakeup_events = 1;
   source.event.read_format = PERF_FORMAT_LOST;
@@ -137,9 +137,9 @@ perf_buffer* open_perf_buffer(const UserMap& map, Source& source, const StackReq
 std::uint64_t read_lost_count(perf_buffer* buffers) {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers); ++i) {
-    Reading reading;
-    if (::read(perf_buffer__buffer_fd(buffers, i), &reading, sizeof(reading)) == sizeof(reading))
-      sum += reading.lost;
+    PerfEventCounts counts;
+    if (::read(perf_buffer__buffer_fd(buffers, i), &counts, sizeof(counts)) == sizeof(counts))
+      sum += counts.lost;
   }
   return sum;
 }
@@ -150,7 +150,7 @@ Result<UserMap> describe_map(UniqueFd fd) {
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0)
-    return fail(bpf_load_error(errno, "cannot ask about a BPF map"));
+    return fail(bpf_load_error(errno, "cannot query a BPF map"));
   return UserMap{.fd = std::move(fd),
                  .name = std::string(info.name, ::strnlen(info.name, sizeof(info.name))),
                  .pin = {},
@@ -175,21 +175,21 @@ Result<std::vector<UserMap>> find_program_maps(int program) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
-    return fail(bpf_load_error(errno, "cannot ask about a BPF program"));
+    return fail(bpf_load_error(errno, "cannot query a BPF program"));
   std::vector<std::uint32_t> ids(info.nr_map_ids);
   info = {};
   info.nr_map_ids = static_cast<std::uint32_t>(ids.size());
   info.map_ids = reinterpret_cast<std::uintptr_t>(ids.data());
   size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
-    return fail(bpf_load_error(errno, "cannot ask about a BPF program"));
+    return fail(bpf_load_error(errno, "cannot query a BPF program"));
   std::vector<UserMap> maps;
   for (const std::uint32_t id : ids) {
     UniqueFd fd{::bpf_map_get_fd_by_id(id)};
     if (!fd && errno == EPERM)
-      return fail(Error{ErrorKind::not_permitted,
-                        "the kernel does not tell this user the maps of the program"}
-                      .hint("needs CAP_SYS_ADMIN; or name pinned maps: --map /sys/fs/bpf/…"));
+      return fail(
+          Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
+              "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…"));
     if (!fd) return fail(system_error(errno, "cannot open a map of the program"));
     auto map = describe_map(std::move(fd));
     if (!map) return fail(std::move(map).error());
@@ -217,18 +217,18 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
     if (::bpf_map_lookup_elem(map.fd.get(), key.data(), memory.data()) == 0)
       table.entries.push_back(make_table_entry(key, memory, map, cpus));
     else if (errno != ENOENT) // ENOENT: deleted meanwhile
-      return fail(system_error(errno, "map '" + map.name + "' cannot be read"));
+      return fail(system_error(errno, "cannot read map '" + map.name + "'"));
   }
-  if (errno != ENOENT) return fail(system_error(errno, "map '" + map.name + "' cannot be read"));
+  if (errno != ENOENT) return fail(system_error(errno, "cannot read map '" + map.name + "'"));
   return table;
 }
 
 struct RecordStreams::State {
   DrainState draining;
-  std::vector<std::unique_ptr<Source>> sources;
+  std::vector<std::unique_ptr<BufferSource>> sources;
   std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
   struct PerfBuffers {
-    const Source* source = nullptr;
+    const BufferSource* source = nullptr;
     std::unique_ptr<perf_buffer, FreePerfBuffer> all;
   };
   std::vector<PerfBuffers> perf_buffers;
@@ -246,8 +246,8 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const UserMap& map = maps[i];
     if (map.use != MapUse::ring_buffer && map.use != MapUse::perf_buffer) continue;
-    state->sources.push_back(std::unique_ptr<Source>(new Source{state->draining, i}));
-    Source* const source = state->sources.back().get();
+    state->sources.push_back(std::unique_ptr<BufferSource>(new BufferSource{state->draining, i}));
+    BufferSource* const source = state->sources.back().get();
     if (map.use == MapUse::perf_buffer) {
       perf_buffer* const opened =
           open_perf_buffer(map, *source, stacks.empty() ? StackRequest() : stacks[i]);

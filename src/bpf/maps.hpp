@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The maps of users' programs: finding them, reading tables, and draining buffers. Source:
+// Finds the maps of users' programs, reads tables, and drains buffers. Source:
 // Linux include/uapi/linux/bpf.h (struct bpf_map_info), Documentation/bpf/ringbuf.rst.
 #pragma once
 
@@ -18,6 +18,7 @@ enum class MapUse {
   other,       // queues, maps of maps, maps of descriptors
 };
 
+// An open map of a user's program.
 struct UserMap {
   UniqueFd fd;
   std::string name;
@@ -33,9 +34,10 @@ struct UserMap {
 
 // Takes ownership of the descriptor and queries the kernel.
 Result<UserMap> describe_map(UniqueFd fd);
-// not_found, or not a map.
+// Opens a pinned map. not_found if there is no pin, unsupported if it is not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
-// The maps that a loaded program uses. not_permitted names the capability that map ids require.
+// Opens the maps that a loaded program uses. not_permitted names the capability that map ids
+// require.
 Result<std::vector<UserMap>> find_program_maps(int program);
 
 struct TableEntry {
@@ -46,9 +48,10 @@ struct Table {
   std::vector<TableEntry> entries; // in the kernel's order; not a snapshot
   bool cut = false;                // there are more entries than the limit
 };
+// Reads at most max_entries entries of a map with keys and values.
 Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 
-// The user stack that the kernel adds to each record of a perf event array.
+// Which user stack the kernel adds to each record of a perf event array.
 struct StackRequest {
   std::uint32_t bytes = 0; // maximum copied, with the registers; 0: none
   // Instead, the addresses found by frame pointers, with the registers and the top word of the
@@ -56,7 +59,7 @@ struct StackRequest {
   bool frame_pointers = false;
   bool is_enabled() const { return bytes > 0 || frame_pointers; }
 };
-// The thread that sent a record, at that moment.
+// The thread that sent a record, and its registers and stack at that moment.
 struct SenderContext {
   std::uint32_t pid = 0; // thread group, in the pid namespace of this process
   std::uint32_t tid = 0;
@@ -70,14 +73,14 @@ struct SenderContext {
 };
 struct SentRecord {
   Bytes record;
-  std::optional<SenderContext> from; // if a stack was requested; borrows its bytes
+  std::optional<SenderContext> from; // if a stack was requested; borrows the bytes of the sample
 };
 
 // Reads the records in ring buffers and perf event arrays of users' programs.
 class RecordStreams {
 public:
-  // Opens those of the maps that are buffers. Their descriptors must stay open during its lifetime.
-  // `stacks`: by map, used for perf event arrays; empty: none.
+  // Opens the buffers among the maps, whose descriptors must stay open. `stacks`: by map, used for
+  // perf event arrays; empty: no stacks.
   static Result<RecordStreams> open(std::span<const UserMap> maps,
                                     std::span<const StackRequest> stacks = {});
 
@@ -86,8 +89,9 @@ public:
   ~RecordStreams();
 
   std::span<const int> poll_fds() const; // readable when records wait
-  // Passes pending records to visit, with the index of their map, until it returns false; in order
-  // for each ring buffer, and for each CPU of a perf event array. True if some may be left.
+  // Passes pending records to visit, with the index of their map, until it returns false. Records
+  // are in order for each ring buffer and for each CPU of a perf event array. Returns true if some
+  // may be left.
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
   // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is
   // invalid.

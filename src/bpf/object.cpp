@@ -25,7 +25,7 @@ struct CloseBpfObject {
 };
 
 // A global variable of a BPF object, found by its BTF (Linux Documentation/bpf/btf.rst, DATASEC).
-struct Global {
+struct GlobalVariable {
   std::string name;
   bpf_map* map = nullptr; // that holds it
   std::size_t offset = 0; // in the map's first value
@@ -41,18 +41,18 @@ const btf_type* skip_qualifiers(const btf* types, std::uint32_t id) {
 }
 
 // The section of a map: ".rodata" of "object.rodata".
-std::string_view section_of(std::string_view map) {
+std::string_view map_section(std::string_view map) {
   const auto dot = map.find('.');
   return dot == std::string_view::npos ? std::string_view() : map.substr(dot);
 }
 
-std::vector<Global> find_globals(bpf_object* object) {
-  std::vector<Global> globals;
+std::vector<GlobalVariable> find_globals(bpf_object* object) {
+  std::vector<GlobalVariable> globals;
   const btf* types = bpf_object__btf(object);
   if (types == nullptr) return globals;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, object) {
-    const std::string section(section_of(bpf_map__name(map)));
+    const std::string section(map_section(bpf_map__name(map)));
     const int id =
         section.empty() ? -1 : btf__find_by_name_kind(types, section.c_str(), BTF_KIND_DATASEC);
     std::size_t size = 0;
@@ -84,48 +84,48 @@ std::optional<T> parse_integer_value(std::string_view text) {
   return parse_number<T>(digits, is_hex ? 16 : 10);
 }
 
-using Value = std::optional<std::vector<std::byte>>; // nullopt: it does not fit
+using GlobalValue = std::optional<std::vector<std::byte>>; // nullopt: invalid, or out of range
 
-std::vector<std::byte> bytes_of(std::uint64_t value, std::size_t size) {
+std::vector<std::byte> integer_bytes(std::uint64_t value, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::memcpy(bytes.data(), &value, size); // little-endian hosts only
   return bytes;
 }
 
-Value unsigned_value(std::size_t size, std::string_view text) {
+GlobalValue unsigned_value(std::size_t size, std::string_view text) {
   const auto value = parse_integer_value<std::uint64_t>(text);
   const std::size_t bits = size * 8;
   if (!value || (bits < 64 && *value >> bits != 0)) return std::nullopt;
-  return bytes_of(*value, size);
+  return integer_bytes(*value, size);
 }
 
-Value signed_value(std::size_t size, std::string_view text) {
+GlobalValue signed_value(std::size_t size, std::string_view text) {
   const auto value = parse_integer_value<std::int64_t>(text);
   if (!value) return std::nullopt;
   const std::size_t bits = size * 8;
   const std::int64_t limit = bits < 64 ? std::int64_t{1} << (bits - 1) : 0;
   if (bits < 64 && (*value >= limit || *value < -limit)) return std::nullopt;
-  return bytes_of(static_cast<std::uint64_t>(*value), size);
+  return integer_bytes(static_cast<std::uint64_t>(*value), size);
 }
 
-Value integer_value(const Global& global, std::string_view text) {
+GlobalValue integer_value(const GlobalVariable& global, std::string_view text) {
   if (global.size > sizeof(std::uint64_t)) return std::nullopt;
   const std::uint8_t encoding = btf_is_int(global.type) ? btf_int_encoding(global.type) : 0;
   if ((encoding & BTF_INT_BOOL) != 0 && (text == "true" || text == "false"))
-    return bytes_of(text == "true" ? 1 : 0, global.size);
+    return integer_bytes(text == "true" ? 1 : 0, global.size);
   return (encoding & BTF_INT_SIGNED) != 0 ? signed_value(global.size, text)
                                           : unsigned_value(global.size, text);
 }
 
 // Including the NUL.
-Value text_value(const Global& global, std::string_view text) {
+GlobalValue text_value(const GlobalVariable& global, std::string_view text) {
   if (text.size() >= global.size) return std::nullopt;
   std::vector<std::byte> bytes(global.size);
   std::memcpy(bytes.data(), text.data(), text.size());
   return bytes;
 }
 
-bool store(const Global& global, const std::vector<std::byte>& value) {
+bool store(const GlobalVariable& global, const std::vector<std::byte>& value) {
   std::size_t size = 0;
   const auto* const first =
       static_cast<const std::byte*>(bpf_map__initial_value(global.map, &size));
@@ -157,7 +157,7 @@ Result<std::vector<std::byte>> read_object(const std::string& path) {
   const auto file = MappedFile::open(path);
   if (!file) return fail(file.error());
   if (file->bytes().size() > max_object_size)
-    return fail(ErrorKind::not_elf, path + ": not a BPF object file: it has more than 64 MiB");
+    return fail(ErrorKind::not_elf, path + ": not a BPF object file: larger than 64 MiB");
   std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
   if (auto sound = check_bpf_object(bytes); !sound)
     return fail(std::move(sound).error().within(path + ": damaged").hint("compile it again"));
@@ -166,8 +166,9 @@ Result<std::vector<std::byte>> read_object(const std::string& path) {
 
 Error open_error(const std::string& path, int errnum, const std::string& cause) {
   if (cause.find("legacy map definitions") != std::string::npos)
-    return Error{ErrorKind::unsupported, path + ": it defines maps the old way, in SEC(\"maps\")"}
-        .hint("libbpf 1.0 ended that: define them in SEC(\".maps\") with their BTF types");
+    return Error{ErrorKind::unsupported,
+                 path + ": legacy map definitions in SEC(\"maps\") are not supported"}
+        .hint("define the maps in SEC(\".maps\") with BTF types, as libbpf 1.0 requires");
   Error error{ErrorKind::not_elf, path + ": not a BPF object file"};
   if (errnum == ENOENT && cause.empty()) return system_error(errnum, path);
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
@@ -235,13 +236,14 @@ struct BpfObject::State {
 Result<void> BpfObject::set_global(std::string_view name, std::string_view value) {
   const std::string subject = fmt::format("{}: '{}'", state_->path, name);
   bpf_object* const object = state_->object.get();
-  const std::vector<Global> globals = find_globals(object);
-  const auto found = std::ranges::find(globals, name, &Global::name);
+  const std::vector<GlobalVariable> globals = find_globals(object);
+  const auto found = std::ranges::find(globals, name, &GlobalVariable::name);
   if (found == globals.end()) {
-    const std::string known = joined(globals | std::views::transform(&Global::name));
+    const std::string known = joined(globals | std::views::transform(&GlobalVariable::name));
     Error error{ErrorKind::not_found, subject + " is not a global variable of the object"};
-    return fail(std::move(error).hint(known.empty() ? "there is none, or it was compiled without -g"
-                                                    : "there are: " + known));
+    return fail(std::move(error).hint(
+        known.empty() ? "the object has no global variables, or was compiled without -g"
+                      : "there are: " + known));
   }
   const btf_type* const type = found->type;
   const bool text = type != nullptr && is_text(bpf_object__btf(object), type);
@@ -249,12 +251,12 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
       type != nullptr && (btf_is_int(type) || btf_is_enum(type) || btf_is_enum64(type));
   if (!text && !integer)
     return fail(ErrorKind::unsupported,
-                subject + " is neither an integer nor text, only these can be set");
-  const Value bytes = text ? text_value(*found, value) : integer_value(*found, value);
+                subject + ": only integers, bool, enums and char arrays can be set");
+  const GlobalValue bytes = text ? text_value(*found, value) : integer_value(*found, value);
   if (!bytes)
     return fail(ErrorKind::out_of_range,
-                fmt::format("{} has {} bytes, '{}' does not fit or is not a {}", subject,
-                            found->size, value, text ? "text" : "number"));
+                fmt::format("{}: invalid value '{}' (expected {} that fits in {} bytes)", subject,
+                            value, text ? "text" : "a number", found->size));
   if (!store(*found, *bytes))
     return fail(ErrorKind::unsupported, subject + " can no longer be set");
   return {};
@@ -287,14 +289,14 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   state->path = path;
   state->name = base_name(path);
   state->log.resize(log_size);
-  const LibbpfLog said;
+  const LibbpfLog libbpf_log;
   // The name that libbpf derives from the file; the maps of global variables begin with it.
   const std::string file_name = path.substr(path.rfind('/') + 1);
   const std::string object_name = file_name.substr(0, file_name.find('.'));
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = object_name.c_str(),
               .kernel_log_buf = state->log.data(), .kernel_log_size = state->log.size());
   state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
-  if (!state->object) return fail(open_error(path, errno, said.cause()));
+  if (!state->object) return fail(open_error(path, errno, libbpf_log.cause()));
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, state->object.get()) {
     state->programs.push_back(
@@ -304,13 +306,13 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
   bpf_object__for_each_map(map, state->object.get())
       state->maps.push_back({.name = bpf_map__name(map)});
   if (state->programs.empty())
-    return fail(ErrorKind::not_found, path + ": there is no program in it");
+    return fail(ErrorKind::not_found, path + ": the object has no BPF program");
   return BpfObject(std::move(state));
 }
 
 Result<void> BpfObject::load(const ObjectLoading& loading) {
   if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
-  const LibbpfLog said;
+  const LibbpfLog libbpf_log;
   bpf_program* program = nullptr;
   std::size_t index = 0;
   bpf_object__for_each_program(program, state_->object.get()) {
@@ -326,10 +328,10 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
     const std::string verifier = last_lines(state_->log, 3);
     if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error))
       return fail(
-          Error{ErrorKind::unsupported, state_->path + ": the kernel's verifier refuses it"}.hint(
+          Error{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"}.hint(
               "the verifier said: " + verifier));
-    return fail(
-        bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log, said.cause()));
+    return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log,
+                               libbpf_log.cause()));
   }
   index = 0;
   bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].loaded.fd =
@@ -345,8 +347,9 @@ Result<DataTypes> BpfObject::types() const {
   std::uint32_t size = 0;
   const void* const blob = types == nullptr ? nullptr : btf__raw_data(types, &size);
   if (blob == nullptr)
-    return fail(Error{ErrorKind::not_found, state_->path + ": there are no types in it"}.hint(
-        "compile it with -g"));
+    return fail(
+        Error{ErrorKind::not_found, state_->path + ": the object has no BTF type information"}.hint(
+            "compile it with -g"));
   return DataTypes::parse({static_cast<const std::byte*>(blob), size});
 }
 
@@ -354,12 +357,12 @@ void ObjectLink::Destroy::operator()(bpf_link* link) const { bpf_link__destroy(l
 
 Result<ObjectLink> BpfObject::attach_by_section(std::string_view program) const {
   const std::string name(program);
-  const LibbpfLog said;
+  const LibbpfLog libbpf_log;
   bpf_link* const link =
       bpf_program__attach(bpf_object__find_program_by_name(state_->object.get(), name.c_str()));
   if (link != nullptr) return ObjectLink(link);
   Error error = bpf_load_error(errno, state_->path + ": program '" + name + "' cannot be attached");
-  const std::string cause = said.cause();
+  const std::string cause = libbpf_log.cause();
   return fail(cause.empty() ? std::move(error) : std::move(error).hint("libbpf said: " + cause));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BPF object files of users: opening them, setting global variables, loading them into the kernel.
+// Opens users' BPF object files, sets global variables, and loads them into the kernel.
 // Source of the section names: libbpf's documentation, program_types.rst.
 #pragma once
 
@@ -19,32 +19,32 @@ enum class SectionKind {
   other,          // other sections of libbpf: "kprobe", "tracepoint", "raw_tp", ...
 };
 
+// A program in an object file.
 struct ObjectProgram {
   std::string name;
   std::string section; // "uprobe/libc.so.6:malloc"
   SectionKind kind = SectionKind::other;
-  bool on_return = false; // "uretprobe…"
-  bool sleepable = false; // "….s"
-  LoadedProgram loaded =
-      {}; // owned by the object; fd -1 before it is loaded, or if it was left out
+  bool on_return = false;    // "uretprobe…"
+  bool sleepable = false;    // "….s"
+  LoadedProgram loaded = {}; // owned by the object; fd -1 if it is not loaded
 };
 
-// The place in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in
-// `resolve`. Nullopt without one.
+// The probe in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in
+// `resolve`. Nullopt if the section names no probe.
 struct SectionPlace {
   std::string target;
   std::string function;
 };
 std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
 
+// A map in an object file.
 struct ObjectMap {
   std::string name; // as in the source; that of ".rodata" etc. begins with the object's name
   int fd = -1;
 };
 
 struct ObjectLoading {
-  // The kind of all programs for uprobes except those for sessions; nullopt: that of their
-  // sections.
+  // The kind of all uprobe programs except session programs; nullopt: as their sections say.
   std::optional<ProgramKind> kind = {};
   std::vector<std::string> only = {}; // names of the programs to load; empty: all
 };
@@ -61,7 +61,8 @@ private:
   std::unique_ptr<bpf_link, Destroy> link_;
 };
 
-// The destructor frees programs and maps that nothing else holds.
+// An object file with its programs and maps. The destructor closes them; the kernel frees those
+// that are not pinned or attached.
 class BpfObject {
 public:
   // not_found, not_elf; unsupported for what libbpf no longer accepts, such as SEC("maps").
@@ -85,7 +86,7 @@ public:
   std::span<const ObjectMap> maps() const;
   Result<DataTypes> types() const; // not_found if it was compiled without -g
 
-  // Attaches a loaded program of another kind than uprobes according to its section.
+  // Attaches a loaded program that is not for uprobes, as libbpf does by its section.
   Result<ObjectLink> attach_by_section(std::string_view program) const;
 
 private:

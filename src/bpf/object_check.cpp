@@ -20,8 +20,8 @@ constexpr std::uint16_t btf_magic = 0xeb9f;
 // libbpf recurses into members and elements; compilers nest some ten levels.
 constexpr unsigned max_nesting = 64;
 
-std::unexpected<Error> bad(std::string_view what) {
-  return fail(ErrorKind::corrupt, std::string(what));
+std::unexpected<Error> damaged_object(std::string what) {
+  return fail(ErrorKind::corrupt, std::move(what));
 }
 
 // A type with the data that follows it.
@@ -81,7 +81,7 @@ public:
     if (auto listed = list_types(); !listed) return fail(std::move(listed).error());
     for (std::uint32_t id = 1; id < entries_.size(); ++id)
       if (auto sound = check(id); !sound)
-        return bad(fmt::format("type {}: {}", id, sound.error().message));
+        return damaged_object(fmt::format("type {}: {}", id, sound.error().message));
     if (auto sound = check_nesting(); !sound) return fail(std::move(sound).error());
     return std::move(checked_);
   }
@@ -89,18 +89,19 @@ public:
 private:
   Result<void> take_parts() {
     const auto header = structure_at<btf_header>(btf_, 0);
-    if (!header) return bad("its header is not complete");
+    if (!header) return damaged_object("its header is truncated");
     if (header->magic != btf_magic || header->version != BTF_VERSION)
-      return bad("its header has another magic number or version");
+      return damaged_object("its header has another magic number or version");
     if (header->hdr_len < sizeof(btf_header) || header->hdr_len > btf_.size())
-      return bad(fmt::format("its header claims {} bytes", header->hdr_len));
+      return damaged_object(
+          fmt::format("its header has an invalid length of {} bytes", header->hdr_len));
     const Bytes body = btf_.subspan(header->hdr_len);
     const auto types = slice(body, header->type_off, header->type_len);
     const auto strings = slice(body, header->str_off, header->str_len);
-    if (!types || header->type_off % 4 != 0) return bad("its types lie outside of it");
-    if (!strings) return bad("its strings lie outside of it");
+    if (!types || header->type_off % 4 != 0) return damaged_object("its types lie outside of it");
+    if (!strings) return damaged_object("its strings lie outside of it");
     if (strings->empty() || strings->front() != std::byte{} || strings->back() != std::byte{})
-      return bad("its strings do not begin and end with NUL");
+      return damaged_object("its strings do not begin and end with NUL");
     types_ = *types;
     checked_.strings = *strings;
     return {};
@@ -110,16 +111,17 @@ private:
     entries_.resize(1); // void
     for (std::uint64_t at = 0; at < types_.size();) {
       const auto type = structure_at<btf_type>(types_, at);
-      if (!type) return bad(fmt::format("type {} is not complete", entries_.size()));
+      if (!type) return damaged_object(fmt::format("type {} is truncated", entries_.size()));
       TypeEntry entry{.type = *type, .rest = {}};
       const auto size = rest_size(entry.kind(), entry.count());
       if (!size)
-        return bad(fmt::format("type {} has the unknown kind {}", entries_.size(), entry.kind()));
+        return damaged_object(
+            fmt::format("type {} has the unknown kind {}", entries_.size(), entry.kind()));
       const auto rest = slice(types_, at + sizeof(btf_type), *size);
-      if (!rest) return bad(fmt::format("type {} is not complete", entries_.size()));
+      if (!rest) return damaged_object(fmt::format("type {} is truncated", entries_.size()));
       entry.rest = *rest;
       entries_.push_back(entry);
-      if (entries_.size() > BTF_MAX_TYPE) return bad("it has too many types");
+      if (entries_.size() > BTF_MAX_TYPE) return damaged_object("it has too many types");
       at += sizeof(btf_type) + *size;
     }
     for (const TypeEntry& entry : entries_) checked_.kinds.push_back(entry.kind());
@@ -128,11 +130,13 @@ private:
 
   Result<void> check_type_id(std::uint32_t id) const {
     if (checked_.has_type(id)) return {};
-    return bad(fmt::format("it names type {} of {}", id, entries_.size() - 1));
+    return damaged_object(
+        fmt::format("invalid type id {} (expected at most {})", id, entries_.size() - 1));
   }
   Result<void> check_name(std::uint32_t offset) const {
     if (checked_.has_string(offset)) return {};
-    return bad(fmt::format("its name is at {:#x} of {:#x} bytes", offset, checked_.strings.size()));
+    return damaged_object(fmt::format("its name is outside the strings, at {:#x} of {:#x} bytes",
+                                      offset, checked_.strings.size()));
   }
   Result<void> check_name_and_type(std::uint32_t name, std::uint32_t type) const {
     if (auto sound = check_name(name); !sound) return sound;
@@ -146,7 +150,8 @@ private:
     case BTF_KIND_INT:
       return check_integer(entry);
     case BTF_KIND_FLOAT:
-      if (entry.type.size > 16) return bad("a number of too many bytes");
+      if (entry.type.size > 16)
+        return damaged_object("a floating-point number of more than 16 bytes");
       return {};
     case BTF_KIND_ARRAY:
       return check_array(entry);
@@ -163,7 +168,7 @@ private:
     case BTF_KIND_FUNC:
       if (auto sound = check_type_id(entry.type.type); !sound) return sound;
       if (checked_.kinds[entry.type.type] != BTF_KIND_FUNC_PROTO)
-        return bad("a function without a prototype");
+        return damaged_object("a function without a prototype");
       return {};
     case BTF_KIND_FWD:
       return {};
@@ -176,7 +181,8 @@ private:
     const auto details = entry.part<std::uint32_t>();
     const std::uint32_t bits = BTF_INT_BITS(details);
     if (entry.type.size > 16 || bits + BTF_INT_OFFSET(details) > entry.type.size * 8)
-      return bad(fmt::format("an integer of {} bytes and {} bits", entry.type.size, bits));
+      return damaged_object(
+          fmt::format("an integer of {} bytes and {} bits", entry.type.size, bits));
     return {};
   }
 
@@ -184,7 +190,7 @@ private:
     const auto array = entry.part<struct btf_array>();
     if (auto sound = check_type_id(array.type); !sound) return sound;
     if (auto sound = check_type_id(array.index_type); !sound) return sound;
-    if (array.type == 0) return bad("an array of void");
+    if (array.type == 0) return damaged_object("an array of void");
     return {};
   }
 
@@ -196,7 +202,8 @@ private:
       const std::uint32_t bit =
           has_bit_fields ? BTF_MEMBER_BIT_OFFSET(member.offset) : member.offset;
       if (bit / 8 > entry.type.size)
-        return bad(fmt::format("member {} begins at bit {} of {} bytes", i, bit, entry.type.size));
+        return damaged_object(
+            fmt::format("member {} begins at bit {} of {} bytes", i, bit, entry.type.size));
     }
     return {};
   }
@@ -207,7 +214,8 @@ private:
       const auto name = structure_at<std::uint32_t>(entry.rest, i * step);
       if (auto sound = check_name(name.value_or(0)); !sound) return sound;
     }
-    if (entry.type.size > 8) return bad(fmt::format("an enumeration of {} bytes", entry.type.size));
+    if (entry.type.size > 8)
+      return damaged_object(fmt::format("an enumeration of {} bytes", entry.type.size));
     return {};
   }
 
@@ -229,9 +237,10 @@ private:
       if (auto sound = check_type_id(variable.type); !sound) return sound;
       const std::uint32_t kind = checked_.kinds[variable.type];
       if (kind != BTF_KIND_VAR && kind != BTF_KIND_FUNC)
-        return bad(fmt::format("its part {} is not a variable", i));
+        return damaged_object(fmt::format("entry {} is not a variable", i));
       if (section && (variable.offset > *section || variable.size > *section - variable.offset))
-        return bad(fmt::format("variable {} lies outside of the section of {} bytes", i, *section));
+        return damaged_object(
+            fmt::format("variable {} lies outside of the section of {} bytes", i, *section));
     }
     return {};
   }
@@ -281,11 +290,13 @@ private:
           if (!path.empty())
             depths[path.back().id] = std::max(depths[path.back().id], depths[id] + 1);
           if (depths[id] > max_nesting)
-            return bad(fmt::format("type {} is nested more than {} deep", id, max_nesting));
+            return damaged_object(
+                fmt::format("type {} is nested more than {} deep", id, max_nesting));
           continue;
         }
         const std::uint32_t part = contained_type(entries_[id], path.back().next++);
-        if (states[part] == open) return bad(fmt::format("type {} contains itself", part));
+        if (states[part] == open)
+          return damaged_object(fmt::format("type {} contains itself", part));
         if (states[part] == unseen)
           path.push_back({part, 0});
         else
@@ -330,11 +341,12 @@ public:
 
   Result<void> run() {
     const auto header = structure_at<ExtendedHeader>(bytes_, 0);
-    if (!header) return bad("its header is not complete");
+    if (!header) return damaged_object("its header is truncated");
     if (header->magic != btf_magic || header->version != BTF_VERSION)
-      return bad("its header has another magic number or version");
+      return damaged_object("its header has another magic number or version");
     if (header->length < sizeof(ExtendedHeader) || header->length > bytes_.size())
-      return bad(fmt::format("its header claims {} bytes", header->length));
+      return damaged_object(
+          fmt::format("its header has an invalid length of {} bytes", header->length));
     body_ = bytes_.subspan(header->length);
     if (auto sound =
             check_part(RecordKind::function, header->functions_offset, header->functions_length, 8);
@@ -354,10 +366,10 @@ private:
                           std::uint32_t least) const {
     if (length == 0) return {};
     const auto part = slice(body_, offset, length);
-    if (!part || offset % 4 != 0) return bad("records lie outside of it");
+    if (!part || offset % 4 != 0) return damaged_object("records lie outside of it");
     const auto size = structure_at<std::uint32_t>(*part, 0);
     if (!size || *size < least || *size % 4 != 0)
-      return bad(fmt::format("records of {} bytes", size.value_or(0)));
+      return damaged_object(fmt::format("records of {} bytes", size.value_or(0)));
     for (std::uint64_t at = sizeof(std::uint32_t); at < part->size();) {
       struct Head {
         std::uint32_t name = 0;
@@ -365,10 +377,10 @@ private:
       };
       const auto head = structure_at<Head>(*part, at);
       if (!head || head->count == 0 || !types_.has_string(head->name))
-        return bad("the records of a section have no name or no number");
+        return damaged_object("a section's records have an invalid name or count");
       const auto records =
           slice(*part, at + sizeof(Head), std::uint64_t{head->count} * std::uint64_t{*size});
-      if (!records) return bad(fmt::format("{} records lie outside of it", head->count));
+      if (!records) return damaged_object(fmt::format("{} records lie outside of it", head->count));
       const auto section = section_size_(types_.string(head->name));
       for (std::uint64_t i = 0; i < head->count; ++i)
         if (auto sound = check_record(kind, records->subspan(i * *size, *size), section); !sound)
@@ -385,19 +397,20 @@ private:
     std::memcpy(fields.data(), record.data(), std::min(record.size(), sizeof(fields)));
     const auto [place, second, third, fourth] = fields;
     if (place % instruction != 0 || (section && place >= *section))
-      return bad(fmt::format("a record is of byte {:#x} of a section", place));
+      return damaged_object(
+          fmt::format("a record has the invalid instruction offset {:#x}", place));
     switch (kind) {
     case RecordKind::function:
       if (!types_.has_type(second) || types_.kinds[second] != BTF_KIND_FUNC)
-        return bad(fmt::format("type {} is not a function", second));
+        return damaged_object(fmt::format("type {} is not a function", second));
       return {};
     case RecordKind::line:
       if (!types_.has_string(second) || !types_.has_string(third))
-        return bad("the text of a line lies outside of the strings");
+        return damaged_object("the text of a line lies outside of the strings");
       return {};
     case RecordKind::relocation:
       if (!types_.has_type(second) || second == 0 || !types_.has_string(third))
-        return bad(fmt::format("a relocation is of type {}", second));
+        return damaged_object(fmt::format("a relocation has the invalid type id {}", second));
       return {};
     }
     return {};
@@ -413,10 +426,6 @@ namespace raw = llvm::ELF;
 using ELFT = llvm::object::ELF64LE; // as made by clang -target bpf
 
 constexpr std::size_t max_section_name = 4096;
-
-std::unexpected<Error> unsound(std::string what) {
-  return fail(ErrorKind::corrupt, std::move(what));
-}
 
 class ObjectCheck {
 public:
@@ -444,26 +453,26 @@ private:
 
   Result<void> take_sections(const ELFT::Ehdr& header) {
     if (header.e_shentsize != sizeof(ELFT::Shdr) || header.e_shstrndx >= header.e_shnum)
-      return unsound("its section headers are damaged");
+      return damaged_object("its section headers are damaged");
     for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
       const auto offset = checked_add(header.e_shoff, i * sizeof(ELFT::Shdr));
       const auto* const section = offset ? elf::view_at<ELFT::Shdr>(file_, *offset) : nullptr;
-      if (section == nullptr) return unsound("its section headers lie outside of the file");
+      if (section == nullptr) return damaged_object("its section headers lie outside of the file");
       sections_.push_back({.header = *section, .name = {}, .bytes = {}});
       if (section->sh_type == raw::SHT_NOBITS || section->sh_type == raw::SHT_NULL) continue;
       const auto bytes = slice(file_, section->sh_offset, section->sh_size);
-      if (!bytes) return unsound(fmt::format("its section {} lies outside of the file", i));
+      if (!bytes) return damaged_object(fmt::format("its section {} lies outside of the file", i));
       sections_.back().bytes = *bytes;
     }
     const Bytes names = sections_[header.e_shstrndx].bytes;
     for (Section& section : sections_) {
       const auto name = section_name(names, section.header.sh_name);
-      if (!name) return unsound("the names of its sections are damaged");
+      if (!name) return damaged_object("the names of its sections are damaged");
       section.name = *name;
       const bool is_first = by_name_.try_emplace(*name, &section).second;
       // libbpf would read the last one.
       if (!is_first && (*name == ".BTF" || *name == ".BTF.ext"))
-        return unsound(fmt::format("it has several sections '{}'", *name));
+        return damaged_object(fmt::format("it has several sections '{}'", *name));
     }
     return {};
   }
@@ -501,19 +510,19 @@ private:
     if (section.header.sh_entsize != sizeof(ELFT::Sym) || strings == nullptr ||
         strings->bytes.empty() || strings->bytes.back() != std::byte{} ||
         section.bytes.size() % sizeof(ELFT::Sym) != 0)
-      return unsound("its symbol table is damaged");
+      return damaged_object("its symbol table is damaged");
     for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(ELFT::Sym)) {
       const auto* const symbol = elf::view_at<ELFT::Sym>(section.bytes, at);
       const std::uint64_t index = at / sizeof(ELFT::Sym);
       if (symbol->st_name >= strings->bytes.size())
-        return unsound(fmt::format("the name of its symbol {} is damaged", index));
+        return damaged_object(fmt::format("the name of its symbol {} is damaged", index));
       const bool is_special =
           symbol->st_shndx >= raw::SHN_LORESERVE || symbol->st_shndx == raw::SHN_UNDEF;
-      const Section* const home = section_at(symbol->st_shndx);
+      const Section* const container = section_at(symbol->st_shndx);
       if (is_special) continue;
-      if (home == nullptr || symbol->st_value > home->header.sh_size ||
-          symbol->st_size > home->header.sh_size - symbol->st_value)
-        return unsound(fmt::format("its symbol {} lies outside of its section", index));
+      if (container == nullptr || symbol->st_value > container->header.sh_size ||
+          symbol->st_size > container->header.sh_size - symbol->st_value)
+        return damaged_object(fmt::format("its symbol {} lies outside of its section", index));
     }
     return {};
   }
@@ -523,14 +532,13 @@ private:
     const Section* const target = section_at(section.header.sh_info);
     if (section.header.sh_entsize != sizeof(ELFT::Rel) || symbols == nullptr || target == nullptr ||
         symbols->header.sh_type != raw::SHT_SYMTAB || section.bytes.size() % sizeof(ELFT::Rel) != 0)
-      return unsound(fmt::format("its relocations '{}' are damaged", section.name));
+      return damaged_object(fmt::format("its relocations '{}' are damaged", section.name));
     for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(ELFT::Rel)) {
       const auto* const relocation = elf::view_at<ELFT::Rel>(section.bytes, at);
       if (relocation->r_offset >= target->header.sh_size ||
           relocation->getSymbol(false) >= symbols->bytes.size() / sizeof(ELFT::Sym))
-        return unsound(
-            fmt::format("relocation {} of '{}' names a place or a symbol that is not there",
-                        at / sizeof(ELFT::Rel), section.name));
+        return damaged_object(fmt::format("relocation {} of '{}' has an invalid offset or symbol",
+                                          at / sizeof(ELFT::Rel), section.name));
     }
     return {};
   }
@@ -543,11 +551,11 @@ private:
       return section != nullptr ? std::optional(section->header.sh_size) : std::nullopt;
     };
     const auto types = check_types(btf->bytes, size);
-    if (!types) return unsound("its types (.BTF): " + types.error().message);
+    if (!types) return damaged_object("its types (.BTF): " + types.error().message);
     const Section* const extended = named(".BTF.ext");
     if (extended == nullptr) return {};
     if (const auto sound = check_extended_types(extended->bytes, *types, size); !sound)
-      return unsound("its types (.BTF.ext): " + sound.error().message);
+      return damaged_object("its types (.BTF.ext): " + sound.error().message);
     return {};
   }
 

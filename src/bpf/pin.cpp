@@ -25,7 +25,7 @@ constexpr std::size_t max_name = 64;
 using PinName = std::array<char, max_name>; // NUL-padded
 constexpr std::string_view list_name = "uprobectl_pins";
 
-struct Pinned {
+struct PlannedPin {
   Pin pin;
   int fd = -1;
 };
@@ -42,7 +42,7 @@ Result<void> check_file_system(const std::string& folder) {
     return {};
   }
   return fail(Error{ErrorKind::unsupported, folder + ": not in a bpf file system"}.hint(
-      "pins live under /sys/fs/bpf; where nothing is mounted there: mount -t bpf "
+      "name a folder under /sys/fs/bpf; if nothing is mounted there: mount -t bpf "
       "bpf /sys/fs/bpf"));
 }
 
@@ -61,9 +61,9 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
-std::vector<Pinned> plan_pins(const BpfObject& object, const PinRequest& request) {
+std::vector<PlannedPin> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
-  std::vector<Pinned> pins;
+  std::vector<PlannedPin> pins;
   const auto add = [&](std::string_view kind, const std::string& name, const std::string& pinned,
                        int fd) {
     pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd});
@@ -96,7 +96,7 @@ Result<void> check_own_folder(const std::string& folder) {
   if (!empty)
     return fail(Error{
         ErrorKind::duplicated,
-        folder + ": the folder has other files and no list of uprobectl load, nothing was pinned"}
+        folder + ": the folder has files that uprobectl load has not pinned, nothing was pinned"}
                     .hint("name a folder that does not exist"));
   return {};
 }
@@ -119,15 +119,15 @@ public:
       return {};
     }
     if (errno == EEXIST) return check_own_folder(folder);
-    return fail(system_error(errno, folder + ": cannot be made"));
+    return fail(system_error(errno, folder + ": cannot be created"));
   }
 
   Result<void> pin(int fd, const std::string& path, std::optional<mode_t> mode) {
     if (::bpf_obj_pin(fd, path.c_str()) != 0) {
       if (errno == EEXIST)
         return fail(
-            Error{ErrorKind::duplicated, path + ": is there already, nothing was pinned"}.hint(
-                "take away what uprobectl has pinned there with: load --unpin DIR"));
+            Error{ErrorKind::duplicated, path + ": already exists, nothing was pinned"}.hint(
+                "remove the pins of uprobectl: uprobectl load --unpin " + parent_folder(path)));
       return fail(system_error(errno, path + ": cannot be pinned"));
     }
     paths_.push_back(path);
@@ -149,16 +149,16 @@ private:
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The list of pins: a hash map from the name to 0 for a program, 1 for a map.
-Result<UniqueFd> make_list(std::span<const Pinned> pins) {
+Result<UniqueFd> make_list(std::span<const PlannedPin> pins) {
   UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
                                  static_cast<std::uint32_t>(pins.size()), nullptr)};
-  if (!list) return fail(bpf_load_error(errno, "cannot make a BPF map"));
-  for (const Pinned& pinned : pins) {
+  if (!list) return fail(bpf_load_error(errno, "cannot create a BPF map"));
+  for (const PlannedPin& pinned : pins) {
     const std::string name = file_name(pinned.pin.path);
     PinName key{};
     if (name.size() >= key.size())
       return fail(ErrorKind::unsupported,
-                  fmt::format("{}: the name has over {} bytes", name, max_name - 1));
+                  fmt::format("{}: the name is longer than {} bytes", name, max_name - 1));
     std::ranges::copy(name, key.begin());
     const std::uint32_t value = pinned.pin.kind == "map" ? 1 : 0;
     if (::bpf_map_update_elem(list.get(), key.data(), &value, BPF_NOEXIST) != 0)
@@ -179,7 +179,8 @@ bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && !name.contains('/');
 }
 
-// The list is a map that others may have written: its names are used in this folder only.
+// Opens a folder of this user. The list of pins may have been written by others, so its names are
+// only used relative to this folder.
 Result<UniqueFd> open_own_folder(const std::string& folder) {
   UniqueFd opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!opened) return fail(system_error(errno, folder));
@@ -201,7 +202,7 @@ bool is_for_multi_links(int program, ProgramKind kind) {
   return impossible_multi_link_error(program, expected_attach_type(kind), 0) == EBADF;
 }
 
-std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) {
+std::optional<ProgramKind> detect_program_kind(int program, const KernelFeatures& features) {
   if (features.uprobe_multi && is_for_multi_links(program, ProgramKind::multi))
     return ProgramKind::multi;
   // A link to descriptor -1 fails with EBADF if the program is accepted.
@@ -210,7 +211,7 @@ std::optional<ProgramKind> kind_of(int program, const KernelFeatures& features) 
   if (features.uprobe_session && is_for_multi_links(program, ProgramKind::session))
     return ProgramKind::session;
   if (!features.perf_link && !features.uprobe_multi)
-    return ProgramKind::plain; // a kernel older than all other kinds
+    return ProgramKind::plain; // the kernel supports no other kind
   return std::nullopt;
 }
 
@@ -227,7 +228,7 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
   // Checked first, because mkdir() would create the folder in any file system.
   if (auto checked = check_file_system(parent_folder(request.folder)); !checked)
     return fail(std::move(checked).error());
-  const std::vector<Pinned> pins = plan_pins(object, request);
+  const std::vector<PlannedPin> pins = plan_pins(object, request);
   const auto list = make_list(pins);
   if (!list) return fail(list.error());
   PinGuard guard;
@@ -236,7 +237,7 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
   if (auto done = guard.pin(list->get(), request.folder + "/" + std::string(list_name), {}); !done)
     return fail(std::move(done).error());
   std::vector<Pin> result;
-  for (const Pinned& pinned : pins) {
+  for (const PlannedPin& pinned : pins) {
     if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
       return fail(std::move(done).error());
     result.push_back(pinned.pin);
@@ -260,7 +261,7 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
     return fail(ErrorKind::corrupt, list_path + ": not the list that uprobectl load makes");
   if (!is_own_pin(*opened, std::string(list_name)))
     return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
-  std::vector<Pin> taken;
+  std::vector<Pin> removed;
   PinName name{};
   PinName next{};
   const void* from = nullptr;
@@ -280,25 +281,26 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
       return fail(ErrorKind::not_permitted, path + ": another user has pinned it");
     }
     if (::unlinkat(opened->get(), name.data(), 0) == 0)
-      taken.push_back({is_map != 0 ? "map" : "program", name.data(), path});
+      removed.push_back({is_map != 0 ? "map" : "program", name.data(), path});
     else if (errno != ENOENT)
-      return fail(system_error(errno, path + ": cannot be taken away"));
+      return fail(system_error(errno, path + ": cannot be removed"));
   }
   if (::unlinkat(opened->get(), std::string(list_name).c_str(), 0) != 0)
     return fail(system_error(errno, list_path));
   ::rmdir(folder.c_str()); // fails if it contains something else
-  std::ranges::sort(taken, {}, &Pin::path);
-  return taken;
+  std::ranges::sort(removed, {}, &Pin::path);
+  return removed;
 }
 
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   UniqueFd fd{::bpf_obj_get(path.c_str())};
   if (!fd && errno == EACCES)
     return fail(Error{ErrorKind::not_permitted, path + ": this user may not use the pin"}.hint(
-        "its mode and owner say who may: ls -l " + path));
+        "check its mode and owner: ls -l " + path));
   if (!fd && errno == EPERM) return fail(bpf_load_error(errno, path));
   if (!fd && errno == EINVAL)
-    return fail(ErrorKind::unsupported, path + ": nothing pinned, not in a bpf file system");
+    return fail(ErrorKind::unsupported,
+                path + ": not a pin, because it is not in a bpf file system");
   if (!fd) return fail(system_error(errno, path));
   const bool is_map = descriptor_name(fd.get()) == "anon_inode:bpf-map";
   const bool is_program = descriptor_name(fd.get()) == "anon_inode:bpf-prog";
@@ -313,13 +315,14 @@ Result<PinnedProgram> PinnedProgram::open(const std::string& path, const KernelF
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(fd->get(), &info, &size) != 0)
-    return fail(bpf_load_error(errno, path + ": cannot ask about the program"));
+    return fail(bpf_load_error(errno, path + ": cannot query the program"));
   if (info.type != BPF_PROG_TYPE_KPROBE)
-    return fail(ErrorKind::unsupported, path + ": the program is not of the type for uprobes");
-  const auto kind = kind_of(fd->get(), features);
+    return fail(ErrorKind::unsupported,
+                path + ": not a program for uprobes (type BPF_PROG_TYPE_KPROBE)");
+  const auto kind = detect_program_kind(fd->get(), features);
   if (!kind)
     return fail(ErrorKind::unsupported,
-                path + ": this kernel attaches the program to no uprobe, whatever the mechanism");
+                path + ": this kernel cannot attach the program to a uprobe by any mechanism");
   PinnedProgram program;
   program.fd_ = std::move(*fd);
   program.name_.assign(info.name, ::strnlen(info.name, sizeof(info.name)));

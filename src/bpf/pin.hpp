@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pins in the bpf file system: pinning the programs and maps of an object, and using programs that
-// were loaded and pinned by others (Android's bpfloader, `uprobectl load`).
+// Pins the programs and maps of an object in the bpf file system, and opens pinned programs, such
+// as those of Android's bpfloader or `uprobectl load`.
 #pragma once
 
 #include "bpf/object.hpp"
@@ -9,7 +9,7 @@
 
 namespace uprobectl {
 
-// Names in the bpf file system.
+// How pins are named.
 enum class PinNaming {
   plain,       // programs and maps by their own names
   uprobestats, // "prog_<object>_<section>", "map_<object>_<map>", '/' as '_': as Android's loader
@@ -27,14 +27,15 @@ struct PinRequest {
   std::optional<mode_t> mode; // of the pins
 };
 
-// Pins all or nothing, and never overwrites a pin. Also pins a map named uprobectl_pins that lists
-// the pins, for unpin.
+// Pins all programs and maps of the object, or none on failure. Never overwrites a pin. Also pins a
+// map named uprobectl_pins, which lists the pins for unpin().
 Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request);
 
 // Removes the pins that pin() made in the folder, and the folder if it is empty then. not_found if
 // there are none.
 Result<std::vector<Pin>> unpin(const std::string& folder);
 
+// A program that was loaded and pinned before this run.
 class PinnedProgram {
 public:
   // not_found; not_permitted by the mode of the pin; unsupported if it is not a program for

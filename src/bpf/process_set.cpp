@@ -35,14 +35,14 @@ Result<process_settings> encode(const ProcessSet::Settings& settings) {
     if (name.empty() || name.size() >= COMM_BYTES) continue; // longer than any comm
     if (encoded.names == MAX_NAMES)
       return fail(ErrorKind::out_of_range,
-                  "more than " + std::to_string(MAX_NAMES) + " names of processes");
+                  "too many process names (expected at most " + std::to_string(MAX_NAMES) + ")");
     std::ranges::copy(name, std::begin(encoded.name[encoded.names++].text));
   }
   return encoded;
 }
 
-Error with_cause(Error error, const LibbpfLog& said) {
-  const std::string cause = said.cause();
+Error with_cause(Error error, const LibbpfLog& libbpf_log) {
+  const std::string cause = libbpf_log.cause();
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
 }
 
@@ -61,20 +61,21 @@ struct ProcessSet::State {
   }
 
   Result<void> load(const process_settings& settings) {
-    const LibbpfLog said;
+    const LibbpfLog libbpf_log;
     std::string log(64U << 10, '\0');
     LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
                 .kernel_log_buf = log.data(), .kernel_log_size = log.size());
     const Bytes image = processes_object();
     object.reset(bpf_object__open_mem(image.data(), image.size(), &options));
-    if (!object) return fail(system_error(errno, "cannot open the BPF object for processes"));
+    if (!object)
+      return fail(system_error(errno, "cannot open the BPF object that tracks processes"));
     bpf_map* const constants = bpf_object__find_map_by_name(object.get(), ".rodata");
     if (const int error = bpf_map__set_initial_value(constants, &settings, sizeof(settings));
         error != 0)
       return fail(system_error(-error, "cannot set the names of processes"));
     if (const int error = bpf_object__load(object.get()); error != 0) {
-      return fail(bpf_load_error(-error, "cannot load the BPF program that watches processes",
-                                 log.c_str(), said.cause()));
+      return fail(bpf_load_error(-error, "cannot load the BPF program that tracks processes",
+                                 log.c_str(), libbpf_log.cause()));
     }
     processes = bpf_map__fd(bpf_object__find_map_by_name(object.get(), "processes"));
     missed = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
@@ -82,12 +83,12 @@ struct ProcessSet::State {
   }
 
   Result<void> attach() {
-    const LibbpfLog said;
+    const LibbpfLog libbpf_log;
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object.get()) {
       bpf_link* const link = bpf_program__attach(program);
       if (link == nullptr)
-        return fail(with_cause(bpf_load_error(errno, "cannot watch processes come and go"), said));
+        return fail(with_cause(bpf_load_error(errno, "cannot track processes"), libbpf_log));
       links.emplace_back(link);
     }
     return {};
@@ -99,22 +100,21 @@ ProcessSet::ProcessSet(ProcessSet&&) noexcept = default;
 ProcessSet& ProcessSet::operator=(ProcessSet&&) noexcept = default;
 ProcessSet::~ProcessSet() = default;
 
-bool ProcessSet::possible() { return ::access(kernel_types_path, R_OK) == 0; }
+bool ProcessSet::is_supported() { return ::access(kernel_types_path, R_OK) == 0; }
 
 Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   const auto encoded = encode(settings);
   if (!encoded) return fail(encoded.error());
   if (::access("/sys/kernel", F_OK) != 0)
-    return fail(
-        Error{ErrorKind::not_found, "cannot watch processes come and go: /sys is not mounted"}.hint(
-            "mount -t sysfs sysfs /sys"));
+    return fail(Error{ErrorKind::not_found, "cannot track processes: /sys is not mounted"}.hint(
+        "mount -t sysfs sysfs /sys"));
   if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
-  if (!possible())
-    return fail(Error{ErrorKind::unsupported,
-                      "cannot watch processes come and go: this kernel does not describe its types"}
-                    .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which has ") +
-                          kernel_types_path)
-                    .hint("processes that run already can be given by their pids"));
+  if (!is_supported())
+    return fail(
+        Error{ErrorKind::unsupported, "cannot track processes: this kernel has no BTF"}
+            .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which provides ") +
+                  kernel_types_path)
+            .hint("to trace running processes, name their pids with -p"));
   auto state = std::make_unique<State>();
   if (auto loaded = state->load(*encoded); !loaded) return fail(std::move(loaded).error());
   auto reader =
@@ -125,15 +125,15 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   return ProcessSet(std::move(state));
 }
 
-Result<void> ProcessSet::add(pid_t pid, Membership stay) {
+Result<void> ProcessSet::add(pid_t pid, Membership membership) {
   const auto tgid = static_cast<std::uint32_t>(pid);
   const std::uint32_t value =
       state_->membership(tgid) |
-      (stay == Membership::until_exit ? MEMBER_UNTIL_EXIT : MEMBER_WHILE_NAMED);
+      (membership == Membership::until_exit ? MEMBER_UNTIL_EXIT : MEMBER_WHILE_NAMED);
   if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY); error != 0)
     return fail(-error == E2BIG
-                    ? Error{ErrorKind::out_of_range, "more than " + std::to_string(max_members) +
-                                                         " processes cannot be watched"}
+                    ? Error{ErrorKind::out_of_range,
+                            "cannot track more than " + std::to_string(max_members) + " processes"}
                     : system_error(-error, "cannot add process " + std::to_string(pid)));
   // If it had ended before, it would never be removed.
   if (::kill(pid, 0) == 0 || errno != ESRCH) return {};

@@ -23,8 +23,8 @@ public:
     bool follow = false;
   };
 
-  // How long an added process stays: to its end, or, if it was added for a name that the kernel
-  // does not know (argv[0]), until user space withdraws it after a rename.
+  // How long an added process is a member: until it exits, or until withdraw(). The second is for
+  // processes selected by a name that the kernel does not track, such as argv[0].
   enum class Membership { until_exit, while_named };
 
   // The comm of a process's main thread has changed, by a rename or execve.
@@ -34,11 +34,11 @@ public:
     bool is_member = false;
   };
 
-  // Whether the kernel has what start() needs, apart from permission.
-  static bool possible();
+  // Whether the kernel supports start(). Permissions are not checked.
+  static bool is_supported();
 
-  // No process is missed from here on. Add those that run already after this. Fails with
-  // unsupported if the kernel lacks a feature, not_permitted, out_of_range.
+  // Tracks all processes that start or change from now on. Running ones must be added afterwards.
+  // Fails with unsupported, not_permitted, or out_of_range for too many names.
   static Result<ProcessSet> start(const Settings& settings);
 
   ProcessSet(ProcessSet&&) noexcept;
@@ -46,7 +46,7 @@ public:
   ~ProcessSet();
 
   Result<void> add(pid_t pid,
-                   Membership stay = Membership::until_exit); // not_found if it has ended
+                   Membership membership = Membership::until_exit); // not_found if it has ended
   void withdraw(pid_t pid); // if added with while_named; it may still be a member by its comm
   std::vector<pid_t> members() const; // ascending
   bool contains(pid_t pid) const;

@@ -43,10 +43,10 @@ std::uint64_t register_mask() {
   return mask;
 }
 
-// Reads consecutive fields.
-class Fields {
+// Reads the consecutive fields of a sample.
+class SampleFields {
 public:
-  explicit Fields(Bytes bytes) : bytes_(bytes) {}
+  explicit SampleFields(Bytes bytes) : bytes_(bytes) {}
 
   template <typename T>
   T number() {
@@ -70,7 +70,7 @@ private:
   bool failed_ = false;
 };
 
-void take_addresses(Fields& fields, std::vector<std::uint64_t>& addresses) {
+void take_addresses(SampleFields& fields, std::vector<std::uint64_t>& addresses) {
   const Bytes chain = fields.take(checked_mul(fields.number<std::uint64_t>(), 8).value_or(~0ULL));
   for (std::size_t i = 0; i + 8 <= chain.size(); i += 8) {
     const auto address = *read_at<std::uint64_t>(chain, i);
@@ -79,7 +79,7 @@ void take_addresses(Fields& fields, std::vector<std::uint64_t>& addresses) {
   }
 }
 
-void take_registers(Fields& fields, SenderContext& from) {
+void take_registers(SampleFields& fields, SenderContext& from) {
   from.registers_abi = fields.number<std::uint64_t>();
   if (from.registers_abi == PERF_SAMPLE_REGS_ABI_NONE) return; // no registers follow
   from.registers.resize(host_arch_info().registers.size());
@@ -87,7 +87,7 @@ void take_registers(Fields& fields, SenderContext& from) {
     from.registers[each.index] = fields.number<std::uint64_t>();
 }
 
-Bytes take_stack(Fields& fields) {
+Bytes take_stack(SampleFields& fields) {
   const auto size = fields.number<std::uint64_t>();
   if (size == 0) return {};
   const Bytes bytes = fields.take(size);
@@ -118,8 +118,8 @@ private:
   static int take_record(void* context, void* data, std::size_t size) {
     auto& reader = *static_cast<RingReader*>(context);
     if (reader.visit_ == nullptr) return 0;
-    const bool goes_on = (*reader.visit_)({static_cast<const std::byte*>(data), size});
-    return goes_on && --reader.left_ != 0 ? 0 : -1;
+    const bool continues = (*reader.visit_)({static_cast<const std::byte*>(data), size});
+    return continues && --reader.left_ != 0 ? 0 : -1;
   }
 
   struct Free {
@@ -134,48 +134,48 @@ private:
 // empty: a thread may move to another CPU meanwhile, whose buffer was read before.
 class PerfReader final : public RecordReader {
 public:
-  explicit PerfReader(const PerfBufferOptions& reading) : reading_(reading) {}
+  explicit PerfReader(const PerfBufferOptions& options) : options_(options) {}
 
   // Returns 0 or an errno.
-  int open(int map, std::size_t pages_per_cpu, std::uint32_t wake_at) {
+  int open(int map, std::size_t pages_per_cpu, std::uint32_t watermark) {
     event_ = bpf_output_event();
     event_.watermark = 1;
-    event_.wakeup_watermark = wake_at;
-    if (reading_.stack_bytes > 0) request_stack_bytes(event_, reading_.stack_bytes);
+    event_.wakeup_watermark = watermark;
+    if (options_.stack_bytes > 0) request_stack_bytes(event_, options_.stack_bytes);
     buffers_.reset(perf_buffer__new_raw(map, pages_per_cpu, &event_, take_record, this, nullptr));
     return buffers_ ? 0 : errno;
   }
 
   int poll_fd() const override { return perf_buffer__epoll_fd(buffers_.get()); }
   bool drain(const Visit& visit) override {
-    // First the records that an earlier call has left, then the buffers.
-    const bool more = next_ < waiting_.size() || collect();
-    while (next_ < waiting_.size()) {
-      const Waiting& next = waiting_[next_++];
+    // Records that an earlier call has left come first.
+    const bool more = next_ < pending_.size() || collect();
+    while (next_ < pending_.size()) {
+      const PendingRecord& next = pending_[next_++];
       if (!visit(Bytes(bytes_).subspan(next.begin, next.size))) return true;
     }
     return more;
   }
 
 private:
-  // True if a buffer has more records than its share.
+  // Reads the buffers into pending_. Returns true if a buffer has more records than its share.
   bool collect() {
-    waiting_.clear();
+    pending_.clear();
     bytes_.clear();
     next_ = 0;
     bool more = false;
     const std::size_t cpus = std::max<std::size_t>(perf_buffer__buffer_cnt(buffers_.get()), 1);
     std::size_t before = 0;
     do {
-      before = waiting_.size();
+      before = pending_.size();
       for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
         left_ = std::max<std::size_t>(max_records_per_drain / cpus, 1);
         perf_buffer__consume_buffer(buffers_.get(), i);
         more = more || left_ == 0;
       }
-      more = more || waiting_.size() >= max_records_per_drain;
-    } while (!more && waiting_.size() != before);
-    std::ranges::sort(waiting_, {}, &Waiting::time_ns);
+      more = more || pending_.size() >= max_records_per_drain;
+    } while (!more && pending_.size() != before);
+    std::ranges::sort(pending_, {}, &PendingRecord::time_ns);
     return more;
   }
 
@@ -200,14 +200,14 @@ private:
     std::memcpy(&record, sample.raw.data(), sizeof(record));
     const std::size_t begin = bytes_.size();
     bytes_.insert(bytes_.end(), sample.raw.begin(), sample.raw.end());
-    if (sample.from && sample.raw.size() >= reading_.kept_size)
+    if (sample.from && sample.raw.size() >= options_.kept_size)
       add_stack(begin, sample.from->stack);
-    waiting_.push_back({.time_ns = record.time_ns, .begin = begin, .size = bytes_.size() - begin});
+    pending_.push_back({.time_ns = record.time_ns, .begin = begin, .size = bytes_.size() - begin});
   }
 
   // Appends the stack to the record, in place of the padding.
   void add_stack(std::size_t record, Bytes stack) {
-    bytes_.resize(record + reading_.kept_size);
+    bytes_.resize(record + options_.kept_size);
     std::byte* const head = bytes_.data() + bytes_.size() - sizeof(stack_head);
     const auto size = static_cast<std::uint32_t>(stack.size());
     std::memcpy(head + offsetof(stack_head, size), &size, sizeof(size));
@@ -217,16 +217,16 @@ private:
   struct Free {
     void operator()(perf_buffer* buffers) const { perf_buffer__free(buffers); }
   };
-  struct Waiting {
+  struct PendingRecord {
     std::uint64_t time_ns = 0;
     std::size_t begin = 0; // in bytes_
     std::size_t size = 0;  // with the padding, or the stack
   };
-  PerfBufferOptions reading_;
+  PerfBufferOptions options_;
   perf_event_attr event_ = {};
-  std::vector<Waiting> waiting_;
+  std::vector<PendingRecord> pending_;
   std::vector<std::byte> bytes_;
-  std::size_t next_ = 0;                       // of waiting_, to be visited
+  std::size_t next_ = 0;                       // of pending_, to be visited
   std::size_t left_ = 0;                       // that the buffer being read may add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
 };
@@ -254,7 +254,7 @@ void request_stack(perf_event_attr& attributes, const StackRequest& stack) {
 
 std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& attributes) {
   const auto has = [&](std::uint64_t field) { return (attributes.sample_type & field) != 0; };
-  Fields fields(body);
+  SampleFields fields(body);
   PerfSample sample;
   SenderContext from;
   if (has(PERF_SAMPLE_TID)) {
@@ -282,20 +282,20 @@ Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
   return reader;
 }
 
-Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& reading) {
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& options) {
   // More than 512 KiB per CPU is locked memory, which requires a capability or a higher limit
   // (/proc/sys/kernel/perf_event_mlock_kb).
-  constexpr std::size_t least = 64U << 10;
+  constexpr std::size_t min_bytes = 64U << 10; // per CPU
   const auto cpus = possible_cpus();
   if (!cpus) return fail(cpus.error());
   const auto page = static_cast<std::size_t>(::getpagesize());
   int error = 0;
-  for (std::size_t size = std::max(std::bit_floor(reading.bytes / *cpus), least); size >= least;
-       size /= 2) {
-    const auto wake_at =
+  for (std::size_t size = std::max(std::bit_floor(options.bytes / *cpus), min_bytes);
+       size >= min_bytes; size /= 2) {
+    const auto watermark =
         static_cast<std::uint32_t>(std::min<std::size_t>(WAKEUP_WATERMARK, size / 2));
-    auto reader = std::make_unique<PerfReader>(reading);
-    error = reader->open(map, std::max<std::size_t>(size / page, 1), wake_at);
+    auto reader = std::make_unique<PerfReader>(options);
+    error = reader->open(map, std::max<std::size_t>(size / page, 1), watermark);
     if (error == 0) return reader;
     if (error != EPERM && error != ENOMEM) break;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the records of the built-in program from either buffer, and the samples of perf event
-// arrays with the user stack of the sender. Source: perf_event_open(2), "PERF_RECORD_SAMPLE".
+// Reads the built-in program's records from a ring buffer or perf buffers, and parses samples of
+// perf event arrays. Source: perf_event_open(2), "PERF_RECORD_SAMPLE".
 #pragma once
 
 #include "bpf/maps.hpp"
@@ -12,9 +12,9 @@
 
 namespace uprobectl {
 
-// Requests a stack, with registers and times; no change if `stack` requests none.
+// Adds the stack, registers, thread, CPU and time to samples; no change if `stack` is not enabled.
 void request_stack(perf_event_attr& attributes, const StackRequest& stack);
-// Requests the bytes of the stack only.
+// Adds only the bytes of the stack.
 void request_stack_bytes(perf_event_attr& attributes, std::uint32_t bytes);
 
 struct PerfSample {
@@ -51,16 +51,15 @@ public:
   virtual bool drain(const Visit& visit) = 0; // see BuiltinProgram::drain
 };
 
-// The map is borrowed.
+// Borrows the map, like open_perf_reader().
 Result<std::unique_ptr<RecordReader>> open_ring_reader(int map);
-// `bytes`: for all CPUs together, as far as the limit of locked memory permits. `stack_bytes`:
-// maximum copied of the user stack; they are appended to records of `kept_size`, which end with a
-// stack_head, as in records of a ring buffer.
 struct PerfBufferOptions {
-  std::size_t bytes = 0;
+  std::size_t bytes = 0; // of all buffers; less if the limit of locked memory is lower
+  // Maximum bytes of the user stack. They are appended to the program's record, which has kept_size
+  // bytes and ends with a stack_head, so that records are as in a ring buffer.
   std::uint32_t stack_bytes = 0;
   std::uint32_t kept_size = 0;
 };
-Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& reading);
+Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& options);
 
 } // namespace uprobectl

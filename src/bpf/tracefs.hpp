@@ -8,11 +8,11 @@
 
 namespace uprobectl {
 
-// The folder that contains uprobe_events; nullopt if there is none.
+// Returns the folder that contains uprobe_events; nullopt if tracefs is not mounted.
 std::optional<std::string> find_tracefs();
 
-// uprobe_events does not show who created an event, so the group of ours does. A pid alone could be
-// reused, or mean another process in another pid namespace.
+// The process that created an event, encoded in the event's group: uprobe_events itself does not
+// show it. A pid alone could be reused, or be that of another pid namespace.
 struct EventOwner {
   std::uint64_t pid_namespace = 0; // inode number of /proc/self/ns/pid
   pid_t pid = 0;

@@ -190,14 +190,14 @@ void DataTypes::Free::operator()(btf* types) const { btf__free(types); }
 
 Result<DataTypes> DataTypes::parse(Bytes blob) {
   btf* const types = btf__new(blob.data(), static_cast<std::uint32_t>(blob.size()));
-  if (types == nullptr) return fail(ErrorKind::corrupt, "the BTF type information is damaged");
+  if (types == nullptr) return fail(ErrorKind::corrupt, "damaged BTF type information");
   return DataTypes(types);
 }
 
 Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
   btf* const types = btf__load_from_kernel_by_id(btf_id);
   if (types == nullptr)
-    return fail(bpf_load_error(errno, "cannot read the BTF type information in the kernel"));
+    return fail(bpf_load_error(errno, "cannot read BTF type information from the kernel"));
   return DataTypes(types);
 }
 
@@ -211,18 +211,18 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
 }
 
 Result<DataTypes::Type> DataTypes::find(std::string_view name) const {
-  const std::string_view wanted = without_keyword(name);
+  const std::string_view plain_name = without_keyword(name);
   std::vector<std::string> known;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const candidate = btf__type_by_id(types_.get(), id);
     if (!can_be_named(candidate)) continue;
     const std::string_view its_name = name_at(types_.get(), candidate->name_off);
-    if (its_name == wanted)
+    if (its_name == plain_name)
       if (auto found = type(id)) return std::move(*found);
     if (btf_is_composite(candidate) && !its_name.empty()) known.emplace_back(its_name);
   }
-  Error error{ErrorKind::not_found, "no type '" + std::string(wanted) + "' in its BTF"};
-  if (const auto near = nearest(wanted, known); !near.empty())
+  Error error{ErrorKind::not_found, "no type '" + std::string(plain_name) + "' in its BTF"};
+  if (const auto near = nearest(plain_name, known); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));
 }

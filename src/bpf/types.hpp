@@ -16,7 +16,7 @@ struct DataMember;
 
 // A value read by its type.
 struct DataValue {
-  struct Pointer { // not dereferenced: it is of another address space
+  struct Pointer { // not dereferenced: it belongs to another address space
     std::uint64_t address = 0;
   };
   struct Raw { // byte arrays, numbers over 64 bits
@@ -34,13 +34,13 @@ struct DataMember {
   DataValue value;
 };
 
-// The types of one object, program or map.
+// The BTF types of one object, program or map.
 class DataTypes {
 public:
   // Parses the content of a section .BTF. Fails with corrupt.
   static Result<DataTypes> parse(Bytes blob);
-  // The types of a loaded program or a map, by the id in its info. not_permitted names the
-  // capability.
+  // Reads the types of a loaded program or a map from the kernel, by the BTF id in its info.
+  // not_permitted names the capability.
   static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
 
   struct Type {
@@ -53,8 +53,8 @@ public:
   Result<Type> find(std::string_view name) const;
   std::optional<Type> type(std::uint32_t id) const;
 
-  // Nullopt if there are fewer bytes than the type has, or objects of the type do not exist in
-  // memory. Further bytes are ignored: records of ring buffers may be padded.
+  // Decodes a value of a type. Nullopt if there are fewer bytes than the type has, or if the type
+  // has no values in memory, such as a function. Ignores further bytes: records may be padded.
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
 
 private:

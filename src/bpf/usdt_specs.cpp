@@ -58,8 +58,7 @@ using Members = std::map<std::string, Member, std::less<>>;
 Error unknown_layout(std::string_view what) {
   return Error{ErrorKind::unsupported,
                "the program's table of static probes (__bpf_usdt_specs) " + std::string(what)}
-      .hint(
-          "layouts of libbpf 0.8 to 1.7 are known; compile it with the usdt.bpf.h of one of them");
+      .hint("compile the program with the usdt.bpf.h of libbpf 0.8 to 1.7");
 }
 
 // The type without typedefs and const.
@@ -125,7 +124,7 @@ public:
       take_kinds(type->second.type);
     for (const auto& [name, member] : *argument)
       if (!known_.contains(name) && name.find("reserved") == std::string::npos)
-        missing_ = "has a part that is not known here, '" + name + "'";
+        missing_ = "has an unknown member '" + name + "'";
     if (!missing_.empty()) return fail(unknown_layout(missing_));
     return layout_;
   }
@@ -154,7 +153,7 @@ private:
     const auto in_memory = enumerator(types_, type, "BPF_USDT_ARG_REG_DEREF");
     layout_.in_indexed_memory = enumerator(types_, type, "BPF_USDT_ARG_SIB");
     if (!constant || !in_register || !in_memory) {
-      missing_ = "has other kinds of arguments than are known here";
+      missing_ = "has unknown kinds of arguments";
       return;
     }
     layout_.constant = *constant;
@@ -253,7 +252,7 @@ Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
   if (const int error = bpf_obj_get_info_by_fd(map.fd.get(), &info, &size); error != 0)
-    return fail(system_error(-error, "cannot look at the program's table of static probes"));
+    return fail(system_error(-error, "cannot query the program's table of static probes"));
   auto state = std::make_unique<State>();
   state->map = map.fd.get();
   state->entries = state->searched = info.max_entries;
@@ -281,15 +280,16 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
   const UsdtLayout& layout = state_->layout;
   if (spec.arguments.size() > layout.max_arguments)
     return fail(ErrorKind::unsupported, std::to_string(spec.arguments.size()) +
-                                            " arguments, and bpf/usdt.bpf.h knows " +
-                                            std::to_string(layout.max_arguments) + " at most");
+                                            " arguments (bpf/usdt.bpf.h supports at most " +
+                                            std::to_string(layout.max_arguments) + ")");
   const auto id = state_->free_entry();
   if (!id)
-    return fail(Error{ErrorKind::out_of_range, "the program has room for " +
-                                                   std::to_string(state_->entries) +
-                                                   " places with different arguments"}
-                    .hint("compile it with -DBPF_USDT_MAX_SPEC_CNT=N, or name fewer probes")
-                    .hint("a pinned program keeps those of a run that was killed: pin it anew"));
+    return fail(
+        Error{ErrorKind::out_of_range, "the program's table of static probes is full: it has " +
+                                           std::to_string(state_->entries) + " entries"}
+            .hint("compile the program with -DBPF_USDT_MAX_SPEC_CNT=N, or name fewer probes")
+            .hint(
+                "a killed run leaves its entries in a pinned program: unpin it and load it again"));
   std::vector<std::byte> bytes(state_->value_size);
   const std::span<std::byte> all(bytes);
   for (std::size_t i = 0; i < spec.arguments.size(); ++i) {
@@ -307,7 +307,7 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
   put_bits(all, layout.cookie, spec.cookie);
   put_bits(all, layout.count, spec.arguments.size());
   if (const int error = bpf_map_update_elem(state_->map, &*id, bytes.data(), BPF_ANY); error != 0)
-    return fail(system_error(-error, "cannot fill the program's table of static probes"));
+    return fail(system_error(-error, "cannot write the program's table of static probes"));
   state_->written.push_back(*id);
   return *id;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table in which programs compiled with libbpf's usdt.bpf.h look up the arguments of a static
-// probe:
-// "__bpf_usdt_specs", an array indexed by the probe's cookie. Its layout is internal to libbpf and
-// has changed (1.7 added index registers), so it is read from the types of the program. Source:
-// libbpf src/usdt.bpf.h, struct
-// __bpf_usdt_spec.
+// Fills the table "__bpf_usdt_specs", in which programs compiled with libbpf's usdt.bpf.h look up
+// the arguments of a static probe. It is an array indexed by the probe's cookie. Its layout is
+// internal to libbpf and has changed (1.7 added index registers), so it is read from the program's
+// BTF. Source: libbpf src/usdt.bpf.h, struct __bpf_usdt_spec.
 #pragma once
 
 #include "bpf/maps.hpp"
@@ -16,6 +14,7 @@
 
 namespace uprobectl {
 
+// The table of one program. Its entries are removed by the destructor.
 class UsdtSpecs {
 public:
   // Whether the map is such a table. The kernel keeps 15 bytes of a map's name.
@@ -27,6 +26,7 @@ public:
   UsdtSpecs& operator=(UsdtSpecs&&) noexcept;
   ~UsdtSpecs(); // clears its entries: the map of a pinned program continues to exist
 
+  // The arguments at one place of a static probe.
   struct Spec {
     std::vector<std::optional<reading>> arguments; // nullopt: reading it is an error
     std::uint64_t cookie = 0;                      // the result of bpf_usdt_cookie()

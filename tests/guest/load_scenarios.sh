@@ -55,7 +55,7 @@ never_overwrites_there() {
   load "$FIXTURES/calls.bpf.o" --pin pins/a || fail "load: $(cat err)"
   before=$(pins_in pins/a)
   load "$FIXTURES/calls.bpf.o" --pin pins/a && fail 'it overwrites'
-  expect_match 'message' 'is there already' "$(cat err)"
+  expect_match 'message' 'already exists' "$(cat err)"
   expect_equal 'pins' "$before" "$(pins_in pins/a)"
   load --unpin pins/a || fail "unpin: $(cat err)"
 }
@@ -79,19 +79,19 @@ sets_globals_there() {
   load --unpin pins/a
   for setting in step=4294967296 step=-1 offset=40000 step=many label=0123456789abcdef; do
     load "$FIXTURES/calls.bpf.o" --pin pins/b --set "$setting" && fail "$setting is taken"
-    expect_match 'message' 'does not fit' "$(cat err)"
+    expect_match 'message' 'invalid value' "$(cat err)"
   done
   load "$FIXTURES/calls.bpf.o" --pin pins/b --set stride=7 && fail 'stride is taken'
   expect_match 'hint' 'there are: step, offset, label, on, both' "$(tail -n 1 err)"
   load "$FIXTURES/calls.bpf.o" --pin pins/b --set both=7 && fail 'both is taken'
-  expect_match 'message' 'neither an integer nor text' "$(cat err)"
+  expect_match 'message' 'only integers, bool, enums and char arrays can be set' "$(cat err)"
   [ ! -e pins/b ] || fail 'a folder is left'
 }
 
 tells_the_verifier() { with_pins tells_the_verifier_there; }
 tells_the_verifier_there() {
   load "$FIXTURES/refused.bpf.o" --pin pins/a && fail 'it loads'
-  expect_match 'message' "the kernel's verifier refuses it" "$(cat err)"
+  expect_match 'message' "rejected by the kernel's verifier" "$(cat err)"
   expect_match 'hint' 'the verifier said: .*R[0-9]* invalid mem access' "$(tr '\n' ' ' <err)"
   [ ! -e pins/a ] || fail 'a folder is left'
 }
@@ -145,7 +145,7 @@ refuses_foreign_folders_there() {
   load --unpin pins/theirs && fail 'it unpins there'
   plant_pins pins/full/map name
   load "$FIXTURES/calls.bpf.o" --pin pins/full && fail 'it pins beside other files'
-  expect_match 'message' 'pins/full: the folder has other files' "$(cat err)"
+  expect_match 'message' 'pins/full: the folder has files that uprobectl load has not pinned' "$(cat err)"
   expect_equal 'what is there' map "$(pins_in pins/full)"
   load "$FIXTURES/calls.bpf.o" --pin pins/empty || fail "load: $(cat err)"
   load --unpin pins/empty || fail "unpin: $(cat err)"

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // Every case begins so: without root nothing here can be tried.
 #define NEEDS_ROOT()                                                                               \
-  if (geteuid() != 0 || !ProcessSet::possible()) {                                                 \
+  if (geteuid() != 0 || !ProcessSet::is_supported()) {                                             \
     WARN("skipped: needs root and a kernel with types of its own");                                \
     return;                                                                                        \
   }

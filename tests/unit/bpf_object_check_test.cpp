@@ -141,14 +141,16 @@ TEST_CASE("types that are cut off anywhere are refused") {
 }
 
 TEST_CASE("a type that names what is not there is refused") {
-  CHECK(verdict_with(place_of(2) + size_or_type, 10) == "type 2: it names type 10 of 9");
+  CHECK(verdict_with(place_of(2) + size_or_type, 10) ==
+        "type 2: invalid type id 10 (expected at most 9)");
   CHECK(verdict_with(place_of(3) + name, 0xffffff)
-            .starts_with("type 3: its name is at 0xffffff of "));
-  CHECK(verdict_with(place_of(3) + rest + 4, 77) == "type 3: it names type 77 of 9");
+            .starts_with("type 3: its name is outside the strings, at 0xffffff of "));
+  CHECK(verdict_with(place_of(3) + rest + 4, 77) ==
+        "type 3: invalid type id 77 (expected at most 9)");
   CHECK(verdict_with(place_of(4) + size_or_type, 0xffffffff) ==
-        "type 4: it names type 4294967295 of 9");
+        "type 4: invalid type id 4294967295 (expected at most 9)");
   CHECK(verdict_with(place_of(5) + size_or_type, 1) == "type 5: a function without a prototype");
-  CHECK(verdict_with(place_of(7) + rest, 1) == "type 7: its part 0 is not a variable");
+  CHECK(verdict_with(place_of(7) + rest, 1) == "type 7: entry 0 is not a variable");
   CHECK(verdict_with(place_of(9) + rest, 0) == "type 9: an array of void");
 }
 
@@ -218,7 +220,7 @@ TEST_CASE("a symbol that lies outside of its section is refused") {
 }
 
 TEST_CASE("a relocation of a place or a symbol that is not there is refused") {
-  const std::string refusal = "relocation 0 of '.rel' names a place or a symbol that is not there";
+  const std::string refusal = "relocation 0 of '.rel' has an invalid offset or symbol";
   ObjectFile object;
   object.relocations[0].r_offset = 16;
   CHECK(object.verdict() == refusal);
