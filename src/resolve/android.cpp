@@ -27,8 +27,8 @@ Result<std::string> run_device_command(const std::vector<std::string>& words) {
   const std::string_view printed =
       first_line(result->errors.empty() ? result->output : result->errors);
   return fail(printed.empty() ? ErrorKind::not_found : ErrorKind::io,
-              fmt::format("`{}` ended with {}{}{}", fmt::join(words, " "), result->exit_code,
-                          printed.empty() ? "" : ": ", printed));
+              fmt::format("`{}` exited with status {}{}{}", fmt::join(words, " "),
+                          result->exit_code, printed.empty() ? "" : ": ", printed));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -50,7 +50,7 @@ bool is_package_name(std::string_view name) {
 }
 
 Error no_package(const std::string& package) {
-  return Error{ErrorKind::not_found, fmt::format("no package '{}' is installed", package)}.hint(
+  return Error{ErrorKind::not_found, fmt::format("package '{}' is not installed", package)}.hint(
       "list them with: pm list packages");
 }
 
@@ -75,7 +75,7 @@ Result<std::vector<std::string>> device_abis() {
     auto abis = split(first_line(*text), ',');
     if (!abis.empty()) return abis;
   }
-  return fail(ErrorKind::unsupported, "getprop does not tell which ABIs this device runs");
+  return fail(ErrorKind::unsupported, "getprop does not report the ABIs of this device");
 }
 
 Result<bool> is_user_build() {
@@ -84,7 +84,7 @@ Result<bool> is_user_build() {
   if (!result) return fail(result.error());
   if (result->exit_code != 0)
     return fail(ErrorKind::io,
-                fmt::format("`getprop ro.build.type` ended with {}", result->exit_code));
+                fmt::format("`getprop ro.build.type` exited with status {}", result->exit_code));
   return first_line(result->output) == "user";
 }
 
@@ -119,12 +119,13 @@ Result<PackageUser> package_user(const std::string& package) {
     if (line.ends_with('\r')) line.pop_back();
     if (line == prefix)
       return fail(
-          Error{ErrorKind::unsupported, fmt::format("pm does not tell the user id of {}", package)}
+          Error{ErrorKind::unsupported,
+                fmt::format("pm does not report the user id of '{}'", package)}
               .hint(fmt::format("give it with --uid N, the owner of /data/data/{}", package)));
     constexpr std::string_view key = " uid:";
     if (!line.starts_with(prefix + std::string(key))) continue;
     const auto users = parse_users(std::string_view(line).substr(prefix.size() + key.size()));
-    if (users.empty()) return fail(ErrorKind::io, fmt::format("pm tells no user id: '{}'", line));
+    if (users.empty()) return fail(ErrorKind::io, fmt::format("pm printed no user id: '{}'", line));
     return PackageUser{.id = users.front(), .others = {users.begin() + 1, users.end()}};
   }
   return fail(no_package(package));

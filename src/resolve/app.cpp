@@ -220,7 +220,7 @@ Error AppFiles::no_library(std::string_view text) const {
   if (const auto near = nearest(text, names); !near.empty())
     error = std::move(error).hint(did_you_mean(near));
   return std::move(error).hint(
-      fmt::format("list what it has with: uprobectl list-symbols --app {} '*'", package_));
+      fmt::format("list its files with: uprobectl list-symbols --app {} '*'", package_));
 }
 
 } // namespace uprobectl

@@ -93,9 +93,10 @@ std::string missing_plt_reason(const elf::Image& image, std::string_view name) {
       slots && symbols && std::ranges::any_of(*slots, [&](const elf::ImportSlot& slot) {
         return symbols->has_name(slot.symbol, name);
       });
-  if (!has_slot) return "nothing here calls it";
+  if (!has_slot) return "nothing in this file calls it";
   if (!image.has_section_headers())
-    return "code jumps through the GOT (-fno-plt), or the missing section headers would tell";
+    return "code jumps through the GOT (-fno-plt), or its PLT entry cannot be found without "
+           "section headers";
   return "code jumps through the GOT (-fno-plt) or only takes its address";
 }
 
@@ -180,11 +181,10 @@ Error no_function(const Query& query, std::string_view what) {
     if (auto damage = query.image.symbol_damage(); !damage.empty())
       return std::move(error).hint(std::move(damage.front()));
     return std::move(error).hint(
-        "the file names no functions, it is probably stripped: give places "
-        "as vaddr:0x…, or use a build with symbols");
+        "the file has no function symbols, it is probably stripped: use vaddr:0x…, or a build "
+        "with symbols");
   }
-  if (near.empty())
-    return std::move(error).hint("list what can be probed with: " + list_command(query));
+  if (near.empty()) return std::move(error).hint("list functions with: " + list_command(query));
   return std::move(error)
       .hint(did_you_mean(near))
       .hint("list candidates with: " + list_command(query) + " " + shell_word(pattern_for(near)));
@@ -214,7 +214,7 @@ Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candida
   }
   if (places.size() > most)
     error = std::move(error).hint(fmt::format("and {} more", places.size() - most));
-  return std::move(error).hint("--all takes every one of them");
+  return std::move(error).hint("use --all for all of them");
 }
 
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
@@ -234,12 +234,13 @@ Error not_code(const Query& query, const elf::Symbol& symbol) {
     return {ErrorKind::no_code,
             fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
-  Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is elsewhere",
+  Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is in another "
+                                               "file",
                                                query.subject(), name, origin(symbol))};
   error = hint_at_library(std::move(error), "resolve", query.image, symbol);
   if (has_plt_entry(query.image, symbol.name))
     return std::move(error).hint(
-        fmt::format("or probe the calls that leave from here: {}", shell_word("plt:" + name)));
+        fmt::format("or probe the calls from this file: {}", shell_word("plt:" + name)));
   return error;
 }
 
@@ -299,7 +300,7 @@ Error no_such_class(const Query& query, const art::OatFile& oat, const MethodNam
   const std::string_view whole = query.function.name;
   if (is_class(oat, whole))
     return std::move(error).hint(
-        fmt::format("'{}' is a class: for all of its methods ask for '{}.*'", whole, whole));
+        fmt::format("'{}' is a class: use '{}.*' for all of its methods", whole, whole));
   if (!query.options.suggest) return error;
   const auto near = nearest_classes(oat, name.class_name);
   if (!near.empty()) return std::move(error).hint(did_you_mean(near));
@@ -309,8 +310,9 @@ Error no_such_class(const Query& query, const art::OatFile& oat, const MethodNam
 
 Error several_classes(const Query& query, const art::OatFile& oat,
                       std::span<const art::Class> classes) {
-  Error error{ErrorKind::ambiguous, fmt::format("{}: '{}' may be in {} classes", query.subject(),
-                                                query.function.name, classes.size())};
+  Error error{ErrorKind::ambiguous,
+              fmt::format("{}: '{}' is ambiguous, it matches {} classes", query.subject(),
+                          query.function.name, classes.size())};
   for (const art::Class found : classes.first(std::min(max_listed, classes.size())))
     error = std::move(error).hint("there is: " + oat.class_name(found));
   return error;
@@ -321,7 +323,7 @@ Error no_such_method(const Query& query, const art::OatFile& oat, art::Class def
   const std::string class_name = oat.class_name(defined);
   if (!called.empty())
     return list_signatures(
-        {ErrorKind::not_found, fmt::format("{}: no method '{}', but others called '{}'",
+        {ErrorKind::not_found, fmt::format("{}: no method '{}', but other signatures of '{}' exist",
                                            query.subject(), query.function.name, name.name)},
         oat, called);
   Error error{ErrorKind::not_found, fmt::format("{}: class {} has no method '{}'", query.subject(),
@@ -338,8 +340,8 @@ Error no_such_method(const Query& query, const art::OatFile& oat, art::Class def
   const std::string superclass = oat.superclass(defined);
   if (!superclass.empty())
     error = std::move(error).hint(
-        fmt::format("if it is inherited, ask for it in the class that has its code: {} extends {}",
-                    class_name, superclass));
+        fmt::format("if it is inherited, use the class that defines it: {} extends {}", class_name,
+                    superclass));
   return error;
 }
 
@@ -351,18 +353,18 @@ Error no_method_code(const Query& query, const art::OatFile& oat,
   const auto all = [&](auto property) { return std::ranges::all_of(methods, property); };
   if (all(&art::Method::is_abstract))
     return Error{ErrorKind::no_code, subject + " is abstract: it has no code"}.hint(
-        "ask for it in the classes that implement it");
+        "use the classes that implement it");
   if (all(&art::Method::is_native))
     return Error{ErrorKind::no_code, subject + " is native: its code is in a library"}.hint(
-        fmt::format("there it is called '{0}', or where it is overloaded '{0}__' and what stands "
-                    "for its parameters, unless the library registers it under another name",
+        fmt::format("probe '{0}' in the library, or if it is overloaded '{0}__' followed by its "
+                    "encoded parameters, unless the library registers another name",
                     native_name(signature)));
   const std::string why = oat.has_all_dex_files() && oat.compiled().empty()
-                              ? " is not compiled, and nothing else in this file is"
+                              ? " is not compiled, and no other method in this file is"
                               : " is not compiled in this file";
   return Error{ErrorKind::no_code, subject + why + compiler_filter_note(oat)}
-      .hint("the interpreter runs it, or code that is compiled at run time: no file has that")
-      .hint("to have an app compiled: adb shell cmd package compile -m speed -f PACKAGE");
+      .hint("it runs in the interpreter, or as code that is compiled at run time and is in no file")
+      .hint("compile an app with: adb shell cmd package compile -m speed -f PACKAGE");
 }
 
 Error no_method_matches(const Query& query, const art::OatFile& oat) {

@@ -80,11 +80,11 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
 Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
-    return fail(ErrorKind::usage, "the TARGET holds a NUL byte");
+    return fail(ErrorKind::usage, "the TARGET contains a NUL byte");
   if (text.size() > max_path_length)
     return fail(ErrorKind::usage, "the TARGET has " + std::to_string(text.size()) +
-                                      " bytes, a path has " + std::to_string(max_path_length) +
-                                      " at most");
+                                      " bytes, expected at most " +
+                                      std::to_string(max_path_length));
   if (auto path = first_existing(text)) {
     TargetFile found = as_typed(std::move(*path), text);
     if (is_bare_name(text)) warn_if_hiding(text, found);
@@ -102,8 +102,8 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (const auto script = find_shadowing_script(candidates[0], text, host_search_paths()))
     found.warnings.push_back(std::string(text) + ": " + *script +
                              " comes first in PATH and is not an ELF file, so running '" +
-                             std::string(text) +
-                             "' may start another program; taken: " + candidates[0].path);
+                             std::string(text) + "' may start another program; using " +
+                             candidates[0].path);
   return found;
 }
 
@@ -134,8 +134,8 @@ Result<TargetFile> find_in_app(std::string_view text, const std::string& package
   auto found = find_on_this_machine(text);
   if (!is_bare_name(text)) return found;
   if (!found) return fail(app->no_library(text));
-  found->warnings.push_back(std::string(text) + ": not among the files of " + package +
-                            "; taken: " + to_string(found->path));
+  found->warnings.push_back(std::string(text) + ": not among the files of " + package + "; using " +
+                            to_string(found->path));
   return found;
 }
 
@@ -221,9 +221,8 @@ Result<Targets> all_files(const TargetOptions& options) {
     return app ? app->all() : fail(app.error());
   }
   if (options.pids.empty())
-    return fail(
-        Error{ErrorKind::usage, "the TARGET '*' means the files of processes or of an app"}.hint(
-            "name them with -p PID, or --app PKG on Android"));
+    return fail(Error{ErrorKind::usage, "the TARGET '*' needs processes or an app"}.hint(
+        "use -p PID, or --app PACKAGE on Android"));
   tolerate_all_shrinking(); // a file that shrinks must not end the run
   auto mapped = find_all_in_processes(options.pids);
   if (!mapped) return fail(std::move(mapped).error());
@@ -231,7 +230,7 @@ Result<Targets> all_files(const TargetOptions& options) {
   targets.warnings = std::move(mapped->warnings);
   for (ProcessFile& file : mapped->files) targets.files.push_back(to_target_file(std::move(file)));
   if (targets.files.empty())
-    return fail(ErrorKind::not_found, "*: no process maps an ELF file executable that can be read");
+    return fail(ErrorKind::not_found, "*: the processes map no readable ELF file executable");
   return targets;
 }
 
@@ -259,12 +258,12 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   if (!found || text.starts_with("/proc/") || find_mapping_process(found->path.file, options.pids))
     return found;
   if (is_bare_name(text))
-    found->warnings.push_back(std::string(text) +
-                              ": no probed process maps it; taken: " + to_string(found->path));
+    found->warnings.push_back(std::string(text) + ": no probed process maps it; using " +
+                              to_string(found->path));
   else if (text.starts_with('/'))
     found->warnings.push_back(std::string(text) +
-                              ": not below the root folder of a probed process; taken: the file "
-                              "that this program sees there");
+                              ": not in the root directory of a probed process; using the file "
+                              "that uprobectl sees at this path");
   return found;
 }
 

@@ -27,12 +27,12 @@ using Jump = FunctionExits::Jump;
 
 // Why the point is not the start of a function with a known end; nullopt if it is.
 std::optional<std::string> unsupported_reason(const ProbePoint& point) {
-  if (!point.offset) return "it is compressed in its archive, no byte of the file is its code";
-  if (!point.symbol) return "no symbol says where the function begins and ends";
+  if (!point.offset) return "it is compressed in its archive";
+  if (!point.symbol) return "no symbol covers it, so its start and end are not known";
   if (point.symbol_offset != 0) return "it is not the start of the function";
   if (point.size.value_or(0) == 0) return "its symbol has no size, so its end is not known";
   if (*point.size > max_function_size)
-    return fmt::format("its symbol has {:#x} bytes, no more than {:#x} are read", *point.size,
+    return fmt::format("its symbol has {:#x} bytes, expected at most {:#x}", *point.size,
                        max_function_size);
   return std::nullopt;
 }
@@ -219,15 +219,14 @@ private:
     if (!state_.may_decode(part.size))
       return fail(refuse(ErrorKind::corrupt, "the functions of the file overlap too often"));
     const auto exits = function_exits(arch_, *code, part.address);
-    if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions are not decoded"));
+    if (!exits) return fail(refuse(ErrorKind::unsupported, "its instructions cannot be decoded"));
     for (const std::uint64_t offset : exits->undecodable)
       if (const VirtualAddress place{part.address.value + offset}; !may_be_data(place))
         return fail(refuse(
             ErrorKind::corrupt,
             fmt::format("the bytes at vaddr:{:#x} are not a known instruction", place.value)));
     if (exits->falls_through)
-      return fail(refuse(ErrorKind::unsupported,
-                         "it has no end of its own and runs on into what follows it"));
+      return fail(refuse(ErrorKind::unsupported, "it runs on into the code after it"));
     for (const std::uint64_t offset : exits->returns)
       if (const VirtualAddress place{part.address.value + offset}; !is_data(place))
         found_.returns.push_back(file_offset(place));
@@ -275,7 +274,7 @@ private:
                                    .source = jump.source};
     if (jump.target && shares_code(*jump.target))
       return fail(refuse(ErrorKind::unsupported,
-                         fmt::format("it jumps into the midst of {}, which jumps back",
+                         fmt::format("it jumps into the middle of {}, which jumps back",
                                      state_.jump_targets().name_at(*jump.target))));
     if (jump.target)
       call.callee = state_.jump_targets().name_at(*jump.target);
@@ -284,7 +283,7 @@ private:
     else if (!jump.source)
       return fail(
           refuse(ErrorKind::unsupported,
-                 fmt::format("where the jump at vaddr:{:#x} goes cannot be told", place.value)));
+                 fmt::format("the target of the jump at vaddr:{:#x} is not known", place.value)));
     found_.tail_calls.push_back(std::move(call));
     return {};
   }

@@ -79,7 +79,7 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   spec.request = text;
   if (text.empty()) return fail(ErrorKind::usage, "a FUNCTION is empty");
   if (text.find('\0') != std::string_view::npos)
-    return fail(ErrorKind::usage, "a FUNCTION holds a NUL byte");
+    return fail(ErrorKind::usage, "a FUNCTION contains a NUL byte");
 
   const bool has_prefix = text.contains(':'); // a quick test, as few names do
   for (const auto& [prefix, form] : number_forms) {

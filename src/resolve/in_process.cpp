@@ -148,8 +148,8 @@ public:
 
 private:
   void add_unreachable(pid_t pid, const Mapping& mapping) {
-    auto text = fmt::format("left out: {}: process {} maps a file that is no longer at this path, "
-                            "and only root can reach it",
+    auto text = fmt::format("left out: {}: process {} maps a file that is no longer at this "
+                            "path; only root can open it",
                             mapping.path, pid);
     if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
   }
@@ -164,7 +164,7 @@ private:
                      .warnings = {}};
     if (found.replaced)
       file.warnings.push_back(fmt::format(
-          "{}: process {} maps a file that is no longer at this path; that one is meant",
+          "{}: process {} maps a file that is no longer at this path; using the mapped file",
           mapping.path, pid));
     add(std::move(file));
   }

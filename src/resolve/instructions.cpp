@@ -32,7 +32,7 @@ std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
 }
 
 std::string unverified_warning(const Query& query, std::string_view reason) {
-  return fmt::format("{}: whether an instruction begins at '{}' is not known: {}", query.subject(),
+  return fmt::format("{}: cannot check that an instruction begins at '{}': {}", query.subject(),
                      query.function.request, reason);
 }
 
@@ -58,10 +58,9 @@ std::optional<CodeMarks::Mark> find_mark(const Query& query, const elf::Symbol& 
 
 // An error, or with --unsafe a warning.
 Result<std::optional<std::string>> error_or_warning(const Query& query, Error error) {
-  if (query.options.unsafe)
-    return error.message + ", so the probe breaks the program that runs over it";
-  return fail(std::move(error).hint(
-      "--unsafe takes the place as it is: the probe breaks the program that runs over it"));
+  if (query.options.unsafe) return error.message + ": a probe there breaks the program";
+  return fail(
+      std::move(error).hint("--unsafe skips this check, but a probe there breaks the program"));
 }
 
 Error data_error(const Query& query, const elf::Symbol& symbol, std::uint64_t start) {
@@ -160,9 +159,9 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
       point.instruction = instruction_text(
           *arch, code_at(query.image, point.address, max_instruction_size), point.address);
     if (point.instruction || mode != Mode::required) continue;
-    point.warnings.push_back(has_text ? fmt::format("{}: at '{}' lies no known instruction",
+    point.warnings.push_back(has_text ? fmt::format("{}: no known instruction at '{}'",
                                                     query.subject(), display_name(point))
-                                      : fmt::format("{}: the instructions of {} are not shown",
+                                      : fmt::format("{}: {} instructions cannot be shown",
                                                     query.subject(), elf::to_string(machine)));
   }
 }
@@ -213,9 +212,8 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
   case Boundary::yes:
     return std::nullopt;
   case Boundary::unknown:
-    return unverified_warning(query,
-                              fmt::format("the code from {} up to there is not a known instruction",
-                                          display_name(symbol)));
+    return unverified_warning(
+        query, fmt::format("the code from {} to there does not decode", display_name(symbol)));
   case Boundary::no:
     break;
   }
@@ -249,7 +247,8 @@ std::optional<Error> probe_error(const ProbePoint& point) {
                           display_name(point), is_refused ? "" : " without harm to the program",
                           point.effect.reason)};
   if (const auto next = next_probeable(point))
-    error = std::move(error).hint(fmt::format("the nearest instruction that can: '{}'", *next));
+    error =
+        std::move(error).hint(fmt::format("the next instruction that can be probed: '{}'", *next));
   return error;
 }
 

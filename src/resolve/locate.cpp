@@ -246,8 +246,8 @@ Result<void> for_each_cached_library(Bytes cache,
   if (!count) return fail(ErrorKind::corrupt, "the loader cache is cut off in its header");
   const auto entries = slice(*table, new_header_size, *count * new_entry_size);
   if (!entries)
-    return fail(ErrorKind::corrupt, "the loader cache announces " + std::to_string(*count) +
-                                        " libraries but is too small for them");
+    return fail(ErrorKind::corrupt, "the loader cache has " + std::to_string(*count) +
+                                        " entries but is too small for them");
   for (std::uint64_t at = 0; at < entries->size(); at += new_entry_size) {
     const auto flags = read_at<std::uint32_t>(*entries, at);
     const auto key = read_at<std::uint32_t>(*entries, at + 4);

@@ -349,7 +349,8 @@ Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art
   if (compiled.empty()) return fail(no_method_code(query, oat, fitting));
   auto points = points_of_methods(query, oat, compiled);
   if (points && compiled.size() != fitting.size())
-    points->front().warnings.push_back(fmt::format("{}: of '{}' not compiled in this file: {}",
+    points->front().warnings.push_back(fmt::format("{}: overloads of '{}' not compiled in this "
+                                                   "file: {}",
                                                    query.subject(), query.function.name,
                                                    uncompiled(oat, fitting)));
   return points;
@@ -398,7 +399,7 @@ std::string missing_methods_warning(const Query& query) {
   if (oat && oat->has_all_dex_files()) return {};
   const Error why =
       oat ? no_dex_file(query.subject(), *oat) : Error(oat.error()).within(query.subject());
-  return why.message + ": taken from the file's symbols, which know no parameters";
+  return why.message + ": using the file's symbols, which have no parameters";
 }
 
 Result<std::vector<ProbePoint>> resolve_method(const Query& query) {

@@ -80,7 +80,8 @@ void warn_about_clones(const RelatedSymbols& related, bool with_clones, ProbePoi
                                          *point.symbol, list_names(std::move(missed))));
   if (!cold.empty())
     point.warnings.push_back(
-        fmt::format("'{}' has parts that are jumped into, not called, and need no probe: {}",
+        fmt::format("'{}' has cold parts, which are reached by a jump, not a call, and need no "
+                    "probe: {}",
                     *point.symbol, list_names(std::move(cold))));
 }
 
@@ -232,7 +233,7 @@ Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
   const bool inside = query_.function.plus.value_or(0) != 0;
   if (inside && first_error_) {
     if (points_.empty()) return fail(std::move(*first_error_));
-    points_.front().warnings.push_back(fmt::format("{}; {} that match '{}' and are left out: {}",
+    points_.front().warnings.push_back(fmt::format("{}; skipped {} that match '{}': {}",
                                                    first_error_->message, kind,
                                                    query_.function.name, skipped_));
   }
@@ -246,7 +247,7 @@ Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol) {
   const auto address = checked_add(symbol.address.value, *plus);
   if (!address || symbol.absolute)
     return fail(ErrorKind::no_code,
-                fmt::format("{}: '{}' is an absolute number, not a place in the file",
+                fmt::format("{}: '{}' is an absolute symbol, not a place in the file",
                             query.subject(), symbol.name));
   auto warning = check_boundary(query, symbol, *plus);
   if (!warning) return fail(std::move(warning).error());

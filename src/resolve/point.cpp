@@ -49,7 +49,7 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
     return fail(
         Error{ErrorKind::misaligned,
               fmt::format("{}: the entry's data is at {:#x} of the archive, so '{}' is at {:#x}, "
-                          "not a multiple of {} as the kernel needs on {}",
+                          "not a multiple of {} as the kernel requires on {}",
                           query.subject(), query.binary->entry_data.value, query.function.request,
                           point.offset->value, alignment, elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
@@ -73,20 +73,20 @@ Result<ProbePoint> point_of_number(const Query& query) {
   if (function.form == FunctionSpec::Form::image_offset) {
     if (function.number >= size)
       return fail(ErrorKind::out_of_range,
-                  fmt::format("{}: '{}' is beyond the end, the ELF image has {:#x} bytes",
+                  fmt::format("{}: '{}' is past the end of the ELF image ({:#x} bytes)",
                               query.subject(), function.request, size));
     return point_at(query, ImageOffset{function.number});
   }
   if (query.image.is_inflated())
     return fail(Error{ErrorKind::no_code,
-                      fmt::format("{}: '{}': the library is compressed, no byte of the archive is "
-                                  "its code",
+                      fmt::format("{}: '{}': the library is compressed, so the archive does not "
+                                  "contain its code",
                                   query.subject(), function.request)}
-                    .hint("for an offset in the installed library ask for offset:0x…"));
+                    .hint("use offset:0x… for an offset in the installed library"));
   const std::uint64_t begin = query.image.entry_data().value;
   if (function.number < begin || function.number - begin >= size)
     return fail(ErrorKind::out_of_range,
-                fmt::format("{}: '{}' is not in it, its bytes are at {:#x} to {:#x}",
+                fmt::format("{}: '{}' is outside the ELF image, which is at {:#x} to {:#x}",
                             query.subject(), function.request, begin, begin + size));
   return point_at(query, ImageOffset{function.number - begin});
 }
@@ -141,7 +141,7 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
   point.table = symbol.table;
   if (is_cold_part(symbol.name) && symbol_offset == 0)
     point.warnings.push_back(fmt::format(
-        "'{}' is a part that the compiler moved out of its function: it is jumped into, not called",
+        "'{}' is a cold part split out by the compiler: it is reached by a jump, not a call",
         symbol.name));
   if (point.kind == SymbolKind::ifunc)
     point.warnings.push_back(fmt::format(

@@ -22,7 +22,7 @@ std::string first_few(const std::vector<std::string>& names) {
 
 Error no_usable_file(const Targets& targets, Error first) {
   if (targets.files.size() > 1)
-    first.message = fmt::format("{}: none of its {} files can be probed, the first: {}",
+    first.message = fmt::format("{}: none of its {} files can be probed; first error: {}",
                                 targets.text, targets.files.size(), first.message);
   return first;
 }
@@ -110,7 +110,7 @@ private:
     const std::string& request = results_.functions[index].request;
     const std::size_t importing = importing_files_[index];
     Error error{importing == 0 ? ErrorKind::not_found : ErrorKind::imported,
-                fmt::format("{}: '{}' is in none of its {} files", targets_.text, request,
+                fmt::format("{}: '{}' is not in any of its {} files", targets_.text, request,
                             results_.searched_files)};
     if (importing != 0) error.message += fmt::format(", {} import it", importing);
     const auto near = similar_names(request);

@@ -87,7 +87,7 @@ std::string list_hint(const Query& query) {
 void add_malformed_hint(const StaticProbes& notes, Error& error) {
   if (notes.skipped_notes > 0)
     error.hints.push_back(fmt::format(
-        "{} of static probes {} passed over, usdt list says why",
+        "{} of static probes {} skipped, see usdt list for the reasons",
         notes.skipped_notes == 1 ? "1 note" : std::to_string(notes.skipped_notes) + " notes",
         notes.skipped_notes == 1 ? "was" : "were"));
 }
@@ -159,8 +159,8 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
     if (probe.semaphore_offset) point->semaphore = query.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
       point->warnings.push_back(
-          fmt::format("{}: the semaphore of '{}' at {:#x} is in no page of the file, so the kernel "
-                      "cannot count it up, and the program may pass the probe by",
+          fmt::format("{}: the semaphore of '{}' at {:#x} is not in the file, so the kernel "
+                      "cannot increment it, and the program may skip the probe",
                       query.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));
   }

@@ -24,9 +24,9 @@ namespace {
 
 Error debug_file_error(const std::string& subject, const elf::Image& image) {
   const auto id = image.build_id();
-  return Error{ErrorKind::no_code, subject + ": debug data of another file, the code is not in it"}
-      .hint("probe the program or library it belongs to" +
-            (id ? ", the one with build id " + *id : std::string()));
+  return Error{ErrorKind::no_code, subject + ": a debug file, its code is in another file"}.hint(
+      "probe the program or library it belongs to" +
+      (id ? ", the one with build id " + *id : std::string()));
 }
 
 // The entry at an offset of a whole archive.
@@ -37,14 +37,14 @@ Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
   if (!archive) return fail(Error(archive.error()).within(subject));
   if (function.number >= bytes.size())
     return fail(ErrorKind::out_of_range,
-                fmt::format("{}: '{}' is beyond the end, the archive has {:#x} bytes", subject,
+                fmt::format("{}: '{}' is past the end of the archive ({:#x} bytes)", subject,
                             function.request, bytes.size()));
   const auto entry = archive->entry_at({function.number});
   if (!entry) return fail(Error(entry.error()).within(subject));
   if (!*entry)
     return fail(ErrorKind::no_code,
-                fmt::format("{}: '{}' lies in no entry: a header, the directory or a gap", subject,
-                            function.request));
+                fmt::format("{}: '{}' is not in an entry but in a header, the directory or a gap",
+                            subject, function.request));
   const auto stored = archive->stored_bytes(**entry);
   if (!stored) return fail(Error(stored.error()).within(subject));
   return BinaryPath{archive_path.file, std::string((*entry)->name)};
@@ -98,8 +98,8 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
   Error error = std::move(points).error();
   if (error.hints.size() < max_hints && source.where().places.empty() &&
       image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
-    error = std::move(error).hint("it has no .symtab: for functions that are not exported name its "
-                                  "symbol file, or the folder of it, with --debug-dir");
+    error = std::move(error).hint("it has no .symtab: to resolve functions that are not "
+                                  "exported, give its symbol file or folder with --debug-dir");
   return fail(std::move(error));
 }
 
@@ -248,8 +248,8 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
     if (image->is_debug_file()) return fail(debug_file_error(to_string(binary.path), *image));
     if (image->is_inflated())
       state->warnings.push_back(to_string(binary.path) +
-                                ": compressed here, so offsets are those in the library as a "
-                                "device installs it, not in the archive");
+                                ": compressed in the archive, so offsets are those in the "
+                                "installed library");
     state->architecture_mismatch =
         find_architecture_mismatch(options.pids, image->machine(), to_string(binary.path));
     describe(*image, binary);
@@ -277,9 +277,10 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
 
   const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
-    return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs an entry of it",
+    return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs one of its "
+                                                      "entries",
                                                       subject, function.request)}
-                    .hint(fmt::format("name one: '{}!/lib/…', or ask for file-offset:0x…", subject))
+                    .hint(fmt::format("use '{}!/lib/…' or file-offset:0x…", subject))
                     .hint(fmt::format("list its libraries with: uprobectl list-symbols {}",
                                       shell_word(subject))));
   const auto path = find_entry(state.binary->path, state.binary->file->bytes(), function);

@@ -49,7 +49,7 @@ def check_all(tap, uprobectl, pid, archive, entry, offset):
     status, out, errors = run(uprobectl, "resolve", "-p", pid, "*", "no_such_function")
     tap.check("a FUNCTION that none of the files has fails once",
               differences((status, out, errors.splitlines()[0]),
-                          (1, "", "uprobectl: error: *: 'no_such_function' is in none of its 2 files")))
+                          (1, "", "uprobectl: error: *: 'no_such_function' is not in any of its 2 files")))
     tap.check("attach takes * with processes",
               differences(run(uprobectl, "attach", "--dry-run", "-p", pid, "*", "greet_add")[:2], (0, line)))
 

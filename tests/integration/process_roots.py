@@ -190,7 +190,7 @@ class Cases:
         got = self.run("resolve", "store-check", "main", env={**os.environ, "PATH": f"{shims}:{path}"})
         self.check("a script that hides the program is named", (got[0], bool(got[1]), got[2]), 0, True,
                    f"uprobectl: warning: store-check: {shims}/store-check comes first in PATH and is not an ELF "
-                   f"file, so running 'store-check' may start another program; taken: {bins}/store-check\n")
+                   f"file, so running 'store-check' may start another program; using {bins}/store-check\n")
 
     def without_proc(self):
         """As in a small container or early at boot: neither /proc nor anything else is there."""

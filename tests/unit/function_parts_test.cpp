@@ -61,7 +61,7 @@ TEST_CASE("code with a name of its own is no part, whatever the unwind data say"
   CodeLibrary named = stripped_library();
   named.symbols += function_symbol("g", 0x80, 0x10) + function_symbol("h", 0x90, 0x10);
   const OpenLibrary library(code_library(named));
-  CHECK(library.returns("f") == "unsupported: it jumps into the midst of h+0x4, which jumps back");
+  CHECK(library.returns("f") == "unsupported: it jumps into the middle of h+0x4, which jumps back");
   // ret, in the place of jmp f+2.
   const OpenLibrary apart(patched(code_library(named), 0x1095, 0xc3, 1));
   CHECK(apart.returns("f") == "0x100e");

@@ -124,8 +124,7 @@ TEST_CASE("a function whose exits are not all known says why") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("broken") ==
         "corrupt: the bytes at vaddr:0x10061 are not a known instruction");
-  CHECK(library.returns("unended") ==
-        "unsupported: it has no end of its own and runs on into what follows it");
+  CHECK(library.returns("unended") == "unsupported: it runs on into the code after it");
   CHECK(library.returns("counted") == "unsupported: the jump out of it at vaddr:0x1006c depends on "
                                       "more than flags or a register");
   CHECK(library.returns("long") ==
@@ -155,11 +154,11 @@ TEST_CASE("only the start of a function whose size is known is read") {
   CHECK(library.returns("vaddr:0x10008") == "unsupported: it is not the start of the function");
   CHECK(library.returns("vaddr:0x10040") == "0x1042");
   CHECK(library.returns("vaddr:0x10150") ==
-        "unsupported: no symbol says where the function begins and ends");
+        "unsupported: no symbol covers it, so its start and end are not known");
   CHECK(library.returns("sizeless") ==
         "unsupported: its symbol has no size, so its end is not known");
   CHECK(library.returns("huge") ==
-        "unsupported: its symbol has 0x500000 bytes, no more than 0x400000 are read");
+        "unsupported: its symbol has 0x500000 bytes, expected at most 0x400000");
 }
 
 TEST_CASE("code of other machines is not read") {
