@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what follows from the table of options (options.toml): the C++ table, and the man page and
-completions out of their templates.
+"""Generates files from the table of options (options.toml): the C++ table, and the man page and
+completions from their templates.
 Usage: generate_options.py c++|man|bash|zsh TABLE OUTPUT [TEMPLATE]
 
-A template has lines with marks between @@: @@OPTIONS GROUP-OR-COMMAND@@ in the man page,
+Templates contain marks between @@: @@OPTIONS GROUP-OR-COMMAND@@ in the man page,
 @@OPTIONS@@, @@COMMANDS@@, @@USDT COMMANDS@@, @@TOPICS@@ and @@COMMON VALUES@@ in the completions."""
 
 import json
@@ -21,7 +21,7 @@ COMPLETIONS = {"file", "dir", "pid", "command"}
 
 
 class Option(dict):
-    """One option as one command has it; `home` is the command whose section of the man page has its text."""
+    """An option of one command; `home` is the command whose section of the man page describes it."""
 
     @property
     def names(self):
@@ -48,7 +48,7 @@ def option_of(row, group, command):
 def read_table(path):
     table = tomllib.loads(Path(path).read_text())
     commands = [Command(command) for command in table["command"]]
-    homes = {}  # of the rows, by identity
+    homes = {}  # by the identity of a row
     for command in commands:
         command["options"] = [option_of(row, group, command["name"])
                               for group in command["groups"] for row in table[group]
@@ -58,18 +58,18 @@ def read_table(path):
             option["home"] = command["name"] if option["own_text"] else home
     for command in commands:
         command["conflicts"] = list(conflicts_of(command, table["conflict"]))
-        command["foreign"] = [(name, foreign["hint"]) for foreign in table["foreign"]
-                              if command["name"] in foreign["commands"] for name in foreign["names"]]
-        for name, _ in command["foreign"]:
+        command["other_tools"] = [(name, row["hint"]) for row in table["other_tool"]
+                                  if command["name"] in row["commands"] for name in row["names"]]
+        for name, _ in command["other_tools"]:
             if any(name in option.names for option in command["options"]):
-                raise SystemExit(f"options.toml: {name} is an option of {command['name']}, not a foreign one")
+                raise SystemExit(f"options.toml: {name} is an option of {command['name']} itself")
         for option in command["options"]:
             if "sections" in command and option.get("section") not in command["sections"]:
-                raise SystemExit(f"options.toml: {option['names']} stands in no section of {command['name']}")
+                raise SystemExit(f"options.toml: {option['names']} has no section of {command['name']}")
         for option in command["options"]:
             for other in option.get("needs", []):
                 command.option(other)
-    unused = [row["names"] for group in table.keys() - {"command", "conflict", "foreign", "topic"} for row in table[group]
+    unused = [row["names"] for group in table.keys() - {"command", "conflict", "other_tool", "topic"} for row in table[group]
               if id(row) not in homes]
     if unused:
         raise SystemExit(f"options.toml: no command has {', '.join(unused)}")
@@ -77,7 +77,7 @@ def read_table(path):
 
 
 def conflicts_of(command, conflicts):
-    """(option, other, message, hint) of the command."""
+    """Yields (option, other, message, hint) for each pair of options that conflict."""
     for option in command["options"]:
         for other in option.get("excludes", []):
             if any(other in known.names for known in command["options"]):
@@ -118,7 +118,7 @@ def help_line(option):
 
 def help_of(command, commands, topics, full):
     parts = [f"usage: uprobectl {command['synopsis']}\n", command["description"] + "\n"]
-    if "usage" not in command:  # it only has subcommands
+    if "usage" not in command:  # has subcommands only
         parts.append("commands:\n" + "".join(
             f"  uprobectl {each['usage']}\n      {each['summary']}\n"
             for each in commands if "usage" in each and each["name"].startswith(command["name"])))
@@ -186,11 +186,11 @@ def cpp(commands, topics, _):
         tables.append(cpp_array("OptionConflict", f"conflicts_{index}",
                                 ["{" + ", ".join(map(literal, conflict)) + "}"
                                  for conflict in command["conflicts"]]))
-        tables.append(cpp_array("ForeignOption", f"foreign_{index}",
-                                [f"{{{literal(name)}, {literal(hint)}}}" for name, hint in command["foreign"]]))
+        tables.append(cpp_array("OtherToolOption", f"other_tools_{index}",
+                                [f"{{{literal(name)}, {literal(hint)}}}" for name, hint in command["other_tools"]]))
         texts = [command["name"], help_of(command, commands, topics, full=False),
                  help_of(command, commands, topics, full=True)]
-        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, foreign_{index}}}")
+        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, other_tools_{index}}}")
     return "".join([
         "// Generated from options.toml.\n#include \"option_parser.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",
@@ -230,7 +230,7 @@ def mdoc_text(option):
 
 
 def man_list(options, command):
-    """The options whose text is here, then the others by the command that has theirs."""
+    """The options described here, then references to the commands that describe the others."""
     lines = []
     own = [option for option in options if option["home"] == command]
     for option in own:
@@ -273,7 +273,7 @@ def own_options(command):
 
 
 def completed_commands(commands):
-    """The first words of commands with what they are, then those of `usdt`."""
+    """The names of the commands with their summaries, then those of the subcommands of `usdt`."""
     first = {c["name"]: c["summary"] for c in commands if c["name"] and " " not in c["name"]}
     usdt = {c["name"].removeprefix("usdt "): c["summary"] for c in commands if c["name"].startswith("usdt ")}
     return first, usdt
@@ -282,7 +282,7 @@ def completed_commands(commands):
 def fill_template(template, marks):
     for mark, text in marks.items():
         if template.count(f"@@{mark}@@") != 1:
-            raise SystemExit(f"the template has not one @@{mark}@@")
+            raise SystemExit(f"the template does not have exactly one @@{mark}@@")
         template = template.replace(f"@@{mark}@@", text)
     return template
 

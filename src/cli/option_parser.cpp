@@ -281,9 +281,9 @@ std::vector<std::string> OptionParser::Impl::option_names() const {
 
 Error OptionParser::unknown_option(const std::string& name) const {
   Error error = usage_error("unknown option '" + name + "'");
-  const auto foreign = std::ranges::find(impl_->spec.foreign, name, &ForeignOption::name);
-  if (foreign != impl_->spec.foreign.end()) {
-    error.hints.insert(error.hints.begin(), std::string(foreign->hint));
+  const auto known = std::ranges::find(impl_->spec.other_tools, name, &OtherToolOption::name);
+  if (known != impl_->spec.other_tools.end()) {
+    error.hints.insert(error.hints.begin(), std::string(known->hint));
     return error;
   }
   const auto near = nearest(name, impl_->option_names());

@@ -30,7 +30,7 @@ struct OptionConflict {
 };
 
 // An option that people know from another tool.
-struct ForeignOption {
+struct OtherToolOption {
   std::string_view name;
   std::string_view hint; // what to type instead
 };
@@ -41,7 +41,7 @@ struct CommandSpec {
   std::string_view full_help; // what --help-all prints
   std::span<const OptionSpec> options;
   std::span<const OptionConflict> conflicts;
-  std::span<const ForeignOption> foreign;
+  std::span<const OtherToolOption> other_tools;
 };
 
 // What `uprobectl help NAME` prints.
