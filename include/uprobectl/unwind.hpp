@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// User stacks: from the registers of a thread and bytes of its memory, as they were at one instant,
-// to the frames it was in. Callers are found by call frame information (DWARF 5, 6.4; .eh_frame:
-// Linux Standard Base core specification 5.0, 10.6) of the files that the process maps; where there
-// is none by the link register, once, and by frame pointers. x86-64 and arm64, whichever of the two
-// this program itself runs on.
-//
-// Not supported, and said so: 32-bit arm (.ARM.exidx) and x86, every other machine.
+// Unwinds user stacks: computes the frames of a thread from its registers and a copy of its stack.
+// Callers are found by the call frame information of the mapped files (DWARF 5, 6.4; .eh_frame: LSB
+// core 5.0, 10.6). Code without it is unwound by frame pointers, the innermost frame also by the
+// link register. Stacks of x86-64 and arm64 can be unwound on either machine; others, including
+// 32-bit arm
+// (.ARM.exidx) and x86, are not supported.
 #pragma once
 
 #include "uprobectl/symbolize.hpp"
@@ -20,7 +19,7 @@ using symbolize::Module;
 using symbolize::ModuleAddress;
 using symbolize::ModuleCache;
 
-// Bytes of memory, as they were when the registers were.
+// A copy of a range of memory, taken together with the registers.
 struct MemoryPiece {
   std::uint64_t address = 0;
   Bytes bytes;
@@ -28,78 +27,80 @@ struct MemoryPiece {
 
 // How a frame was found.
 enum class FoundBy : std::uint8_t {
-  registers,          // it is where the thread was
-  frame_data,         // call frame information
-  signal_frame,       // what the kernel saved when it interrupted the thread
-  return_instruction, // the callee was about to return there
-  function_entry,     // the callee had just been called, and has no call frame information
-  link_register,      // guessed: arm64, in code without call frame information
-  frame_pointer,      // guessed, likewise
-  kernel_walk         // the kernel's own, along frame pointers
+  registers,          // the innermost frame: the thread's pc
+  frame_data,         // by call frame information
+  signal_frame,       // by the registers that the kernel saved for a signal handler
+  return_instruction, // the callee was at its return instruction
+  function_entry,     // the callee was at its first instruction
+  link_register,      // a guess: the callee has no call frame information (arm64)
+  frame_pointer,      // a guess: the callee has no call frame information
+  kernel_walk         // by the kernel, which follows frame pointers
 };
 std::string_view to_string(FoundBy found_by); // "frame_data"
-// Found by what code mostly does, and nothing says that it has done so there.
+// True if the frame was found by a convention that the callee may not follow.
 constexpr bool is_guess(FoundBy found_by) {
   return found_by == FoundBy::link_register || found_by == FoundBy::frame_pointer;
 }
 
 struct Frame {
-  std::uint64_t pc = 0; // run-time address; tags and signatures stripped, not moved back
+  std::uint64_t pc = 0; // run-time address, without tag and signature; a return address in callers
   FoundBy found_by = FoundBy::registers;
-  // Of a caller: inside of the call before pc. What was interrupted lies at pc itself.
+  // The code of the frame: in a caller the call instruction before pc, otherwise pc itself. nullopt
+  // if no mapping contains it.
   std::optional<ModuleAddress> place;
 
-  // What the place is called; null if it is in no module.
+  // Returns the symbolized place, or null if the place is not in a module.
   std::shared_ptr<const symbolize::Frame> symbolized() const;
 };
 
-// Why there is no further frame.
+// Why a stack has no further frame.
 enum class End : std::uint8_t {
-  outermost,         // the thread began here
-  not_told,          // frames of another, who has not said it: the kernel's walk by frame pointers
-  no_mapping,        // the caller's address, or that of the last frame, is in no executable mapping
-  no_unwind_data,    // of the last frame's code
-  stack_too_short,   // what the last frame saved is in no byte that was given
-  corrupt,           // the unwind information
-  no_return_address, // the last frame's function has called another and not kept it
-  unknown_register,  // the last frame's caller follows from a register that is not known
-  return_probe,      // the kernel has put its own address in place of the caller's
-  loop,              // frames repeat without end
-  too_many           // frames
+  outermost,         // complete: the thread's first function
+  unknown,           // the kernel walked the stack, and does not report why it stopped
+  no_mapping,        // the address of the caller, or of the last frame, is not in executable memory
+  no_unwind_data,    // the last frame's code has no unwind information
+  stack_too_short,   // the copy of the stack lacks bytes that the last frame saved
+  corrupt,           // the unwind information of the last frame is invalid
+  no_return_address, // the last frame's function has not saved its return address
+  unknown_register,  // the caller depends on a register whose value is unknown
+  return_probe,      // a return probe has replaced the return address
+  loop,              // the frames repeat without end
+  too_many           // UnwindLimits::max_frames was reached
 };
 
 std::string_view to_string(End end); // "stack_too_short"
 
 struct Stack {
-  std::vector<Frame> frames; // the innermost first; one at least, if the registers have a pc
+  std::vector<Frame> frames; // the innermost first; at least one if the registers contain a pc
   End end = End::outermost;
-  std::uint64_t address = 0; // no_mapping: what is not mapped; stack_too_short: what is missing
-};
-
-// The return address that a return probe has replaced.
-struct KnownReturn {
-  std::uint64_t stack_pointer = 0; // when the function was entered
+  // The address that is not mapped (no_mapping), or not in the copy (stack_too_short); otherwise 0.
   std::uint64_t address = 0;
 };
 
+// A return address that a return probe has replaced.
+struct KnownReturn {
+  std::uint64_t stack_pointer = 0; // at the function's entry
+  std::uint64_t address = 0;       // the original return address
+};
+
 struct UnwindLimits {
-  // The kernel copies at most 64 KiB of a stack, where no more frames than this have room.
+  // The default suffices for 64 KiB, the most that the kernel copies of a stack.
   std::size_t max_frames = 4096;
-  // The thread has just entered the function it is in, as at a probe of its first instruction.
+  // The innermost function is at its first instruction, as at an entry probe.
   bool at_function_entry = false;
-  // Where one is missing the stack ends with return_probe.
+  // If a replaced return address is not among these, the stack ends with End::return_probe.
   std::span<const KnownReturn> known_returns = {};
 };
 
-// The bits of a code address that say where it is: of arm64 those above may be a signature (pointer
-// authentication) or a tag. Derived from how high anything is mapped.
+// Returns a mask of the significant bits of a code address. On arm64 the bits above may contain a
+// signature (pointer authentication) or a tag. The mask is derived from the highest mapping.
 std::uint64_t code_mask(const AddressSpace& space, Arch arch);
 
-// What is read of the modules' files is remembered in the address space's cache.
+// Unwinds the stack. Data read from the mapped files is kept in the address space's module cache.
 Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
                    AddressSpace& space, const UnwindLimits& limits = {});
 
-// Why there is no further frame, for people: "0x7f12 is in no executable mapping".
+// Returns why there is no further frame, as a message: "0x7f12 is in no executable mapping".
 std::string explain_end(const Stack& stack);
 
 } // namespace uprobectl::unwind

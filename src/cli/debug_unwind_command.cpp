@@ -10,7 +10,7 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
                          Output& output) {
   const auto saved = unwind::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
-  const auto files = unwind::files_in(folder);
+  const auto files = unwind::open_saved_files(folder);
   unwind::ModuleCache cache({.places = std::move(debug_places)});
   unwind::AddressSpace space(saved->mappings, cache, *files);
   const unwind::Stack stack = unwind::unwind_stack(saved->registers, saved->memory, space,

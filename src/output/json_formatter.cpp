@@ -360,7 +360,7 @@ private:
   static void add_stack(JsonRecord& record, const unwind::Stack* stack) {
     append_json_stack(record.open("stack"), stack);
     const bool told = stack != nullptr && !stack->frames.empty() && // one could not be kept
-                      stack->end != unwind::End::not_told;
+                      stack->end != unwind::End::unknown;
     record.field("stack_end", told ? Text(unwind::to_string(stack->end)) : std::nullopt);
   }
 

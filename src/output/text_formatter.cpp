@@ -432,7 +432,7 @@ private:
       append_printable(line_, display_frame(stack->frames[i]));
       line_ += '\n';
     }
-    if (stack->end == unwind::End::outermost || stack->end == unwind::End::not_told) return;
+    if (stack->end == unwind::End::outermost || stack->end == unwind::End::unknown) return;
     line_ += "    (";
     append_printable(line_, unwind::explain_end(*stack));
     line_ += ")\n";

@@ -144,12 +144,12 @@ void KernelAggregates::report(Time now, Output& output) {
 unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   const auto pid = static_cast<pid_t>(counted.pid);
   const ProbePoint& point = probes_[counted.probe].point;
-  if (counted.frames.empty() || !point.offset) return processes_.frames(pid, 0, counted.frames);
+  if (counted.frames.empty() || !point.offset) return processes_.make_stack(pid, 0, counted.frames);
   const unwind::KnownPlace hit{.pc = counted.frames.front(),
                                .file = point.binary->file,
                                .path = point.binary->real_path,
                                .offset = *point.offset};
-  return processes_.frames(pid, 0, counted.frames, &hit);
+  return processes_.make_stack(pid, 0, counted.frames, &hit);
 }
 
 std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_counts() {

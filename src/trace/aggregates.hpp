@@ -25,7 +25,7 @@ public:
                    std::span<const Probe> probes, StackFiles& files, ProcessNames name_of);
 
   // Reads the mappings of a process that sent a new stack.
-  void add_process(pid_t pid) { processes_.look_at(pid); }
+  void add_process(pid_t pid) { processes_.read_process(pid); }
 
   // Reports what was counted since the last call. Probes without hits have no count record, but a
   // histogram.

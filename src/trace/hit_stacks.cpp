@@ -180,7 +180,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
     output_.warn("what processes of a short life map stays unknown: " + watch.error().message);
   for (const pid_t pid : who.running()) {
     if (watch_) watch_->follow(pid);
-    processes_.look_at(pid);
+    processes_.read_process(pid);
   }
 }
 
@@ -212,7 +212,7 @@ void HitStacks::reread_after_loss() {
   if (!watch_ || watch_->lost() == handled_losses_ || events_read_ns_ < next_reread_ns_) return;
   handled_losses_ = watch_->lost();
   const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-  processes_.look_again();
+  processes_.reread_processes();
   const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
   next_reread_ns_ = end + std::max(min_reread_interval_ns, 10 * (end - begin));
 }
@@ -280,9 +280,9 @@ unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
                                           const CapturedStack& captured) {
   const std::span<const std::uint64_t> frames = captured.frames;
   const bool lacks_caller = captured.caller_at_entry != 0 && !frames.empty() &&
-                            is_at_entry(processes_.frames(pid, time_ns, frames.first(1)));
-  if (!lacks_caller) return processes_.frames(pid, time_ns, frames);
-  return processes_.frames(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
+                            is_at_entry(processes_.make_stack(pid, time_ns, frames.first(1)));
+  if (!lacks_caller) return processes_.make_stack(pid, time_ns, frames);
+  return processes_.make_stack(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
 }
 
 const StackTotals& HitStacks::totals() {
@@ -291,7 +291,7 @@ const StackTotals& HitStacks::totals() {
 }
 
 StackCompleteness HitStacks::classify(const CapturedStack& captured, const unwind::Sample& sample) {
-  if (stack_.end == unwind::End::outermost || stack_.end == unwind::End::not_told)
+  if (stack_.end == unwind::End::outermost || stack_.end == unwind::End::unknown)
     return StackCompleteness::complete;
   const bool truncated = is_truncated(captured);
   if (truncated)

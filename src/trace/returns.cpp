@@ -32,7 +32,7 @@ bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) 
   const bool by_stack = step.cfa.base_register == unwind.stack_pointer;
   if (!by_stack && step.cfa.base_register != unwind.frame_pointer) return false;
   const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
-  return step.cfa.value > pushed_by_call && step.back.kind == Kind::offset;
+  return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
 }
 
 Result<const FunctionReader*> FunctionReaderCache::find_reader(const ProbePoint& point) {

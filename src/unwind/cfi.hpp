@@ -80,7 +80,7 @@ struct FrameHeader {
 // Reads the header. `bytes`: from its address to the end of its segment.
 std::optional<FrameHeader> read_frame_header(Bytes bytes, VirtualAddress address);
 // Returns the address of the FDE of the last function that begins at or before the address.
-std::optional<std::uint64_t> look_up(const FrameHeader& header, std::uint64_t address);
+std::optional<std::uint64_t> find_fde(const FrameHeader& header, std::uint64_t address);
 
 // An FDE and its CIE.
 struct FoundEntry {

@@ -7,7 +7,7 @@ namespace uprobectl::unwind {
 
 namespace {
 
-std::string place_text(const Frame& frame) {
+std::string format_place(const Frame& frame) {
   if (!frame.place) return fmt::format("{:#x}", frame.pc);
   if (frame.place->module == nullptr)
     return fmt::format("{:#x} in {}", frame.pc, frame.place->mapping);
@@ -15,7 +15,7 @@ std::string place_text(const Frame& frame) {
                      file_name_of(frame.place->module->path()));
 }
 
-std::string without_data(const Frame& frame) {
+std::string explain_missing_data(const Frame& frame) {
   if (frame.place && frame.place->module != nullptr) {
     const Module& module = *frame.place->module;
     if (module.error())
@@ -25,7 +25,7 @@ std::string without_data(const Frame& frame) {
       return fmt::format("{} is for {}, for which unwinding is not supported",
                          file_name_of(module.path()), elf::to_string(module.image()->machine()));
   }
-  return "there is no unwind information for " + place_text(frame);
+  return "there is no unwind information for " + format_place(frame);
 }
 
 } // namespace
@@ -61,8 +61,8 @@ std::string_view to_string(End end) {
   switch (end) {
   case End::outermost:
     return "outermost";
-  case End::not_told:
-    return "not_told";
+  case End::unknown:
+    return "unknown";
   case End::no_mapping:
     return "no_mapping";
   case End::no_unwind_data:
@@ -91,21 +91,21 @@ std::string explain_end(const Stack& stack) {
   switch (stack.end) {
   case End::outermost:
     return "the stack ends here";
-  case End::not_told:
+  case End::unknown:
     return "the kernel's walk along frame pointers ended here";
   case End::no_mapping:
     return fmt::format("{:#x} is in no executable mapping", stack.address);
   case End::no_unwind_data:
-    return without_data(last);
+    return explain_missing_data(last);
   case End::stack_too_short:
     return fmt::format("the saved stack does not have the bytes at {:#x}", stack.address);
   case End::corrupt:
-    return "the unwind information is corrupt for " + place_text(last);
+    return "the unwind information is corrupt for " + format_place(last);
   case End::no_return_address:
-    return fmt::format("the function at {} has not saved its return address", place_text(last));
+    return fmt::format("the function at {} has not saved its return address", format_place(last));
   case End::unknown_register:
     return fmt::format("the caller of {} depends on a register whose value is unknown",
-                       place_text(last));
+                       format_place(last));
   case End::return_probe:
     return "a return probe has replaced the return address with the kernel's trampoline";
   case End::loop:

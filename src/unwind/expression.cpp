@@ -7,7 +7,7 @@ namespace uprobectl::unwind {
 
 namespace {
 
-// Compilers and hand-written assembly need some ten of either.
+// Compilers and hand-written assembly need about ten of each.
 constexpr std::size_t max_values = 64;
 constexpr unsigned max_steps = 1000; // jumps may go back
 
@@ -16,9 +16,9 @@ std::uint64_t widened(std::uint64_t value, unsigned bytes) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
 }
 
-class Evaluation {
+class Evaluator {
 public:
-  Evaluation(Bytes expression, const Registers& registers, const Memory& memory)
+  Evaluator(Bytes expression, const Registers& registers, const Memory& memory)
       : cursor_(expression, ByteOrder::little), registers_(registers), memory_(memory) {}
 
   std::expected<std::uint64_t, ExpressionFailure> run(std::optional<std::uint64_t> first) {
@@ -27,7 +27,7 @@ public:
       if (steps == max_steps)
         ok_ = false;
       else
-        one();
+        execute_next();
       if (cursor_.failed()) ok_ = false;
     }
     const std::uint64_t result = pop();
@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  void one() {
+  void execute_next() {
     const auto code = static_cast<unsigned>(cursor_.number(1));
     if (code >= 0x30 && code <= 0x4f)
       push(code - 0x30); // lit0 …
@@ -51,15 +51,15 @@ private:
     else if (code >= 0x19 && code <= 0x2e && code != 0x28)
       compute(code);
     else
-      other(code);
+      execute_other(code);
   }
 
-  void other(unsigned code) {
+  void execute_other(unsigned code) {
     switch (code) {
     case 0x06: // deref
-      return read(8);
+      return dereference(8);
     case 0x94: // deref_size
-      return read(static_cast<unsigned>(cursor_.number(1)));
+      return dereference(static_cast<unsigned>(cursor_.number(1)));
     case 0x28: { // bra
       const auto distance = cursor_.number(2);
       if (pop() != 0) jump(distance);
@@ -180,22 +180,22 @@ private:
 
   void push_register(std::uint64_t number, std::int64_t offset) {
     const auto value = registers_.get(number);
-    if (!value) return unknown(ExpressionFailure::unknown_register);
+    if (!value) return fail_with(ExpressionFailure::unknown_register);
     push(*value + static_cast<std::uint64_t>(offset));
   }
 
-  void read(unsigned size) {
+  void dereference(unsigned size) {
     const std::uint64_t address = pop();
     if (size != 1 && size != 2 && size != 4 && size != 8) {
       ok_ = false;
       return;
     }
-    const auto value = ok_ ? memory_.number(address, size) : std::nullopt;
-    if (!value) return unknown(ExpressionFailure::not_saved);
+    const auto value = ok_ ? memory_.read(address, size) : std::nullopt;
+    if (!value) return fail_with(ExpressionFailure::not_saved);
     push(*value);
   }
 
-  void unknown(ExpressionFailure why) {
+  void fail_with(ExpressionFailure why) {
     if (ok_) why_ = why;
     ok_ = false;
   }
@@ -230,7 +230,7 @@ std::expected<std::uint64_t, ExpressionFailure> evaluate(Bytes expression,
                                                          const Registers& registers,
                                                          const Memory& memory,
                                                          std::optional<std::uint64_t> first) {
-  return Evaluation(expression, registers, memory).run(first);
+  return Evaluator(expression, registers, memory).run(first);
 }
 
 } // namespace uprobectl::unwind

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DWARF expressions as used by call frame information (DWARF 5, 2.5 and 6.4.2.3), and the saved
-// memory that they read.
+// Evaluates the DWARF expressions of call frame information (DWARF 5, 2.5 and 6.4.2.3) on saved
+// memory.
 #pragma once
 
 #include "uprobectl/unwind.hpp"
@@ -13,8 +13,8 @@ public:
   // mask: the significant bits of an address; the others may hold a tag.
   Memory(std::span<const MemoryPiece> pieces, std::uint64_t mask) : pieces_(pieces), mask_(mask) {}
 
-  // A number of 1 to 8 bytes; nullopt if not all of it was saved.
-  std::optional<std::uint64_t> number(std::uint64_t address, unsigned size = 8) const {
+  // Reads a number of 1 to 8 bytes. Returns nullopt if one of them was not saved.
+  std::optional<std::uint64_t> read(std::uint64_t address, unsigned size = 8) const {
     address &= mask_;
     for (const MemoryPiece& piece : pieces_) {
       const std::uint64_t offset = address - piece.address; // wraps around if it is below
@@ -35,13 +35,13 @@ private:
 };
 
 enum class ExpressionFailure : std::uint8_t {
-  corrupt,          // or an operation that is not allowed here
+  corrupt,          // invalid, or uses an operation that is not allowed here
   not_saved,        // reads memory that was not saved
   unknown_register, // reads a register whose value is unknown
 };
 
-// The value on top of the stack at the end. `first`: the initial stack, the CFA for a register
-// rule.
+// Evaluates the expression and returns the value on top of its stack. `first`: the initial value on
+// the stack, which is the CFA for a register rule.
 std::expected<std::uint64_t, ExpressionFailure> evaluate(Bytes expression,
                                                          const Registers& registers,
                                                          const Memory& memory,

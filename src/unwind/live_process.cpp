@@ -22,50 +22,50 @@ namespace {
 // Bytes; current kernels have two to four pages.
 constexpr std::uint64_t max_vdso = 1 << 20;
 
-// Huge pages contain data, or code without the rest of its file (libhugetlbfs). Reading them may
-// use up one of few pages.
+// Files on hugetlbfs contain data, or code without the rest of its file (libhugetlbfs). Reading one
+// may allocate one of few huge pages.
 bool is_on_huge_pages(const std::string& path) {
   const auto fd = open_path(path);
   struct statfs status{};
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
-MappedObject object_of(MappedFile file) {
+MappedObject make_object(MappedFile file) {
   auto owner = std::make_shared<const MappedFile>(std::move(file));
   return {owner->bytes(), owner, owner};
 }
 
-MappedObject object_of(std::vector<std::byte> bytes) {
+MappedObject make_object(std::vector<std::byte> bytes) {
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   return {*owner, owner};
 }
 
-std::optional<MappedObject> memory_of(pid_t pid, std::uint64_t start, std::uint64_t size) {
+std::optional<MappedObject> read_memory(pid_t pid, std::uint64_t start, std::uint64_t size) {
   const UniqueFd memory{::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC)};
   std::vector<std::byte> bytes(size);
   if (!memory || ::pread(memory.get(), bytes.data(), size, static_cast<off_t>(start)) !=
                      static_cast<ssize_t>(size))
     return std::nullopt;
-  return object_of(std::move(bytes));
+  return make_object(std::move(bytes));
 }
 
-// The vDSO is the same for all 64-bit processes, of which we are one.
-std::optional<MappedObject> own_vdso(std::uint64_t size) {
+// All 64-bit processes, including this one, have the same vDSO.
+std::optional<MappedObject> read_own_vdso(std::uint64_t size) {
   const auto own = read_all_mappings(::getpid());
   if (!own) return std::nullopt;
   const auto vdso = std::ranges::find(*own, "[vdso]", &Mapping::path);
   if (vdso == own->end() || vdso->end - vdso->start != size) return std::nullopt;
-  return memory_of(::getpid(), vdso->start, size);
+  return read_memory(::getpid(), vdso->start, size);
 }
 
-Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
+Result<MappedObject> open_vdso(pid_t pid, const Mapping& mapping) {
   const std::uint64_t size = mapping.end - mapping.start;
   if (size > max_vdso)
     return fail(ErrorKind::corrupt, "the vDSO is larger than that of any kernel");
-  auto found = memory_of(pid, mapping.start, size);
-  if (!found) found = own_vdso(size);
+  auto found = read_memory(pid, mapping.start, size);
+  if (!found) found = read_own_vdso(size);
   if (!found) return fail(ErrorKind::not_found, "its process has ended");
-  // One is kept for all processes; 32-bit processes have another.
+  // One vDSO is cached for all processes; that of 32-bit processes differs.
   const auto machine = elf::read_machine(found->bytes);
   if (!machine || !machine->is_64bit)
     return fail(ErrorKind::unsupported, "the vDSO of a 32-bit process is not supported");
@@ -74,13 +74,13 @@ Result<MappedObject> vdso_of(pid_t pid, const Mapping& mapping) {
 
 constexpr std::uint64_t min_wait = 1'000'000;      // ns
 constexpr std::uint64_t max_wait = 10'000'000'000; // ns
-// Records kept between two readings; programs that compile at run time map more.
+// Maximum of records kept between two readings; programs that compile at run time map more.
 constexpr std::size_t max_recorded = 4096;
 constexpr std::uint64_t check_interval = 1'000'000'000; // ns
 
-// Keeps the mappings that unwinding needs: code, others of the same files, where an image may
-// begin, and the highest, which shows how many bits addresses have. An app has thousands of others.
-void keep_needed(std::vector<Mapping>& mappings) {
+// Keeps the mappings that unwinding needs: code; other mappings of the same files, where an image
+// may begin; and the highest, from which code_mask() is derived. An app has thousands of others.
+void drop_unneeded(std::vector<Mapping>& mappings) {
   std::set<std::pair<FileIdentity, std::string_view>> with_code;
   for (const Mapping& mapping : mappings)
     if (mapping.executable && mapping.identity.inode != 0)
@@ -104,7 +104,7 @@ bool is_same(const Mapping& a, const Mapping& b) {
 LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mount_namespace(pid)) {}
 
 Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
-  if (mapping.path == "[vdso]") return vdso_of(pid_, mapping);
+  if (mapping.path == "[vdso]") return open_vdso(pid_, mapping);
   // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
   // over a file that is only similar.
   auto ways = path_candidates(pid_, mapping, shares_mounts_);
@@ -121,7 +121,7 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
     auto file = MappedFile::open(way.path);
     if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
     tolerate_shrinking(*file);
-    return object_of(std::move(*file));
+    return make_object(std::move(*file));
   }
   if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
   struct stat status{};
@@ -133,20 +133,20 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
 // Stacks are unwound after they were captured. Meanwhile, or during this call, the process may have
 // executed another program, which keeps the start time.
 bool LiveProcess::read(std::uint64_t now) {
-  if (runs_another()) return false;
+  if (runs_new_program()) return false;
   const auto started = process_start_time(pid_);
   if (!started || (start_time_ != 0 && *started != start_time_)) return false;
   auto mappings = read_all_mappings(pid_);
-  if (!mappings || mappings->empty() || runs_another()) return false;
+  if (!mappings || mappings->empty() || runs_new_program()) return false;
   std::ranges::sort(*mappings, {}, &Mapping::start);
-  keep_needed(*mappings);
+  drop_unneeded(*mappings);
   start_time_ = *started;
   read_at_ = now;
   next_check_ = now + check_interval;
   mappings_ = std::move(*mappings);
   recorded_.clear();
   space_.reset();
-  for (const Mapping& mapping : mappings_) open_what_will_be_gone(mapping);
+  for (const Mapping& mapping : mappings_) prefetch_file(mapping);
   return true;
 }
 
@@ -169,12 +169,12 @@ void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
   if (time <= read_at_ || time < since_) return;
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
-  put(mapping);
+  insert_mapping(mapping);
   space_.reset();
-  open_what_will_be_gone(mapping);
+  prefetch_file(mapping);
 }
 
-bool LiveProcess::is_known_by_record(std::uint64_t pc) const {
+bool LiveProcess::is_mapped_by_record(std::uint64_t pc) const {
   return std::ranges::any_of(recorded_, [&](const RecordedMapping& each) {
     return pc >= each.mapping.start &&
            pc <= each.mapping.end; // inclusive: a call may be the last instruction
@@ -186,13 +186,13 @@ void LiveProcess::inherit(const LiveProcess& other) {
   space_.reset();
 }
 
-void LiveProcess::take_later(const LiveProcess& other, std::uint64_t time) {
+void LiveProcess::copy_mappings_since(const LiveProcess& other, std::uint64_t time) {
   for (const RecordedMapping& each : other.recorded_)
     if (each.time > time) map(each.mapping, each.time);
 }
 
-// Replaces what the mapping overlaps; the rest of partly covered mappings stays.
-void LiveProcess::put(const Mapping& mapping) {
+// Replaces the mappings that overlap the new one; keeps the rest of partly covered mappings.
+void LiveProcess::insert_mapping(const Mapping& mapping) {
   std::vector<Mapping> pieces;
   const auto first = std::ranges::upper_bound(mappings_, mapping.start, {}, &Mapping::end);
   auto last = first;
@@ -213,7 +213,7 @@ void LiveProcess::put(const Mapping& mapping) {
   mappings_.insert(at, pieces.begin(), pieces.end());
 }
 
-void LiveProcess::open_what_will_be_gone(const Mapping& mapping) {
+void LiveProcess::prefetch_file(const Mapping& mapping) {
   if (mapping.executable) cache_.preopen(mapping, files_);
 }
 

@@ -7,10 +7,10 @@
 
 namespace uprobectl::unwind {
 
-// Opens the files that a running process maps: by path if that leads to the mapped file, first in
-// our own mount namespace, so that debug files and DEX files beside it are found after the end of
-// the process; then in the process's root folder; then through /proc/PID/map_files, which works for
-// deleted files too.
+// Opens the files that a running process maps. Tries the path in our mount namespace first, so that
+// debug files and DEX files beside the file are found after the process has ended; then the path in
+// the root folder of the process; then /proc/PID/map_files, which works for deleted files too. A
+// path is used only if it leads to the mapped file.
 class LiveFiles final : public FileSource {
 public:
   explicit LiveFiles(pid_t pid);
@@ -22,67 +22,69 @@ private:
   std::optional<bool> shares_mounts_; // determined while the process was alive
 };
 
+// The mappings of one process while it runs one program.
 class LiveProcess {
 public:
-  // since: when it began to run this program, CLOCK_MONOTONIC in ns; 0: unknown, before any record.
+  // since: when the process began to run this program, CLOCK_MONOTONIC in ns; 0: before any record.
   LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache,
-              const LiveProcesses::Succession& is_succeeded)
-      : pid_(pid), since_(since), cache_(cache), is_succeeded_(is_succeeded), files_(pid) {}
+              const LiveProcesses::NewProgramCheck& has_new_program)
+      : pid_(pid), since_(since), cache_(cache), is_succeeded_(has_new_program), files_(pid) {}
   LiveProcess(const LiveProcess&) = delete;
   LiveProcess& operator=(const LiveProcess&) = delete;
 
   pid_t pid() const { return pid_; }
   std::uint64_t since() const { return since_; }
-  std::uint64_t start_time() const { return start_time_; } // 0: not known
+  std::uint64_t start_time() const { return start_time_; } // 0: unknown
   bool is_read() const { return read_at_ != 0; }
   bool empty() const { return mappings_.empty(); }
   bool has_ended = false; // as far as known
-  // True at most once a second: whether to check that the process is still alive.
+  // Whether to check again that the process is alive; true at most once a second.
   bool is_check_due(std::uint64_t time);
-  // By start, without overlaps. Only some of the non-executable ones are kept.
+  // Sorted by address, without overlaps. Contains only some of the non-executable mappings.
   const std::vector<Mapping>& mappings() const { return mappings_; }
 
-  // Reads /proc. False, without changes, if the process has ended or runs another program by now,
-  // or its pid was reused.
+  // Reads /proc. Returns false, without changes, if the process has ended or runs another program,
+  // or if its pid was reused.
   bool read(std::uint64_t now);
-  // The same because an address is in no mapping. True if the mappings have changed. The minimum
-  // interval doubles after each call without a change.
+  // Reads /proc again because an address is not in a mapping. Returns true if the mappings have
+  // changed. The minimum interval between readings doubles after each reading without a change.
   bool read_again(std::uint64_t now);
-  // Adds a mapping of that time, which replaces those that it overlaps.
+  // Adds a mapping that was recorded at `time`. It replaces the mappings that it overlaps.
   void map(const Mapping& mapping, std::uint64_t time);
-  // Whether the mapping of the address is known by a record only. Records report executable
-  // mappings only, so other mappings of the same file are not known then.
-  bool is_known_by_record(std::uint64_t pc) const;
-  // Takes over the mappings of the parent, or those of the previous program since `time`.
+  // Whether the mapping of the address is known only from a record. There are records only of
+  // executable mappings, so other mappings of the same file are not known then.
+  bool is_mapped_by_record(std::uint64_t pc) const;
+  // Copies the mappings of the parent process.
   void inherit(const LiveProcess& other);
-  void take_later(const LiveProcess& other, std::uint64_t time);
+  // Copies the mappings that the previous program recorded after `time`.
+  void copy_mappings_since(const LiveProcess& other, std::uint64_t time);
 
-  // Valid until mappings are read or added.
+  // The result is valid until mappings are read or added.
   AddressSpace& space();
   FileSource& files() { return files_; }
 
 private:
-  bool runs_another() const { return is_succeeded_ && is_succeeded_(pid_); }
-  void open_what_will_be_gone(const Mapping& mapping);
-  void put(const Mapping& mapping);
+  bool runs_new_program() const { return is_succeeded_ && is_succeeded_(pid_); }
+  void prefetch_file(const Mapping& mapping);
+  void insert_mapping(const Mapping& mapping);
 
   pid_t pid_;
   std::uint64_t since_;
   ModuleCache& cache_;
-  const LiveProcesses::Succession& is_succeeded_;
+  const LiveProcesses::NewProgramCheck& is_succeeded_;
   LiveFiles files_;
   std::vector<Mapping> mappings_;
   struct RecordedMapping {
     std::uint64_t time;
     Mapping mapping;
   };
-  std::vector<RecordedMapping> recorded_; // since the last reading of /proc
+  std::vector<RecordedMapping> recorded_; // after the last reading of /proc
   std::optional<AddressSpace> space_;
   std::uint64_t start_time_ = 0;
   std::uint64_t read_at_ = 0;
   std::uint64_t next_reading_ = 0;
   std::uint64_t next_check_ = 0;
-  std::uint64_t wait_ = 0; // ns
+  std::uint64_t wait_ = 0; // ns, minimum interval between two readings
 };
 
 } // namespace uprobectl::unwind

@@ -47,7 +47,7 @@ Result<Arch> unsupported(std::string_view machine) {
                   machine));
 }
 
-Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestion& ask) {
+Result<Arch> detect_arch(std::span<const NamedValue> registers, const MachineLookup& ask) {
   const auto has = [&](std::string_view name) {
     return std::ranges::find(registers, name, &NamedValue::name) != registers.end();
   };
@@ -67,7 +67,7 @@ Result<Arch> arch_of(std::span<const NamedValue> registers, const MachineQuestio
   return unsupported(elf::to_string(*machine));
 }
 
-// Fails if pc or stack pointer is missing.
+// Fails if the pc or the stack pointer is missing.
 Result<void> check_complete(const Registers& registers) {
   if (registers.pc() && registers.stack_pointer()) return {};
   const std::string pc = register_name(registers.arch(), registers.info().pc);
@@ -77,15 +77,15 @@ Result<void> check_complete(const Registers& registers) {
   return fail(ErrorKind::corrupt, (registers.pc() ? stack_pointer : pc) + " is missing");
 }
 
-// Limits of inflated files, bytes: of a mapped file; of a text or a stack (the kernel copies 64
-// KiB, a debugger 8 MiB); of all stacks together.
-constexpr std::uint64_t max_module = std::uint64_t{512} << 20;
-constexpr std::uint64_t max_text = std::uint64_t{16} << 20;
-constexpr std::uint64_t max_stacks = std::uint64_t{64} << 20;
+// Maxima of decompressed files, in bytes: a mapped file; a text or a stack (the kernel copies 64
+// KiB, a debugger 8 MiB); all stacks together.
+constexpr std::uint64_t max_module_size = std::uint64_t{512} << 20;
+constexpr std::uint64_t max_text_size = std::uint64_t{16} << 20;
+constexpr std::uint64_t max_stacks_size = std::uint64_t{64} << 20;
 
-// Opens the file, or inflates NAME.gz if only that exists; the result then has no file.
+// Opens the file, or decompresses NAME.gz if only that exists; the result then has no `file`.
 Result<MappedObject> open_saved(const std::string& folder, std::string_view name,
-                                std::uint64_t most) {
+                                std::uint64_t max_size) {
   const std::string path = folder + "/" + std::string(name);
   auto plain = MappedFile::open(path);
   if (plain) {
@@ -96,13 +96,13 @@ Result<MappedObject> open_saved(const std::string& folder, std::string_view name
   const auto zipped = MappedFile::open(path + ".gz");
   if (!zipped)
     return fail(zipped.error().kind == ErrorKind::not_found ? plain.error() : zipped.error());
-  auto content = gunzip(zipped->bytes(), most);
+  auto content = gunzip(zipped->bytes(), max_size);
   if (!content) return fail(std::move(content).error().within(path + ".gz"));
   const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
   return MappedObject{*owner, owner};
 }
 
-// Opened files stay in memory, so the total of inflated ones is limited too.
+// Opened files stay in memory, so the total of decompressed files is limited too.
 class SavedFiles final : public FileSource {
 public:
   SavedFiles(std::string folder, std::uint64_t max_total)
@@ -117,22 +117,22 @@ public:
 
 private:
   Result<MappedObject> open_named(std::string_view name) {
-    const std::uint64_t room = max_total_ - gzipped_;
-    auto found = open_saved(folder_, name, std::min(max_module, room));
-    if (!found && found.error().kind == ErrorKind::unsupported && room < max_module)
+    const std::uint64_t room = max_total_ - inflated_;
+    auto found = open_saved(folder_, name, std::min(max_module_size, room));
+    if (!found && found.error().kind == ErrorKind::unsupported && room < max_module_size)
       return fail(ErrorKind::unsupported,
                   fmt::format("the gzipped files exceed {} bytes when decompressed", max_total_));
-    if (found && found->file == nullptr) gzipped_ += found->bytes.size();
+    if (found && found->file == nullptr) inflated_ += found->bytes.size();
     return found;
   }
 
   std::string folder_;
-  std::uint64_t max_total_;   // bytes
-  std::uint64_t gzipped_ = 0; // what gzipped files have become
+  std::uint64_t max_total_;    // bytes
+  std::uint64_t inflated_ = 0; // bytes of all decompressed files
 };
 
 // "stack.data", "stack0.data", …, in order.
-Result<std::vector<std::string>> stack_files(const std::string& folder) {
+Result<std::vector<std::string>> list_stack_files(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), &::closedir);
   if (!listing) return fail(system_error(errno, folder));
   std::vector<std::string> names;
@@ -149,22 +149,22 @@ Result<std::vector<std::string>> stack_files(const std::string& folder) {
   return names;
 }
 
-Result<std::string> text_of(const std::string& folder, std::string_view name) {
-  auto file = open_saved(folder, name, max_text);
+Result<std::string> read_text(const std::string& folder, std::string_view name) {
+  auto file = open_saved(folder, name, max_text_size);
   if (!file) return fail(std::move(file).error());
   return std::string(as_text(file->bytes));
 }
 
-// Adds a piece of memory. zipped: the bytes of all inflated stacks so far.
+// Adds a piece of memory. inflated: total size of the decompressed stacks so far; updated.
 Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::string& name,
-                       std::uint64_t& zipped) {
-  auto object = open_saved(folder, name, max_text);
+                       std::uint64_t& inflated) {
+  auto object = open_saved(folder, name, max_text_size);
   if (!object) return fail(std::move(object).error());
-  if (object->file == nullptr) zipped += object->bytes.size();
-  if (zipped > max_stacks)
+  if (object->file == nullptr) inflated += object->bytes.size();
+  if (inflated > max_stacks_size)
     return fail(ErrorKind::unsupported,
                 fmt::format("{}: the gzipped stacks exceed {} bytes when decompressed", folder,
-                            max_stacks));
+                            max_stacks_size));
   const auto address = read_at<std::uint64_t>(object->bytes, 0);
   if (!address)
     return fail(ErrorKind::corrupt,
@@ -176,7 +176,7 @@ Result<void> add_stack(SavedStack& saved, const std::string& folder, const std::
 
 } // namespace
 
-Result<Registers> parse_registers(std::string_view text, const MachineQuestion& machine) {
+Result<Registers> parse_registers(std::string_view text, const MachineLookup& machine) {
   std::vector<NamedValue> found;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::string_view line = trimmed(take_line(text));
@@ -186,7 +186,7 @@ Result<Registers> parse_registers(std::string_view text, const MachineQuestion& 
       return fail(ErrorKind::corrupt, "line " + std::to_string(number) + " is not 'NAME: HEX'");
     found.push_back(*named);
   }
-  const auto arch = arch_of(found, machine);
+  const auto arch = detect_arch(found, machine);
   if (!arch) return fail(arch.error());
   Registers registers(*arch);
   for (const NamedValue& named : found)
@@ -203,7 +203,7 @@ bool was_at_function_entry(std::string_view text) {
   return false;
 }
 
-std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSource& files) {
+std::optional<elf::Machine> find_machine(std::span<const Mapping> mappings, FileSource& files) {
   std::set<std::string_view> tried;
   for (const Mapping& mapping : mappings) {
     if (!mapping.executable || mapping.path.empty()) continue;
@@ -215,28 +215,28 @@ std::optional<elf::Machine> machine_of(std::span<const Mapping> mappings, FileSo
   return std::nullopt;
 }
 
-std::unique_ptr<FileSource> files_in(std::string folder, std::uint64_t max_batch) {
-  return std::make_unique<SavedFiles>(std::move(folder), max_batch);
+std::unique_ptr<FileSource> open_saved_files(std::string folder, std::uint64_t max_total) {
+  return std::make_unique<SavedFiles>(std::move(folder), max_total);
 }
 
 Result<SavedStack> read_saved_stack(const std::string& folder) {
-  const auto names = stack_files(folder);
+  const auto names = list_stack_files(folder);
   if (!names) return fail(names.error());
-  const auto maps = text_of(folder, "maps.txt");
+  const auto maps = read_text(folder, "maps.txt");
   if (!maps) return fail(maps.error());
-  const auto register_text = text_of(folder, "regs.txt");
+  const auto register_text = read_text(folder, "regs.txt");
   if (!register_text) return fail(register_text.error());
 
   std::vector<Mapping> mappings = parse_all_maps(*maps);
   if (mappings.empty()) return fail(ErrorKind::corrupt, folder + "/maps.txt: no mapping");
-  auto registers =
-      parse_registers(*register_text, [&] { return machine_of(mappings, *files_in(folder)); });
+  auto registers = parse_registers(
+      *register_text, [&] { return find_machine(mappings, *open_saved_files(folder)); });
   if (!registers) return fail(std::move(registers).error().within(folder + "/regs.txt"));
 
   SavedStack saved{*registers, {}, {}, std::move(mappings), was_at_function_entry(*register_text)};
-  std::uint64_t zipped = 0;
+  std::uint64_t inflated = 0;
   for (const std::string& name : *names)
-    if (auto added = add_stack(saved, folder, name, zipped); !added) return fail(added.error());
+    if (auto added = add_stack(saved, folder, name, inflated); !added) return fail(added.error());
   return saved;
 }
 
@@ -265,7 +265,7 @@ bool is_reserved(std::string_view name) {
          (name.starts_with("stack") && name.ends_with(".data"));
 }
 
-Error shrunk(std::string_view path) {
+Error shrunk_error(std::string_view path) {
   return {ErrorKind::io, std::string(path) + ": changed size while it was being read"};
 }
 
@@ -274,8 +274,8 @@ Result<void> write_all(int fd, Bytes content, const std::string& path, std::stri
   while (!content.empty()) {
     const ssize_t size = ::write(fd, content.data(), content.size());
     if (size < 0 && errno == EINTR) continue;
-    // write() fails with EFAULT, without SIGBUS, if the mapped file has shrunk.
-    if (size < 0 && errno == EFAULT && !source.empty()) return fail(shrunk(source));
+    // write() fails with EFAULT, without SIGBUS, if the mapped file has shrunk_error.
+    if (size < 0 && errno == EFAULT && !source.empty()) return fail(shrunk_error(source));
     if (size < 0) return fail(system_error(errno, path));
     content = content.subspan(static_cast<std::size_t>(size));
   }
@@ -284,7 +284,7 @@ Result<void> write_all(int fd, Bytes content, const std::string& path, std::stri
 
 } // namespace
 
-std::string registers_text(const Registers& registers, bool at_function_entry) {
+std::string format_registers(const Registers& registers, bool at_function_entry) {
   std::string text;
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (const auto value = registers.get(number))
@@ -293,7 +293,7 @@ std::string registers_text(const Registers& registers, bool at_function_entry) {
   return text;
 }
 
-std::string maps_text(std::span<const Mapping> mappings) {
+std::string format_maps(std::span<const Mapping> mappings) {
   std::string text;
   for (const Mapping& mapping : mappings) {
     const std::uint64_t device = mapping.identity.device;
@@ -343,7 +343,7 @@ SavedFolder::add_file(const MappedObject& object, std::string_view path,
     auto written = write(name, object.bytes, path);
     if (!written) return fail(std::move(written).error());
     // Bytes that the file has lost were written as zeros.
-    if (has_shrunk(object.bytes)) return fail(shrunk(path));
+    if (has_shrunk(object.bytes)) return fail(shrunk_error(path));
     if (object.file) copies.insert_or_assign(object.file->identity(), copy);
   }
   names_.insert(name);

@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a folder that read_saved_stack() can read.
+// Writes the folder that read_saved_stack() reads (uprobectl/unwind/saved.hpp).
 #pragma once
 
 #include "uprobectl/unwind.hpp"
 
 namespace uprobectl::unwind {
 
-// A "NAME: HEX" line for each known register, and the mark of was_at_function_entry(), which other
-// readers take for an unknown register.
-std::string registers_text(const Registers& registers, bool at_function_entry);
-// The format of /proc/PID/maps; read and write permissions are not known.
-std::string maps_text(std::span<const Mapping> mappings);
+// Writes a line "NAME: HEX" for each known register, and the line that was_at_function_entry()
+// finds; other readers skip that line as an unknown register.
+std::string format_registers(const Registers& registers, bool at_function_entry);
+// Writes the mappings in the format of /proc/PID/maps. Read and write permissions are not known and
+// are written as "r-".
+std::string format_maps(std::span<const Mapping> mappings);
 
+// A folder into which a stack is saved.
 class SavedFolder {
 public:
-  // Creates the folder, which must not exist, for its owner only: it will contain memory of a
-  // process.
+  // Creates the folder, which must not exist. Only its owner can read it, because it will contain
+  // memory of a process.
   static Result<SavedFolder> create(const std::string& folder);
 
-  // `source`: the file that the content is mapped from, for the error if it has shrunk; may be
-  // empty.
+  // Writes a file. `source`: path of the file that the content is mapped from, for the error if
+  // that file has shrunk; may be empty.
   Result<void> write(std::string_view name, Bytes content, std::string_view source = {});
-  // Writes the file under its base name, or with a number before it if that is taken. Returns its
-  // path for maps.txt, or nullopt if it is too large. copies: earlier copies by identity; updated.
+  // Writes a copy of a mapped file under its base name, prefixed by a number if the name is taken.
+  // Returns its path for maps.txt, or nullopt if the file is too large. `copies`: earlier copies by
+  // file identity, which are hard-linked; updated.
   Result<std::optional<std::string>> add_file(const MappedObject& object, std::string_view path,
                                               std::map<FileIdentity, std::string>& copies);
 
-  void remove(); // with its content; does not follow links
+  void remove(); // removes its content too; does not follow links
 
 private:
   explicit SavedFolder(std::string folder) : folder_(std::move(folder)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unwinds a stack: the methods to get from a frame to its caller, and the loop over them.
+// Unwinds a stack: the methods to find the caller of a frame, and the loop that applies them.
 #include "unwind/expression.hpp"
 #include "unwind/unwind_data.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 struct NoCaller {
   End end = End::no_unwind_data;
   std::uint64_t address = 0; // of memory that was not saved
-  bool is_certain = false;   // other methods would skip the caller
+  bool is_final = false;     // do not try other methods: they would skip the caller
 };
 
 // The registers of the caller, with the pc as it was saved.
@@ -22,9 +22,8 @@ using Caller = std::expected<Registers, NoCaller>;
 
 using Value = std::expected<std::uint64_t, NoCaller>;
 
-// A word of saved memory.
 Value load(const Memory& memory, std::uint64_t address) {
-  if (const auto word = memory.number(address)) return *word;
+  if (const auto word = memory.read(address)) return *word;
   return std::unexpected(NoCaller{End::stack_too_short, address});
 }
 
@@ -42,7 +41,7 @@ public:
     return *base + static_cast<std::uint64_t>(std::int64_t{rule.value});
   }
 
-  // The value of a register by its rule, which is neither `undefined` nor `same_value`.
+  // Returns the value of a register by its rule, which is not `undefined` or `same_value`.
   Value value(const Rule& rule, std::uint64_t cfa) const {
     const std::uint64_t there = cfa + static_cast<std::uint64_t>(std::int64_t{rule.value});
     switch (rule.kind) {
@@ -93,17 +92,17 @@ private:
   const Memory& memory_;
 };
 
-// Replaces the registers by those of the caller, unless there is none. interrupted: the frame has
-// called nothing, so its link register is still its own.
+// Replaces the registers by those of the caller, or returns why that is not possible. interrupted:
+// the frame has not made a call, so the link register may still contain its return address.
 std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Memory& memory,
                                bool interrupted) {
   const UnwindInfo& info = registers.info();
   const RowReader reader(step, registers, memory);
   // DWARF 5, 6.4.4: an undefined return address marks the outermost frame.
-  if (step.back.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
-  // If it is not saved, it is still in the link register, unless a call has overwritten that.
-  const bool is_kept =
-      step.back.kind == Rule::Kind::unspecified || step.back.kind == Rule::Kind::same_value;
+  if (step.return_rule.kind == Rule::Kind::undefined) return NoCaller{End::outermost, 0};
+  // An address that is not saved is still in the link register, unless a call has overwritten that.
+  const bool is_kept = step.return_rule.kind == Rule::Kind::unspecified ||
+                       step.return_rule.kind == Rule::Kind::same_value;
   const bool may_be_kept = interrupted && info.link_register != no_register &&
                            step.return_register == info.link_register;
   if (is_kept && !may_be_kept) return NoCaller{End::no_return_address, 0};
@@ -120,9 +119,9 @@ std::optional<NoCaller> by_row(const Step& step, Registers& registers, const Mem
     const Step::RegisterRule& each = step.rules[i];
     if (each.rule.kind == Rule::Kind::undefined || each.rule.kind == Rule::Kind::same_value)
       continue;
-    if (each.rule.kind == Rule::Kind::offset) { // fast path, for nearly all
+    if (each.rule.kind == Rule::Kind::offset) { // fast path for nearly all rules
       const std::uint64_t there = *cfa + static_cast<std::uint64_t>(std::int64_t{each.rule.value});
-      const auto word = memory.number(there);
+      const auto word = memory.read(there);
       if (!word && each.number == step.return_register)
         return NoCaller{End::stack_too_short, there};
       if (!word) continue;
@@ -174,8 +173,8 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
   // A record below the stack pointer belongs to a frame that has returned.
   if (const auto top = registers.stack_pointer(); top && *at < *top)
     return std::unexpected(NoCaller{});
-  const auto previous = memory.number(*at);
-  const auto back = memory.number(*at + 8);
+  const auto previous = memory.read(*at);
+  const auto back = memory.read(*at + 8);
   if (!previous || !back) return std::unexpected(NoCaller{});
   Registers caller = registers;
   caller.set(info.frame_pointer, *previous);
@@ -188,13 +187,13 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
   return caller;
 }
 
-// Limits the steps that do not move up the stack, as leaf functions of arm64 and switches of stacks
-// do.
+// Maximum of steps that do not move up the stack. Leaf functions of arm64 and switches of stacks
+// make such steps.
 constexpr int max_steps_without_progress = 16;
 
-// Go's runtime/stubs.go, proc.go: the function a goroutine returns to, and those in which threads
-// of the runtime begin. They have no caller, and the first has no unwind information.
-bool begins_stack_of_go(Module& module, VirtualAddress address) {
+// Whether the function begins a Go stack (runtime/stubs.go, proc.go): the function to which a
+// goroutine returns, which has no unwind information, or one in which a runtime thread begins.
+bool is_goroutine_start(Module& module, VirtualAddress address) {
   const auto frame = module.frame(address);
   if (!frame->function) return false;
   constexpr std::string_view beginnings[] = {"runtime.goexit", "runtime.mstart", "runtime.rt0_go"};
@@ -204,10 +203,10 @@ bool begins_stack_of_go(Module& module, VirtualAddress address) {
   return std::ranges::find(beginnings, symbol) != std::end(beginnings);
 }
 
-class Unwinding {
+class Unwinder {
 public:
-  Unwinding(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
-            const UnwindLimits& limits)
+  Unwinder(const Registers& registers, std::span<const MemoryPiece> memory, AddressSpace& space,
+           const UnwindLimits& limits)
       : space_(space), limits_(limits), registers_(registers), code_mask_(code_mask(space, arch())),
         memory_(memory, registers.info().address_mask) {
     stack_.frames.reserve(std::min<std::size_t>(limits.max_frames, 64));
@@ -231,14 +230,14 @@ private:
     return false;
   }
 
-  // The place of a caller is that of the call instruction; that of a thread interrupted in a system
-  // call is the system call instruction. The return address of a signal handler may be the first of
+  // The place of a caller is its call instruction; that of a thread interrupted in a system call is
+  // the system call instruction. The return address of a signal handler may be the first address of
   // its mapping.
   bool find_place(std::uint64_t pc, std::optional<ModuleAddress>& place) {
     moved_back_ = interrupted_ ? 0 : info().call_address_offset;
     if (interrupted_ && stack_.frames.size() > 1) {
       if (!space_.find(pc, place)) return false;
-      UnwindData* const data = place->module ? unwind_data_of(*place->module, arch()) : nullptr;
+      UnwindData* const data = place->module ? find_unwind_data(*place->module, arch()) : nullptr;
       if (data == nullptr || !data->is_behind_system_call(place->address)) return true;
       moved_back_ = info().call_address_offset;
     }
@@ -247,9 +246,10 @@ private:
     return space_.find(pc, place);
   }
 
-  // Identifies the known return address by the caller's stack pointer. Probed functions that were
-  // left by tail calls share one, and may only know the trampoline.
-  bool put_back_return_address() {
+  // Identifies the original return address by the caller's stack pointer. Probed functions that
+  // were left by tail calls have the same stack pointer, and their entry may contain the
+  // trampoline.
+  bool restore_return_address() {
     const auto top = registers_.stack_pointer();
     if (!top) return false;
     const std::uint64_t at_entry = has_link_register() ? *top : *top - 8;
@@ -263,7 +263,7 @@ private:
   }
 
   // A signal trampoline was not called, so its place is the pc itself.
-  void stay_at_pc() {
+  void use_exact_pc() {
     ModuleAddress& place = *stack_.frames.back().place;
     place.address.value += moved_back_;
     place.offset.value += moved_back_;
@@ -273,13 +273,13 @@ private:
   bool enter_frame() {
     const bool first = stack_.frames.empty();
     if (first && !registers_.pc()) return finish(End::no_mapping);
-    if (!first && space_.is_return_trampoline(pc()) && !put_back_return_address())
+    if (!first && space_.is_return_trampoline(pc()) && !restore_return_address())
       return finish(End::return_probe);
     // Frame 0 is kept even if its pc is invalid, for example after a call through a null pointer.
     const bool called = !first && !interrupted_;
     if (called && pc() == 0) return finish(End::outermost);
     if (stack_.frames.size() == limits_.max_frames) return finish(End::too_many);
-    // Filled in place: this runs some million times a second.
+    // Filled in place: this runs about a million times a second.
     Frame& frame = stack_.frames.emplace_back();
     frame.pc = pc();
     frame.found_by = found_by_;
@@ -288,80 +288,83 @@ private:
       stack_.frames.pop_back();
       return finish(End::no_mapping, pc());
     }
-    return return_from_nowhere() ? enter_frame() : finish(End::no_mapping, pc());
+    return recover_from_invalid_pc() ? enter_frame() : finish(End::no_mapping, pc());
   }
 
-  // After a call through a null pointer, or to any address without code, the return address is
-  // still where the call has put it.
-  bool return_from_nowhere() {
+  // After a call through a null pointer, or to another address without code, the return address is
+  // still where the call instruction has stored it.
+  bool recover_from_invalid_pc() {
     const Caller caller = has_link_register() ? by_link_register() : by_pushed_address();
     NoCaller ignored;
-    return plausible(caller) && take(caller, FoundBy::function_entry, ignored);
+    return is_plausible(caller) && continue_with(caller, FoundBy::function_entry, ignored);
   }
 
   bool go_to_caller() {
     const ModuleAddress& place = *stack_.frames.back().place;
     NoCaller why;
     if (place.module != nullptr) {
-      if (UnwindData* const data = unwind_data_of(*place.module, arch())) {
+      if (UnwindData* const data = find_unwind_data(*place.module, arch())) {
         const VirtualAddress at{place.address.value + moved_back_};
         const Step& step = data->step(at, place.address);
         // The file may have shrunk meanwhile; lost bytes read as zeros.
-        if (unwind_data_of(*place.module, arch()) == nullptr) return without_file(place, why);
-        if (step.kind == Step::Kind::signal_frame || step.signal_frame) stay_at_pc();
+        if (find_unwind_data(*place.module, arch()) == nullptr)
+          return unwind_without_file(place, why);
+        if (step.kind == Step::Kind::signal_frame || step.signal_frame) use_exact_pc();
         if (step.kind == Step::Kind::signal_frame)
-          return take(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
-                 (!done_ && finish(why.end, why.address));
+          return continue_with(by_signal_frame(registers_, memory_), FoundBy::signal_frame, why) ||
+                 (!has_ended_ && finish(why.end, why.address));
         // Before the row: it may not describe epilogues (LLVM before 15 on arm64).
-        if (interrupted_ && step.returns_by)
-          return take(by_return(*step.returns_by), FoundBy::return_instruction, why) ||
-                 (!done_ && finish(why.end, why.address));
-        // Rows of x86-64 give these a caller. Go has .debug_frame only.
+        if (interrupted_ && step.return_operand)
+          return continue_with(by_return(*step.return_operand), FoundBy::return_instruction, why) ||
+                 (!has_ended_ && finish(why.end, why.address));
+        // The rows of x86-64 give such functions a caller. Go writes only .debug_frame.
         if (step.kind == Step::Kind::row && step.section->kind == FrameSection::Kind::debug_frame &&
-            begins_goroutine(place))
+            starts_goroutine(place))
           return finish(End::outermost);
         if (step.kind == Step::Kind::corrupt) why.end = End::corrupt;
-        if (step.kind == Step::Kind::row && take_row(step, why)) return true;
+        if (step.kind == Step::Kind::row && apply_row(step, why)) return true;
       }
     }
-    if (done_) return false;
+    if (has_ended_) return false;
     if (why.end == End::outermost || why.end == End::stack_too_short ||
-        why.end == End::no_return_address || why.is_certain)
+        why.end == End::no_return_address || why.is_final)
       return finish(why.end, why.address);
-    return without_data(place, why) || (!done_ && finish(why.end, why.address));
+    return unwind_without_data(place, why) || (!has_ended_ && finish(why.end, why.address));
   }
 
-  bool begins_goroutine(const ModuleAddress& place) const {
+  bool starts_goroutine(const ModuleAddress& place) const {
     return !interrupted_ && place.module != nullptr &&
-           begins_stack_of_go(*place.module, place.address);
+           is_goroutine_start(*place.module, place.address);
   }
 
-  bool without_file(const ModuleAddress& place, NoCaller& why) {
-    return without_data(place, why) || (!done_ && finish(End::no_unwind_data));
+  bool unwind_without_file(const ModuleAddress& place, NoCaller& why) {
+    return unwind_without_data(place, why) || (!has_ended_ && finish(End::no_unwind_data));
   }
 
   // Finds the caller of code without unwind information.
-  bool without_data(const ModuleAddress& place, NoCaller& why) {
+  bool unwind_without_data(const ModuleAddress& place, NoCaller& why) {
     NoCaller ignored;
     if (!interrupted_ && place.module != nullptr &&
-        (place.module->is_program_start(place.address) || begins_goroutine(place))) {
-      done_ = true;
+        (place.module->is_program_start(place.address) || starts_goroutine(place))) {
+      has_ended_ = true;
       return finish(End::outermost);
     }
     if (interrupted_ && is_function_entry(place)) {
-      if (has_link_register()) return take(by_link_register(), FoundBy::function_entry, ignored);
-      return take(by_pushed_address(), FoundBy::function_entry, why);
+      if (has_link_register())
+        return continue_with(by_link_register(), FoundBy::function_entry, ignored);
+      return continue_with(by_pushed_address(), FoundBy::function_entry, why);
     }
     const Caller record = by_frame_pointer(registers_, memory_);
     if (has_link_register() && interrupted_ && !is_link_register_stale(place, record) &&
-        plausible(by_link_register()) && take(by_link_register(), FoundBy::link_register, ignored))
+        is_plausible(by_link_register()) &&
+        continue_with(by_link_register(), FoundBy::link_register, ignored))
       return true;
-    if (done_) return false;
+    if (has_ended_) return false;
     if (record && (record->pc().value_or(0) & code_mask_) == 0) {
-      done_ = true; // the record of a thread's first function
+      has_ended_ = true; // the record of a thread's first function
       return finish(End::outermost);
     }
-    return plausible(record) && take(record, FoundBy::frame_pointer, ignored);
+    return is_plausible(record) && continue_with(record, FoundBy::frame_pointer, ignored);
   }
 
   bool is_function_entry(const ModuleAddress& place) const {
@@ -373,8 +376,8 @@ private:
     return frame->function && frame->function->offset == 0;
   }
 
-  // After the function has called another one, the register points into the function itself, or is
-  // equal to the address in its frame record.
+  // After a call, the link register points into the calling function itself, or equals the return
+  // address in its frame record.
   bool is_link_register_stale(const ModuleAddress& place, const Caller& record) {
     const auto link = registers_.get(info().link_register);
     if (!link) return true;
@@ -406,7 +409,7 @@ private:
 
   Caller by_pushed_address() const {
     const auto top = registers_.stack_pointer();
-    const auto back = top ? memory_.number(*top) : std::nullopt;
+    const auto back = top ? memory_.read(*top) : std::nullopt;
     if (!back) return std::unexpected(NoCaller{End::stack_too_short, top.value_or(0)});
     Registers caller = registers_;
     caller.set(info().stack_pointer, *top + 8);
@@ -414,14 +417,14 @@ private:
     return caller;
   }
 
-  // A guessed caller must at least be code.
-  bool plausible(const Caller& caller) {
+  // A guessed caller must at least be in executable memory.
+  bool is_plausible(const Caller& caller) {
     if (!caller) return false;
     const std::uint64_t pc = caller->pc().value_or(0) & code_mask_;
     return space_.is_return_trampoline(pc) || space_.find(pc - 1).has_value();
   }
 
-  bool take_row(const Step& step, NoCaller& why) {
+  bool apply_row(const Step& step, NoCaller& why) {
     const std::uint64_t before = pc();
     const auto top = registers_.stack_pointer();
     if (const auto missing = by_row(step, registers_, memory_, interrupted_)) {
@@ -431,7 +434,7 @@ private:
     return advance(before, top, step.signal_frame ? FoundBy::signal_frame : FoundBy::frame_data);
   }
 
-  bool take(const Caller& caller, FoundBy found_by, NoCaller& why) {
+  bool continue_with(const Caller& caller, FoundBy found_by, NoCaller& why) {
     if (!caller) {
       why = caller.error();
       return false;
@@ -442,13 +445,13 @@ private:
     return advance(before, top, found_by);
   }
 
-  // Continues with the caller, whose registers are set, unless the stack loops.
+  // Continues with the caller, whose registers are set. Returns false if the stack loops.
   bool advance(std::uint64_t before, std::optional<std::uint64_t> top, FoundBy found_by) {
     const auto new_top = registers_.stack_pointer();
     if (top && new_top && *new_top <= *top) ++without_progress_;
     if ((pc() == before && top && new_top == top) ||
         without_progress_ > max_steps_without_progress) {
-      done_ = true;
+      has_ended_ = true;
       return finish(End::loop);
     }
     found_by_ = found_by;
@@ -464,8 +467,8 @@ private:
   Stack stack_;
   FoundBy found_by_ = FoundBy::registers;
   std::uint64_t moved_back_ = 0; // from the pc to the place of the frame
-  bool interrupted_ = true;      // the frame has called nothing: its pc is the next instruction
-  bool done_ = false;            // the end has been found; try no other method
+  bool interrupted_ = true;      // the frame has not made a call: its pc is the next instruction
+  bool has_ended_ = false;       // the end has been found; try no other method
   int without_progress_ = 0;
 };
 
@@ -485,7 +488,7 @@ std::uint64_t code_mask(const AddressSpace& space, Arch arch) {
 
 Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
                    AddressSpace& space, const UnwindLimits& limits) {
-  return Unwinding(registers, memory, space, limits).run();
+  return Unwinder(registers, memory, space, limits).run();
 }
 
 } // namespace uprobectl::unwind

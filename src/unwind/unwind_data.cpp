@@ -10,21 +10,21 @@ namespace uprobectl::unwind {
 
 namespace {
 
-// Bytes; large Go programs have some 10 MB.
+// Bytes; large Go programs have about 10 MB.
 constexpr std::uint64_t max_debug_frame = std::uint64_t{128} << 20;
-// Bytes of all files together: the probed processes decide which files there are.
+// Bytes of all files together; the traced processes determine which files are read.
 constexpr std::uint64_t max_inflated = std::uint64_t{512} << 20;
 
-// Owns inflated bytes and counts them during its lifetime.
-class Inflated {
+// Owns decompressed bytes; their sizes are added to `total` during its lifetime.
+class InflatedBytes {
 public:
-  Inflated(std::shared_ptr<const void> owner, std::uint64_t size)
+  InflatedBytes(std::shared_ptr<const void> owner, std::uint64_t size)
       : owner_(std::move(owner)), size_(size) {
     total += size_;
   }
-  Inflated(const Inflated&) = delete;
-  Inflated& operator=(const Inflated&) = delete;
-  ~Inflated() { total -= size_; }
+  InflatedBytes(const InflatedBytes&) = delete;
+  InflatedBytes& operator=(const InflatedBytes&) = delete;
+  ~InflatedBytes() { total -= size_; }
 
   static inline std::atomic<std::uint64_t> total = 0; // bytes
 
@@ -33,8 +33,8 @@ private:
   std::uint64_t size_;
 };
 
-// A finder over the whole segment that contains the frames. Entries refer to each other by
-// distance, so the section bounds need not be exact.
+// Makes a finder over the whole segment that contains the frames. Entries refer to each other by
+// distance, so the bounds of the section need not be exact.
 std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::AddressRange& frames,
                                      bool is_end_known, const std::optional<FrameHeader>& header) {
   const elf::Segment* const segment = elf::find_segment(layout, frames.address);
@@ -47,7 +47,8 @@ std::optional<FrameFinder> finder_in(const elf::Layout& layout, const elf::Addre
                      {begin, begin + size}, is_end_known, header);
 }
 
-// Finders for .eh_frame as .eh_frame_hdr locates it, and as the section headers do if they differ.
+// Makes a finder for the .eh_frame that .eh_frame_hdr locates, and another if the section headers
+// locate it elsewhere.
 std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
   std::optional<FrameHeader> header;
   if (layout.frame_table) {
@@ -77,8 +78,8 @@ void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<cons
   if (!section || !*section) return;
   const Bytes bytes = (*section)->bytes;
   if ((*section)->owner) {
-    owner = std::make_shared<const Inflated>((*section)->owner, bytes.size());
-    if (Inflated::total > max_inflated) return;
+    owner = std::make_shared<const InflatedBytes>((*section)->owner, bytes.size());
+    if (InflatedBytes::total > max_inflated) return;
   }
   sources_.push_back(
       {std::make_unique<FrameFinder>(FrameSection{FrameSection::Kind::debug_frame, bytes, {}},
@@ -86,11 +87,11 @@ void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<cons
        std::move(owner)});
 }
 
-// False if there is no further source.
+// Returns false if there is no further source.
 bool UnwindData::add_next_source() {
   const auto layout = elf::read_layout(image_.bytes());
   if (!layout) return false;
-  switch (looked_for_++) {
+  switch (searched_sources_++) {
   case 0:
     for (FrameFinder& finder : eh_frames_of(*layout))
       sources_.push_back({std::make_unique<FrameFinder>(std::move(finder)), nullptr});
@@ -161,7 +162,7 @@ std::optional<Step> UnwindData::find_in(Source& source, VirtualAddress address) 
   step.cfa = row->cfa;
   step.return_register = row->return_register;
   step.signal_frame = row->signal_frame;
-  step.back = row->rules[row->return_register];
+  step.return_rule = row->rules[row->return_register];
   for (std::uint8_t number = 0; number < Registers::count; ++number)
     if (row->rules[number].kind != Rule::Kind::unspecified)
       step.rules.push_back({number, row->rules[number]});
@@ -186,17 +187,17 @@ Step UnwindData::find(VirtualAddress pc, VirtualAddress address) {
 }
 
 const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
-  Remembered* here = steps_.find(address.value);
+  CachedStep* here = steps_.find(address.value);
   if (here == nullptr) here = &steps_.put(address.value, {});
   if (!here->step || here->pc != pc.value) {
     Step found = find(pc, address);
-    found.returns_by = return_at(pc);
+    found.return_operand = return_at(pc);
     *here = {pc.value, std::make_unique<const Step>(std::move(found))};
   }
   return *here->step;
 }
 
-UnwindData* unwind_data_of(Module& module, Arch arch) {
+UnwindData* find_unwind_data(Module& module, Arch arch) {
   const UnwindData* const known = module.unwind_data.get();
   if (known == nullptr &&
       (module.image() == nullptr || unwound_arch(module.image()->machine()) != arch))

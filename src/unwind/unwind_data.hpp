@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call frame information of one image.
+// Finds the call frame information of one image.
 #pragma once
 
 #include "elf/layout.hpp"
@@ -9,15 +9,15 @@
 
 namespace uprobectl::unwind {
 
-// How to get to the caller from an address.
+// How to recover the caller's registers at an address.
 struct Step {
   enum class Kind : std::uint8_t {
     nothing,     // no entry covers the address
-    corrupt,     // an entry does, but is invalid
+    corrupt,     // the entry that covers the address is invalid
     row,         // by register rules
-    signal_frame // the kernel's frame is at the stack pointer
+    signal_frame // by the signal frame that the kernel has written at the stack pointer
   };
-  // The rule of a register; registers without one are unchanged.
+  // The rule of a register. Registers without a rule are unchanged.
   struct RegisterRule {
     std::uint8_t number = 0;
     Rule rule;
@@ -27,26 +27,27 @@ struct Step {
   CfaRule cfa;
   std::uint8_t return_register = 0;
   bool signal_frame = false;
-  // Set if the instruction at the pc is a return: to the address in this register, or on x86-64 to
-  // the one in memory that it points to.
-  std::optional<std::uint8_t> returns_by;
-  Rule back; // of the return register
+  // Set if the instruction at the pc is a return: the register that contains the return address, or
+  // on x86-64 the stack pointer, which points to it.
+  std::optional<std::uint8_t> return_operand;
+  Rule return_rule; // of the return register
   std::vector<RegisterRule> rules;
-  const FrameSection* section = nullptr; // contains the expressions
+  const FrameSection* section = nullptr; // contains the expressions of the rules
 };
 
+// The call frame information of an image: .eh_frame, .debug_frame and .gnu_debugdata.
 class UnwindData {
 public:
-  // Reads nothing yet: sections and their entries are read when an address needs them.
+  // Reads no sections; they are read when an address needs them.
   UnwindData(const elf::Image& image, Arch arch);
 
   Arch arch() const { return arch_; }
 
-  // `pc`: that of the frame; `address`: inside the call instruction, or the same. Valid until the
-  // next call. Repeated addresses are cached.
+  // Returns the step of a frame. `address`: in the call instruction before `pc`, or equal to `pc`.
+  // The result is cached, and valid until the next call.
   const Step& step(VirtualAddress pc, VirtualAddress address);
 
-  // Whether the preceding instruction is the system call instruction.
+  // Whether the instruction before `pc` is the system call instruction.
   bool is_behind_system_call(VirtualAddress pc) const;
 
 private:
@@ -66,15 +67,16 @@ private:
   Arch arch_;
   const UnwindInfo& unwind_;
   std::vector<Source> sources_; // in order of preference
-  int looked_for_ = 0;          // sources that were searched for so far
-  struct Remembered {
+  int searched_sources_ = 0;    // number of sources searched for so far
+  struct CachedStep {
     std::uint64_t pc = 0;
     std::unique_ptr<const Step> step;
   };
-  symbolize::AddressTable<Remembered> steps_;
+  symbolize::AddressTable<CachedStep> steps_;
 };
 
-// Null if the module has no image, one of another machine, or its file has shrunk.
-UnwindData* unwind_data_of(Module& module, Arch arch);
+// Returns null if the module has no image, the image is for another machine, or its file has
+// shrunk.
+UnwindData* find_unwind_data(Module& module, Arch arch);
 
 } // namespace uprobectl::unwind

@@ -59,7 +59,7 @@ int main(int count, char** arguments) {
   const auto bytes = MappedFile::open(folder + "/samples.bin");
   if (!bytes) return 1;
   const std::vector<Taken> samples = read_samples(bytes->bytes());
-  const auto files = files_in(folder);
+  const auto files = open_saved_files(folder);
   ModuleCache cache;
   AddressSpace space(parse_all_maps(text_of(folder + "/maps.txt")), cache, *files);
   std::size_t frames = 0;

@@ -89,7 +89,7 @@ public:
 
 std::string file_at(LiveProcesses& live, pid_t pid, std::uint64_t address) {
   const std::uint64_t addresses[] = {address};
-  const Stack stack = live.frames(pid, 0, addresses);
+  const Stack stack = live.make_stack(pid, 0, addresses);
   const auto& place = stack.frames.at(0).place;
   if (!place) return "unmapped";
   if (place->module == nullptr) return std::string(place->mapping);
@@ -106,7 +106,7 @@ TEST_CASE("what a process mapped is known when it has ended") {
   LiveProcesses live({});
   Child child(file);
   const pid_t pid = child.pid;
-  live.look_at(pid);
+  live.read_process(pid);
   child.end();
   CHECK(file_at(live, pid, somewhere + 0x10) == file);
 }
@@ -119,7 +119,7 @@ TEST_CASE("a file that was deleted is opened by its mapping, while its process l
   Child child(file);
   const pid_t pid = child.pid;
   std::filesystem::remove(file);
-  live.look_at(pid);
+  live.read_process(pid);
   child.end();
   CHECK(file_at(live, pid, somewhere + 0x10) == file);
   // Of one that has been replaced the other is not taken for it.
@@ -128,7 +128,7 @@ TEST_CASE("a file that was deleted is opened by its mapping, while its process l
   const pid_t other_pid = other.pid;
   std::filesystem::remove(replaced);
   std::ofstream(replaced) << "another";
-  live.look_at(other_pid);
+  live.read_process(other_pid);
   other.end();
   CHECK(file_at(live, other_pid, somewhere + 0x10) == replaced);
 }

@@ -58,10 +58,10 @@ TEST_CASE("the linker's table leads to the entry") {
   const auto header = read_frame_header(as_bytes(bytes.bytes), {header_at});
   REQUIRE(header);
   CHECK(header->frames == section_at);
-  CHECK(look_up(*header, 0x1000) == section_at + three.entries[0]);
-  CHECK(look_up(*header, 0x11ff) == section_at + three.entries[0]);
-  CHECK(look_up(*header, 0x1200) == section_at + three.entries[2]);
-  CHECK_FALSE(look_up(*header, 0xfff));
+  CHECK(find_fde(*header, 0x1000) == section_at + three.entries[0]);
+  CHECK(find_fde(*header, 0x11ff) == section_at + three.entries[0]);
+  CHECK(find_fde(*header, 0x1200) == section_at + three.entries[2]);
+  CHECK_FALSE(find_fde(*header, 0xfff));
   FrameFinder finder = three.finder(header);
   CHECK(begin_of(finder, 0x1204) == 0x1200);
   CHECK(begin_of(finder, 0x1104) == 0x1100); // which the table does not have

@@ -73,7 +73,7 @@ TEST_CASE("of a file that cannot be read no address is made up") {
 
 TEST_CASE("frames of the kernel's walk are not marked one by one, and its records say so") {
   Stack stack;
-  stack.end = End::not_told;
+  stack.end = End::unknown;
   stack.frames = {{.pc = 0x1000, .place = ModuleAddress(nullptr, {}, {}, "[heap]")},
                   {.pc = 0x2000,
                    .found_by = FoundBy::kernel_walk,

@@ -99,7 +99,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
       REQUIRE(done);
       const auto saved = read_saved_stack(folder + name);
       REQUIRE(saved);
-      const auto files = files_in(folder + name);
+      const auto files = open_saved_files(folder + name);
       ModuleCache cache;
       AddressSpace space(saved->mappings, cache, *files);
       const Stack stack = unwind_stack(saved->registers, saved->memory, space);
@@ -142,11 +142,11 @@ TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry")
 TEST_CASE("what is mapped after the first look is found") {
   const std::string folder = temporary_folder();
   LiveProcesses live({});
-  live.look_at(::getpid());
+  live.read_process(::getpid());
   const MappedHere late(folder + "/late.so", arm64_library());
   const std::uint64_t work[] = {late.address() + 0x1010};
-  const Stack stack = live.frames(::getpid(), 0, work);
-  CHECK(stack.end == End::not_told);
+  const Stack stack = live.make_stack(::getpid(), 0, work);
+  CHECK(stack.end == End::unknown);
   CHECK(names_of(stack) == "work+0x10");
   std::filesystem::remove_all(folder);
 }
@@ -156,7 +156,7 @@ TEST_CASE("a library of which a record tells its code alone is found by where it
   constexpr std::size_t begin = 0x4000; // in a file that is neither ELF nor an archive
   std::ofstream(folder + "/bundle") << std::string(begin, 'x') << arm64_library();
   LiveProcesses live({});
-  live.look_at(::getpid());
+  live.read_process(::getpid());
   // As a loader does it: all of it first, then what it is to be.
   constexpr std::size_t size = 0x2000;
   const UniqueFd file{::open((folder + "/bundle").c_str(), O_RDONLY | O_CLOEXEC)};
@@ -177,7 +177,7 @@ TEST_CASE("a library of which a record tells its code alone is found by where it
                        static_cast<std::uint64_t>(now.tv_nsec),
             .mapping = *told});
   const std::uint64_t work[] = {code + 0x10};
-  CHECK(names_of(live.frames(::getpid(), 0, work)) == "work+0x10");
+  CHECK(names_of(live.make_stack(::getpid(), 0, work)) == "work+0x10");
   ::munmap(first, size);
   std::filesystem::remove_all(folder);
 }
@@ -218,7 +218,7 @@ TEST_CASE("memory without a file is called by what it is") {
   const std::uint64_t addresses[] = {reinterpret_cast<std::uint64_t>(memory) + 8,
                                      reinterpret_cast<std::uint64_t>(compiled) + 8};
   LiveProcesses live({});
-  const Stack stack = live.frames(::getpid(), 0, addresses);
+  const Stack stack = live.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
   CHECK(stack.frames[0].place->mapping.starts_with("[anon 0x"));
@@ -234,7 +234,7 @@ TEST_CASE("the kernel's own code in a process is an image") {
   const std::uint64_t vdso[] = {::getauxval(AT_SYSINFO_EHDR) + 0x10};
   REQUIRE(vdso[0] != 0x10);
   LiveProcesses live({});
-  const Stack stack = live.frames(::getpid(), 0, vdso);
+  const Stack stack = live.make_stack(::getpid(), 0, vdso);
   REQUIRE(stack.frames[0].place->module != nullptr);
   CHECK(stack.frames[0].place->module->path() == "[vdso]");
   CHECK(stack.frames[0].place->module->image() != nullptr);
@@ -246,8 +246,8 @@ TEST_CASE("a program begins where the kernel says, and nowhere else") {
   const std::uint64_t begin = ::getauxval(AT_ENTRY);
   const auto elsewhere = reinterpret_cast<std::uint64_t>(&take_registers);
   for (const auto& [address, expected] : {std::pair(begin, true), std::pair(elsewhere, false)}) {
-    const Stack stack = processes.frames(::getpid(), 0, std::span(&address, 1));
-    CHECK(stack.end == End::not_told);
+    const Stack stack = processes.make_stack(::getpid(), 0, std::span(&address, 1));
+    CHECK(stack.end == End::unknown);
     REQUIRE(stack.frames.at(0).place);
     REQUIRE(stack.frames[0].place->module != nullptr);
     CHECK(stack.frames[0].place->module->is_program_start(stack.frames[0].place->address) ==

@@ -28,12 +28,12 @@ std::string gzipped(std::string_view content) {
   return out;
 }
 
-MachineQuestion answer(elf::Machine machine) {
+MachineLookup answer(elf::Machine machine) {
   return [machine] { return machine; };
 }
-const MachineQuestion arm64 = answer(elf::Machine(183));
-const MachineQuestion arm = answer(elf::Machine(40, false));
-const MachineQuestion x86_64 = answer(elf::Machine(62));
+const MachineLookup arm64 = answer(elf::Machine(183));
+const MachineLookup arm = answer(elf::Machine(40, false));
+const MachineLookup x86_64 = answer(elf::Machine(62));
 
 } // namespace
 
@@ -68,7 +68,7 @@ TEST_CASE("where names do not tell, a mapped file does") {
 
 TEST_CASE("mapped files are asked only where names do not tell, each of them once") {
   int asked = 0;
-  const MachineQuestion ask = [&] {
+  const MachineLookup ask = [&] {
     ++asked;
     return arm64();
   };
@@ -82,12 +82,12 @@ TEST_CASE("mapped files are asked only where names do not tell, each of them onc
   FilesInMemory files;
   files.add("/x/text", "not an ELF file");
   files.add("/x/lib.so", arm64_library());
-  CHECK(machine_of(parse_all_maps("1000-2000 r-xp 0 00:00 0 /x/gone\n"
-                                  "2000-3000 r-xp 0 00:00 0 /x/text\n"
-                                  "4000-5000 r-xp 0 00:00 0 /x/gone\n"
-                                  "5000-6000 r-xp 0 00:00 0 /y/text\n"
-                                  "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
-                   files) == elf::Machine(183));
+  CHECK(find_machine(parse_all_maps("1000-2000 r-xp 0 00:00 0 /x/gone\n"
+                                    "2000-3000 r-xp 0 00:00 0 /x/text\n"
+                                    "4000-5000 r-xp 0 00:00 0 /x/gone\n"
+                                    "5000-6000 r-xp 0 00:00 0 /y/text\n"
+                                    "6000-7000 r-xp 0 00:00 0 /x/lib.so\n"),
+                     files) == elf::Machine(183));
   CHECK(files.opened == 3);
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("a folder gives registers, memory in pieces and mappings, gzipped or n
   CHECK(saved->memory[1].address == 0x9000);
   CHECK(as_text(saved->memory[1].bytes) == "ij");
   REQUIRE(saved->mappings.size() == 1);
-  const auto object = files_in(folder.path())->open(saved->mappings[0]);
+  const auto object = open_saved_files(folder.path())->open(saved->mappings[0]);
   REQUIRE(object);
   CHECK(as_text(object->bytes) == "content");
 }
@@ -204,7 +204,7 @@ TEST_CASE("what is gzipped of mapped files may become so much together") {
     folder.put(name, gzipped(std::string(3000, 'x')));
   folder.put("small.so.gz", gzipped(std::string(2000, 'x')));
   folder.put("plain.so", std::string(9000, 'x'));
-  const auto files = files_in(folder.path(), 5000);
+  const auto files = open_saved_files(folder.path(), 5000);
   const auto open = [&](const std::string& name) {
     Mapping mapping;
     mapping.path = "/system/lib64/" + name;

@@ -152,7 +152,7 @@ TEST_CASE("frames of the kernel's walk are named by their files, callers by thei
   const std::uint64_t address = address_of_here();
   // Whatever returns to the function's own start was called by what lies before it.
   const std::uint64_t addresses[] = {address, address + 4, 0x10};
-  const auto stack = processes.frames(::getpid(), 0, addresses);
+  const auto stack = processes.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 3);
   REQUIRE(stack.frames[0].symbolized());
   REQUIRE(stack.frames[0].symbolized()->function);
@@ -182,7 +182,7 @@ TEST_CASE("frames in memory that is no file are named by that") {
   unwind::LiveProcesses processes({});
   const std::uint64_t addresses[] = {reinterpret_cast<std::uint64_t>(memory) + 16,
                                      reinterpret_cast<std::uint64_t>(compiled) + 16};
-  const auto stack = processes.frames(::getpid(), 0, addresses);
+  const auto stack = processes.make_stack(::getpid(), 0, addresses);
   REQUIRE(stack.frames.size() == 2);
   // Neighbours without a name are one mapping.
   CHECK_THAT(std::string(stack.frames[0].place->mapping), Catch::StartsWith("[anon 0x"));
@@ -201,13 +201,13 @@ TEST_CASE("what lies in the probed file is named without any mappings") {
                                  .path = point.binary->real_path,
                                  .offset = *point.offset};
   constexpr pid_t nobody = 1 << 30; // above every pid
-  const auto stack = processes.frames(nobody, 0, addresses, &known);
+  const auto stack = processes.make_stack(nobody, 0, addresses, &known);
   REQUIRE(stack.frames[0].symbolized());
   CHECK(stack.frames[0].symbolized()->function->symbol == "symbolize_test_here");
   REQUIRE(stack.frames[1].symbolized());
   CHECK(stack.frames[1].symbolized()->function->symbol == "symbolize_test_here");
   CHECK_FALSE(stack.frames[2].place);
-  CHECK_FALSE(processes.frames(nobody, 0, addresses).frames[0].place);
+  CHECK_FALSE(processes.make_stack(nobody, 0, addresses).frames[0].place);
 }
 
 TEST_CASE("a frame is a function, a file and an address in it, as far as they are known") {

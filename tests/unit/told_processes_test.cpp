@@ -79,14 +79,14 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
   SECTION("a child maps what its parent does") {
     CHECK(unwound(child, 210) == "work+0x10");
     live.add(mapped(child, 220, 0x11000, second.path));
-    CHECK(places(live.frames(child, 0, there)) == "second.so+16"); // over the first
-    CHECK(places(live.frames(parent, 0, there)) == "first.so+4112");
+    CHECK(places(live.make_stack(child, 0, there)) == "second.so+16"); // over the first
+    CHECK(places(live.make_stack(parent, 0, there)) == "first.so+4112");
   }
   SECTION("a new program maps nothing of the one before") {
     live.add(event(MappingEvent::Kind::executed, child, 300));
     CHECK(unwound(child, 310) == "?");
     live.add(mapped(child, 320, 0x10000, second.path));
-    CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, 0, there)) == "second.so+4112");
     // Stacks of before are those of the program before.
     const Stack before = live.unwind(at(child, 250, 0x11010));
     CHECK(before.frames[0].place->module->path() == first.path);
@@ -94,20 +94,20 @@ TEST_CASE("processes that nobody can look at are known from what was told of the
   SECTION("what is mapped may be told before the new program is") {
     live.add(mapped(child, 320, 0x10000, second.path));
     live.add(event(MappingEvent::Kind::executed, child, 300));
-    CHECK(places(live.frames(child, 0, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, 0, there)) == "second.so+4112");
   }
   SECTION("of a process that runs one program after the other the last ones are remembered") {
     live.add(event(MappingEvent::Kind::executed, child, 300));
     live.add(mapped(child, 305, 0x10000, second.path));
-    const Stack kept = live.frames(child, 306, there);
+    const Stack kept = live.make_stack(child, 306, there);
     for (std::uint64_t time = 310; time < 310 + 14; ++time)
       live.add(event(MappingEvent::Kind::executed, child, time));
-    CHECK(places(live.frames(child, 250, there)) == "first.so+4112");
-    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, 250, there)) == "first.so+4112");
+    CHECK(places(live.make_stack(child, 306, there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
-    CHECK(places(live.frames(child, 306, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, 306, there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 331));
-    CHECK(places(live.frames(child, 306, there)) == "?");
+    CHECK(places(live.make_stack(child, 306, there)) == "?");
     CHECK(places(kept) == "second.so+4112");
   }
   SECTION("a pid that is used again is another process") {
@@ -138,25 +138,25 @@ TEST_CASE("what /proc says of the next program is not taken for that of the one 
   const std::uint64_t before[] = {0x11010};
   const std::uint64_t here[] = {now.address() + 0x1010};
   bool is_read = false; // it begins the next program while /proc is read
-  bool is_succeeded = true;
+  bool has_new_program = true;
   int asked = 0;
   LiveProcesses live({}, {}, [&](pid_t of) {
     ++asked;
-    return of == pid && is_succeeded && (!is_read || asked % 2 == 0);
+    return of == pid && has_new_program && (!is_read || asked % 2 == 0);
   });
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
   asked = 0;
   SECTION("when it has begun") {}
   SECTION("when it begins meanwhile") { is_read = true; }
-  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, 120, before)) == "first.so+4112");
   CHECK(asked > 0);
   const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
-  CHECK(places(live.frames(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
+  CHECK(places(live.make_stack(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
   live.add(event(MappingEvent::Kind::executed, pid, 130));
-  is_succeeded = false;
-  CHECK(places(live.frames(pid, 140, here)) == "now.so+4112");
-  CHECK(places(live.frames(pid, 120, before)) == "first.so+4112");
+  has_new_program = false;
+  CHECK(places(live.make_stack(pid, 140, here)) == "now.so+4112");
+  CHECK(places(live.make_stack(pid, 120, before)) == "first.so+4112");
   std::filesystem::remove_all(folder);
 }
 
@@ -171,10 +171,10 @@ TEST_CASE("a pid whose process has ended is another's when one has it, told of o
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
   live.add(event(MappingEvent::Kind::ended, pid, 200));
-  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
-  CHECK(places(live.frames(pid, 0, here)) == "now.so+4112");
-  CHECK(places(live.frames(pid, 0, there)) == "?");
-  CHECK(places(live.frames(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, 0, here)) == "now.so+4112");
+  CHECK(places(live.make_stack(pid, 0, there)) == "?");
+  CHECK(places(live.make_stack(pid, 150, there)) == "first.so+4112");
   std::filesystem::remove_all(folder);
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("a library that is written over in place is read anew for processes th
   const std::uint64_t there[] = {0x11010};
   live.add(forked(nobody, nobody + 2, 100));
   live.add(mapped(nobody, 110, 0x10000, path));
-  const Stack before = live.frames(nobody, 120, there);
+  const Stack before = live.make_stack(nobody, 120, there);
   CHECK(names_of(before) == "work+0x10");
   std::string other = arm64_library();
   other.replace(other.find("work"), 4, "idle");
@@ -198,8 +198,8 @@ TEST_CASE("a library that is written over in place is read anew for processes th
                                              std::chrono::hours(1));
   live.add(forked(nobody + 1, nobody + 2, 200));
   live.add(mapped(nobody + 1, 210, 0x10000, path));
-  CHECK(names_of(live.frames(nobody + 1, 220, there)) == "idle+0x10");
-  CHECK(names_of(live.frames(nobody + 1, 221, there)) == "idle+0x10");
+  CHECK(names_of(live.make_stack(nobody + 1, 220, there)) == "idle+0x10");
+  CHECK(names_of(live.make_stack(nobody + 1, 221, there)) == "idle+0x10");
   CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
   std::filesystem::remove_all(folder);
 }
@@ -217,7 +217,7 @@ TEST_CASE("code of an OAT file is named as the Java methods it is of") {
     std::size_t shared = 0;
     for (const auto& [offset, signatures] : methods) {
       const std::uint64_t there[] = {oat.address() + std::stoull(offset, nullptr, 16)};
-      const Stack stack = live.frames(::getpid(), 0, there);
+      const Stack stack = live.make_stack(::getpid(), 0, there);
       REQUIRE(stack.frames[0].place->module != nullptr);
       const auto found = stack.frames[0].symbolized();
       REQUIRE(found->function);
@@ -249,7 +249,7 @@ TEST_CASE("what is mapped over the middle of a mapping leaves both of its ends")
   live.add(large);
   live.add(mapped(nobody, 120, 0x12000, second.path));
   const std::uint64_t addresses[] = {0x11010, 0x12011, 0x14011};
-  const Stack stack = live.frames(nobody, 0, addresses);
+  const Stack stack = live.make_stack(nobody, 0, addresses);
   CHECK(places(stack) == "first.so+4112 second.so+16 first.so+16400");
   std::filesystem::remove_all(folder);
 }
@@ -264,7 +264,7 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
   const std::uint64_t nowhere = 0x10000; // nothing is mapped there
   const std::uint64_t addresses[] = {address, nowhere};
   for (int time = 0; time < 3; ++time) {
-    const Stack stack = live.frames(::getpid(), 0, addresses);
+    const Stack stack = live.make_stack(::getpid(), 0, addresses);
     CHECK(stack.end == End::no_mapping);
     REQUIRE(stack.frames.at(0).place);
     CHECK(stack.frames[0].place->mapping == fmt::format("[anon {:#x}]", address));
@@ -278,10 +278,10 @@ TEST_CASE("where records were lost another look tells what lies at an address by
   const MappedHere before(folder + "/before.so", arm64_library());
   const MappedHere after(folder + "/after.so", arm64_library());
   LiveProcesses live({});
-  live.look_at(::getpid());
+  live.read_process(::getpid());
   const std::uint64_t there[] = {before.address() + 0x1010};
   const auto file = [&] {
-    const Stack stack = live.frames(::getpid(), 0, there);
+    const Stack stack = live.make_stack(::getpid(), 0, there);
     return std::filesystem::path(stack.frames.at(0).place->module->path()).filename().string();
   };
   CHECK(file() == "before.so");
@@ -290,7 +290,7 @@ TEST_CASE("where records were lost another look tells what lies at an address by
                  0) == before.start);
   ::close(fd);
   CHECK(file() == "before.so");
-  live.look_again();
+  live.reread_processes();
   CHECK(file() == "after.so");
   std::filesystem::remove_all(folder);
 }

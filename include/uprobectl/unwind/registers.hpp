@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registers of a thread, numbered as DWARF numbers them.
+// The registers of a thread, by their DWARF numbers.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -8,13 +8,15 @@
 
 namespace uprobectl::unwind {
 
-// nullopt if stacks of such code are not unwound.
+// Returns the architecture, or nullopt if stacks of this machine cannot be unwound.
 std::optional<Arch> unwound_arch(const elf::Machine& machine);
 
+// The registers that unwinding needs. Each has a value or is unknown.
 class Registers {
 public:
   static constexpr std::size_t count = 33;
 
+  // `arch`: a result of unwound_arch().
   explicit Registers(Arch arch) : arch_(arch), unwind_(arch_info(arch).unwind) {}
 
   Arch arch() const { return arch_; }
@@ -37,16 +39,16 @@ public:
   std::optional<std::uint64_t> frame_pointer() const { return get(unwind_->frame_pointer); }
 
 private:
-  Arch arch_; // one whose stacks are unwound
+  Arch arch_;
   const UnwindInfo* unwind_;
   std::array<std::uint64_t, count> values_ = {};
-  std::uint64_t known_ = 0; // a bit for each
+  std::uint64_t known_ = 0; // bit N: register N has a value
 };
 
-// The number of a register by its usual name ("rip", "x29", "lr", "sp"); nothing for those that no
-// unwinding needs ("pst", "eflags").
+// Returns the DWARF number of a register by its usual name ("rip", "x29", "lr", "sp"), or nullopt
+// if unwinding does not need it ("pst", "eflags").
 std::optional<std::uint8_t> register_number(Arch arch, std::string_view name);
-// That name; empty for a number that has none.
+// Returns the usual name, or an empty string if the number has none.
 std::string register_name(Arch arch, std::uint8_t number);
 
 } // namespace uprobectl::unwind
