@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* The registers that a uprobe program is handed, by their place in 64-bit words, for BPF programs
- * (C) and for the tables of this folder (C++). */
+/* The registers in the context of a uprobe program, as indexes of 64-bit words. Used by the BPF
+ * programs (C) and by the register tables of this module (C++). */
 #ifndef UPROBECTL_ARCH_PT_REGS_H
 #define UPROBECTL_ARCH_PT_REGS_H
 
-/* struct pt_regs of arch/x86/include/asm/ptrace.h, stable since it is BPF context. */
+/* struct pt_regs of arch/x86/include/asm/ptrace.h, stable, because it is the context of BPF
+ * programs. */
 enum x86_64_register {
   X86_64_R15,
   X86_64_R14,
@@ -30,7 +31,8 @@ enum x86_64_register {
 };
 #define X86_64_REGISTERS 21
 
-/* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h; x0 to x30 have their own number. */
+/* struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h; x0 to x30 have the numbers 0 to 30.
+ */
 enum arm64_register {
   ARM64_X0 = 0,
   ARM64_X28 = 28,

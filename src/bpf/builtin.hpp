@@ -10,7 +10,7 @@
 
 namespace uprobectl {
 
-// Counts that the program keeps in the kernel; exact even if events were lost.
+// The counters of one probe. They are kept in the kernel and exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
   std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
@@ -19,6 +19,7 @@ struct ProbeCounts {
   std::uint64_t filtered = 0; // hits in processes that were not asked for
 };
 
+// The hits of one process at one probe.
 struct ProcessCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0; // thread group, initial pid namespace
@@ -26,18 +27,18 @@ struct ProcessCount {
   std::uint64_t count = 0;
 };
 
-// The hits of one process with one stack.
+// The hits of one process at one probe with one stack.
 struct StackCount {
   std::uint32_t probe = 0;
   std::uint32_t pid = 0;
   std::string comm; // of the thread that hit first
   // Run-time addresses: the probe, then return addresses, without tags and signatures. Found by
-  // frame pointers, except the first caller. Empty if there was no room for the stack.
+  // frame pointers, except the first caller. Empty if the map of stacks was full.
   std::vector<std::uint64_t> frames;
   std::uint64_t count = 0;
 };
 
-// The measured numbers of one probe.
+// The distribution of the measured numbers of one probe.
 struct Histogram {
   std::uint64_t count = 0;
   std::uint64_t negative = 0; // those below 0, which are in no bucket
@@ -68,11 +69,6 @@ struct ProbeExit {
   auto operator<=>(const ProbeExit&) const = default;
 };
 
-// The layouts of the running kernel. Nullopt if it has no BTF or does not allow programs to read
-// its memory. Takes some 10 ms.
-std::optional<return_instance_layout> find_return_instance_layout();
-std::optional<nesting_layout> find_nesting_layout();
-
 // Loads the built-in program, and reads its records, counts and aggregates. The destructor removes
 // program and maps from the kernel.
 class BuiltinProgram {
@@ -102,7 +98,8 @@ public:
   // Settings for a record with the six integer arguments or the return value of each hit.
   static builtin_settings plain_settings();
 
-  // not_permitted names the missing capability or sysctl, unsupported the missing kernel feature.
+  // Loads the program for each variant and opens the buffer, but attaches nothing. not_permitted
+  // names the missing capability or sysctl, unsupported the missing kernel feature.
   // If the verifier rejects the program, the message has the last lines of its log.
   static Result<BuiltinProgram> load(const Settings& settings);
 

@@ -6,8 +6,8 @@
 
 namespace uprobectl {
 
-// src/bpf/programs/builtin.bpf.c: for each buffer, with the attach cookie or with a number per
-// copy.
+// src/bpf/programs/builtin.bpf.c: for each buffer, with the attach cookie, or with the probe's
+// number as a constant of each copy.
 Bytes builtin_ring_cookie();
 Bytes builtin_ring_number();
 Bytes builtin_perf_cookie();

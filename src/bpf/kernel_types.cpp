@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
 
-#include "bpf/builtin.hpp"
 #include "bpf/load_error.hpp"
 #include "uprobectl/util.hpp"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <linux/bpf.h>
 
 namespace uprobectl {
 
 namespace {
 
-// The offset of a member, bytes.
+// Returns the offset of a member in bytes.
 std::optional<std::uint32_t> member_offset(const btf* types, const char* structure,
                                            std::string_view member) {
   const int id = btf__find_by_name_kind(types, structure, BTF_KIND_STRUCT);
@@ -61,6 +61,8 @@ OwnedBtf running_kernel_types() {
 }
 
 } // namespace
+
+void BtfDeleter::operator()(btf* types) const { btf__free(types); }
 
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types) {
   const auto utask = member_offset(kernel_types, "task_struct", "utask");

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's own types (BTF), and the offsets of members that the built-in program reads.
+// Finds the offsets of kernel structure members that the built-in program reads, in the kernel's
+// BTF.
 #pragma once
 
 #include "bpf/record.h"
 
-#include <bpf/btf.h>
 #include <memory>
 #include <optional>
+
+struct btf;
 
 namespace uprobectl {
 
@@ -14,7 +16,7 @@ namespace uprobectl {
 inline constexpr const char* kernel_types_path = "/sys/kernel/btf/vmlinux";
 
 struct BtfDeleter {
-  void operator()(btf* types) const { btf__free(types); }
+  void operator()(btf* types) const;
 };
 using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
@@ -22,5 +24,10 @@ using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not r
 // uretprobes. Nullopt if a structure or a member is missing.
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
+
+// The layouts of the running kernel. Nullopt also if it has no BTF, or if programs may not read its
+// memory. Takes some 10 ms.
+std::optional<return_instance_layout> find_return_instance_layout();
+std::optional<nesting_layout> find_nesting_layout();
 
 } // namespace uprobectl

@@ -21,11 +21,13 @@ inline constexpr std::uint32_t uprobe_multi_flag_return = 1;
 // The bpf_attr.expected_attach_type of programs of this kind, and of links to them.
 std::uint32_t expected_attach_type(ProgramKind kind);
 
+// The probes of one uprobe_multi link.
 struct UprobeMultiTarget {
   const char* path = nullptr;
   const std::uint64_t* offsets = nullptr;
-  const std::uint64_t* cookies = nullptr;    // as many as offsets, or null
-  const std::uint64_t* semaphores = nullptr; // the same: offsets, 0 where there is none
+  const std::uint64_t* cookies = nullptr; // as many as offsets, or null
+  const std::uint64_t* semaphores =
+      nullptr; // as many as offsets, or null: their file offsets, 0: none
   std::uint32_t count = 0;
   bool on_return = false;
   std::int32_t pid = 0;                                 // 0: every process
@@ -64,6 +66,8 @@ std::optional<AttachedUprobes> read_perf_link_probe(std::uint32_t link);
 // 4.18.
 std::optional<AttachedUprobes> read_perf_event_probe(pid_t process, int fd);
 
+// Returns the name of a program by its id, as the kernel truncates it; nullopt if it cannot be
+// opened.
 std::optional<std::string> program_name(std::uint32_t program);
 
 } // namespace uprobectl

@@ -122,9 +122,9 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
   if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
   // Matches all names of the helper: bpf_probe_read, bpf_probe_read_kernel,
   // bpf_probe_read_kernel_str.
-  for (const std::string_view refusal :
+  for (const std::string_view rejection :
        {"cannot use helper bpf_probe_read", "unknown func bpf_probe_read"})
-    if (verifier_log.contains(refusal))
+    if (verifier_log.contains(rejection))
       return Error{ErrorKind::unsupported,
                    std::string(what) + ": this kernel does not let BPF programs read its memory"}
           .hint(

@@ -10,6 +10,7 @@
 
 namespace uprobectl {
 
+// How the values of a map can be read.
 enum class MapUse {
   ring_buffer, // BPF_MAP_TYPE_RINGBUF
   perf_buffer, // BPF_MAP_TYPE_PERF_EVENT_ARRAY
@@ -40,10 +41,12 @@ Result<UserMap> open_pinned_map(const std::string& path);
 // require.
 Result<std::vector<UserMap>> find_program_maps(int program);
 
+// A key of a map with its values.
 struct TableEntry {
   std::vector<std::byte> key;
   std::vector<std::vector<std::byte>> values; // one, or one for each possible CPU
 };
+// The content of a map with keys and values.
 struct Table {
   std::vector<TableEntry> entries; // in the kernel's order; not a snapshot
   bool cut = false;                // there are more entries than the limit
@@ -66,7 +69,7 @@ struct SenderContext {
   std::uint32_t cpu = 0;
   std::uint64_t time_ns = 0;            // CLOCK_MONOTONIC
   std::uint64_t registers_abi = 0;      // enum perf_sample_regs_abi: 0 none, 1 of 32-bit code
-  std::vector<std::uint64_t> registers; // numbered as in bpf/programs/registers.h
+  std::vector<std::uint64_t> registers; // numbered as in arch/pt_regs.h
   Bytes stack;                          // from the stack pointer upwards
   bool walked = false;                  // by frame pointers; may have found nothing
   std::vector<std::uint64_t> addresses; // found by frame pointers

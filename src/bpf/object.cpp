@@ -159,8 +159,8 @@ Result<std::vector<std::byte>> read_object(const std::string& path) {
   if (file->bytes().size() > max_object_size)
     return fail(ErrorKind::not_elf, path + ": not a BPF object file: larger than 64 MiB");
   std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
-  if (auto sound = check_bpf_object(bytes); !sound)
-    return fail(std::move(sound).error().within(path + ": damaged").hint("compile it again"));
+  if (auto valid = check_bpf_object(bytes); !valid)
+    return fail(std::move(valid).error().within(path + ": damaged").hint("compile it again"));
   return bytes;
 }
 

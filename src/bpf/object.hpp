@@ -43,6 +43,7 @@ struct ObjectMap {
   int fd = -1;
 };
 
+// Which programs to load, and for which kind of link.
 struct ObjectLoading {
   // The kind of all uprobe programs except session programs; nullopt: as their sections say.
   std::optional<ProgramKind> kind = {};

@@ -80,9 +80,9 @@ public:
     if (auto parts = take_parts(); !parts) return fail(std::move(parts).error());
     if (auto listed = list_types(); !listed) return fail(std::move(listed).error());
     for (std::uint32_t id = 1; id < entries_.size(); ++id)
-      if (auto sound = check(id); !sound)
-        return damaged_object(fmt::format("type {}: {}", id, sound.error().message));
-    if (auto sound = check_nesting(); !sound) return fail(std::move(sound).error());
+      if (auto valid = check(id); !valid)
+        return damaged_object(fmt::format("type {}: {}", id, valid.error().message));
+    if (auto valid = check_nesting(); !valid) return fail(std::move(valid).error());
     return std::move(checked_);
   }
 
@@ -139,13 +139,13 @@ private:
                                       offset, checked_.strings.size()));
   }
   Result<void> check_name_and_type(std::uint32_t name, std::uint32_t type) const {
-    if (auto sound = check_name(name); !sound) return sound;
+    if (auto valid = check_name(name); !valid) return valid;
     return check_type_id(type);
   }
 
   Result<void> check(std::uint32_t id) const {
     const TypeEntry& entry = entries_[id];
-    if (auto sound = check_name(entry.type.name_off); !sound) return sound;
+    if (auto valid = check_name(entry.type.name_off); !valid) return valid;
     switch (entry.kind()) {
     case BTF_KIND_INT:
       return check_integer(entry);
@@ -166,7 +166,7 @@ private:
     case BTF_KIND_DATASEC:
       return check_variables(entry);
     case BTF_KIND_FUNC:
-      if (auto sound = check_type_id(entry.type.type); !sound) return sound;
+      if (auto valid = check_type_id(entry.type.type); !valid) return valid;
       if (checked_.kinds[entry.type.type] != BTF_KIND_FUNC_PROTO)
         return damaged_object("a function without a prototype");
       return {};
@@ -188,8 +188,8 @@ private:
 
   Result<void> check_array(const TypeEntry& entry) const {
     const auto array = entry.part<struct btf_array>();
-    if (auto sound = check_type_id(array.type); !sound) return sound;
-    if (auto sound = check_type_id(array.index_type); !sound) return sound;
+    if (auto valid = check_type_id(array.type); !valid) return valid;
+    if (auto valid = check_type_id(array.index_type); !valid) return valid;
     if (array.type == 0) return damaged_object("an array of void");
     return {};
   }
@@ -198,7 +198,7 @@ private:
     const bool has_bit_fields = entry.type.info >> 31 != 0;
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto member = entry.part<btf_member>(i);
-      if (auto sound = check_name_and_type(member.name_off, member.type); !sound) return sound;
+      if (auto valid = check_name_and_type(member.name_off, member.type); !valid) return valid;
       const std::uint32_t bit =
           has_bit_fields ? BTF_MEMBER_BIT_OFFSET(member.offset) : member.offset;
       if (bit / 8 > entry.type.size)
@@ -212,7 +212,7 @@ private:
     const std::size_t step = entry.kind() == kind_enum64 ? 12 : sizeof(struct btf_enum);
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto name = structure_at<std::uint32_t>(entry.rest, i * step);
-      if (auto sound = check_name(name.value_or(0)); !sound) return sound;
+      if (auto valid = check_name(name.value_or(0)); !valid) return valid;
     }
     if (entry.type.size > 8)
       return damaged_object(fmt::format("an enumeration of {} bytes", entry.type.size));
@@ -220,11 +220,11 @@ private:
   }
 
   Result<void> check_parameters(const TypeEntry& entry) const {
-    if (auto sound = check_type_id(entry.type.type); !sound) return sound;
+    if (auto valid = check_type_id(entry.type.type); !valid) return valid;
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto parameter = entry.part<btf_param>(i);
-      if (auto sound = check_name_and_type(parameter.name_off, parameter.type); !sound)
-        return sound;
+      if (auto valid = check_name_and_type(parameter.name_off, parameter.type); !valid)
+        return valid;
     }
     return {};
   }
@@ -234,7 +234,7 @@ private:
     const auto section = section_size_(checked_.string(entry.type.name_off));
     for (std::uint32_t i = 0; i < entry.count(); ++i) {
       const auto variable = entry.part<btf_var_secinfo>(i);
-      if (auto sound = check_type_id(variable.type); !sound) return sound;
+      if (auto valid = check_type_id(variable.type); !valid) return valid;
       const std::uint32_t kind = checked_.kinds[variable.type];
       if (kind != BTF_KIND_VAR && kind != BTF_KIND_FUNC)
         return damaged_object(fmt::format("entry {} is not a variable", i));
@@ -348,13 +348,13 @@ public:
       return damaged_object(
           fmt::format("its header has an invalid length of {} bytes", header->length));
     body_ = bytes_.subspan(header->length);
-    if (auto sound =
+    if (auto valid =
             check_part(RecordKind::function, header->functions_offset, header->functions_length, 8);
-        !sound)
-      return sound;
-    if (auto sound = check_part(RecordKind::line, header->lines_offset, header->lines_length, 16);
-        !sound)
-      return sound;
+        !valid)
+      return valid;
+    if (auto valid = check_part(RecordKind::line, header->lines_offset, header->lines_length, 16);
+        !valid)
+      return valid;
     if (header->length < sizeof(ExtendedHeader) + sizeof(RelocationsHeader)) return {};
     const auto more = structure_at<RelocationsHeader>(bytes_, sizeof(ExtendedHeader));
     return check_part(RecordKind::relocation, more->offset, more->length, 16);
@@ -383,8 +383,8 @@ private:
       if (!records) return damaged_object(fmt::format("{} records lie outside of it", head->count));
       const auto section = section_size_(types_.string(head->name));
       for (std::uint64_t i = 0; i < head->count; ++i)
-        if (auto sound = check_record(kind, records->subspan(i * *size, *size), section); !sound)
-          return sound;
+        if (auto valid = check_record(kind, records->subspan(i * *size, *size), section); !valid)
+          return valid;
       at += sizeof(Head) + records->size();
     }
     return {};
@@ -440,7 +440,7 @@ public:
       return {}; // libbpf rejects it
     if (auto taken = take_sections(*header); !taken) return taken;
     for (const Section& section : sections_)
-      if (auto sound = check(section); !sound) return sound;
+      if (auto valid = check(section); !valid) return valid;
     return check_btf_sections();
   }
 
@@ -554,8 +554,8 @@ private:
     if (!types) return damaged_object("its types (.BTF): " + types.error().message);
     const Section* const extended = named(".BTF.ext");
     if (extended == nullptr) return {};
-    if (const auto sound = check_extended_types(extended->bytes, *types, size); !sound)
-      return damaged_object("its types (.BTF.ext): " + sound.error().message);
+    if (const auto valid = check_extended_types(extended->bytes, *types, size); !valid)
+      return damaged_object("its types (.BTF.ext): " + valid.error().message);
     return {};
   }
 

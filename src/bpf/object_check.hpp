@@ -18,11 +18,11 @@ struct CheckedTypes {
 
   bool has_string(std::uint32_t offset) const { return offset < strings.size(); }
   bool has_type(std::uint32_t id) const { return id < kinds.size(); }
-  // Empty if there is none. The strings end with NUL.
+  // Returns the string at an offset; empty if the offset is invalid.
   std::string_view string(std::uint32_t offset) const;
 };
 
-// The size of a section by its name; nullopt if there is none.
+// Returns the size of a section by its name; nullopt if there is no such section.
 using SectionSize = std::function<std::optional<std::uint64_t>(std::string_view name)>;
 
 // Checks the header, kinds, lengths, names and type ids, that members are inside their structures

@@ -15,12 +15,14 @@ enum class PinNaming {
   uprobestats, // "prog_<object>_<section>", "map_<object>_<map>", '/' as '_': as Android's loader
 };
 
+// A pinned program or map.
 struct Pin {
   std::string kind; // "program", "map"
   std::string name; // of the program or map
   std::string path;
 };
 
+// Where and how to pin an object.
 struct PinRequest {
   std::string folder; // in a bpf file system; created if it does not exist
   PinNaming naming = PinNaming::plain;
@@ -54,7 +56,7 @@ private:
   std::uint32_t btf_id_ = 0;
 };
 
-// Opens a pin; `what` is "program" or "map". unsupported if it is something else.
+// Opens a pin; `what` is "program" or "map". unsupported if the pin has another kind.
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what);
 
 // Makes the kernel count the runs of programs during its lifetime (BPF_ENABLE_STATS, Linux 5.8).

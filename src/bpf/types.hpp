@@ -29,6 +29,7 @@ struct DataValue {
       value;
 };
 
+// A member of a struct or union.
 struct DataMember {
   std::string name; // empty for a member that is an anonymous struct or union
   DataValue value;

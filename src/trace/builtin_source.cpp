@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bpf/kernel_types.hpp"
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/diagnosis.hpp"
