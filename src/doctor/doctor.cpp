@@ -80,8 +80,8 @@ bool is_in_user_namespace(const std::string& root) {
 
 // Empty where it is not set, or this is not Android.
 std::string android_property(const std::string& name) {
-  constexpr std::chrono::seconds patience{5};
-  auto result = run_android_command({"getprop", name}, patience);
+  constexpr std::chrono::seconds timeout{5};
+  auto result = run_android_command({"getprop", name}, timeout);
   if (!result || result->exit_code != 0) return {};
   while (result->output.ends_with('\n')) result->output.pop_back();
   return std::move(result->output);

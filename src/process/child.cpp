@@ -31,15 +31,16 @@ std::optional<ChildEnd> reap(pid_t child, int flags) {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error(errno, "cannot make a pipe"));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return fail(system_error(errno, "cannot create a pipe"));
   return Pipe{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
 }
 
 std::optional<ChildEnd> wait_for(pid_t child) { return reap(child, 0); }
 
-std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  // What has closed its streams has mostly ended a moment later.
+std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  // Start with a short interval: a child that has closed its streams usually exits soon after.
   std::chrono::microseconds pause = 100us;
   for (;;) {
     if (const auto status = reap(child, WNOHANG)) return status;
@@ -51,7 +52,7 @@ std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds patience
   }
 }
 
-// The C library of Debian 12 wraps it, older ones and Android's do not.
+// A raw system call, because older C libraries and Android's have no wrapper.
 UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
 }

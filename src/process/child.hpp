@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What starting a process of our own takes on the parent's side: a pipe to it, and its end.
+// Helpers of a parent process: pipes, waiting for a child, and process handles (pidfd).
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -11,45 +11,46 @@
 
 namespace uprobectl {
 
+// Both ends of a pipe.
 struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
 };
 
-// Neither end is handed on to what is executed.
+// Creates a pipe. Both ends are closed by execve (O_CLOEXEC).
 Result<Pipe> make_pipe();
 
 // How a child has ended.
 struct ChildEnd {
-  int status = 0; // what it passed to exit; 0 if a signal ended it
-  int signal = 0; // which ended it; 0 if it called exit
+  int status = 0; // its exit status; 0 if a signal ended it
+  int signal = 0; // the signal that ended it; 0 if it exited
 
-  // As shells have it: 128 + the signal.
+  // The status as a shell reports it: 128 + signal, or the exit status.
   int shell_status() const { return signal != 0 ? 128 + signal : status; }
 };
 
-// Reaps the child. Nothing if it is no child of ours, or has been reaped.
+// Waits for the child and reaps it. Returns nullopt if the pid is not a child, or was reaped
+// before.
 std::optional<ChildEnd> wait_for(pid_t child);
 
-// Waits so long at most, with 0 not at all. Nothing if the child still runs.
-std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds patience);
+// Waits for at most `timeout`; 0 does not wait. Returns nullopt if the child still runs.
+std::optional<ChildEnd> wait_for(pid_t child, std::chrono::milliseconds timeout);
 
-// Processes held by pidfd_open(2): a later process of the same number is not mistaken for one.
-
-// Sets errno on failure: ENOSYS before Linux 5.3; ESRCH, EINVAL or ENOENT if there is no such
-// process, or the number is that of a thread.
+// Calls pidfd_open(2). Sets errno on failure: ENOSYS before Linux 5.3; ESRCH, EINVAL or ENOENT if
+// there is no such process, or the pid is that of a thread.
 UniqueFd open_pidfd(pid_t pid);
 
+// Refers to a process by a pidfd, so that a later process with the same pid is not mistaken for it.
 class ProcessHandle {
 public:
   explicit ProcessHandle(pid_t pid);
 
   pid_t pid() const { return pid_; }
-  // The errno of open_pidfd(); 0 if the process is held.
+  // The errno of open_pidfd(); 0 on success.
   int open_error() const { return open_error_; }
-  // Goes by the number alone if the process could not be held.
+  // Checks the pid alone if open_pidfd() failed.
   bool has_ended() const;
-  // Readable when it has ended.
+  // Adds the pidfd, if there is one. It is readable when the process has ended.
   void add_to(std::vector<pollfd>& polled) const;
 
 private:

@@ -26,20 +26,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_output = 1U << 20;
-constexpr std::string_view not_in_time = "did not end in time";
-constexpr std::string_view prints_too_much = "prints too much";
-constexpr std::string_view interrupted = "was ended by a signal to us";
+constexpr std::string_view timed_out = "timed out";
+constexpr std::string_view too_much_output = "too much output";
+constexpr std::string_view interrupted = "interrupted by a signal";
 
-// How a child is to be started: as C has it, but released at the end.
-class SpawnPlan {
+// Owns the file actions and attributes of posix_spawn.
+class SpawnOptions {
 public:
-  SpawnPlan(int output, int errors) {
+  SpawnOptions(int output, int errors) {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
-    // Signals that we ignore or hold back are none of the child's business, and in a group of its
-    // own it can be killed with its children.
+    // Reset the signals that this process ignores or blocks. A process group of its own allows
+    // killing the child together with its children.
     sigset_t none;
     sigset_t ignored;
     sigemptyset(&none);
@@ -53,14 +53,14 @@ public:
     ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                                  POSIX_SPAWN_SETPGROUP);
   }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-  ~SpawnPlan() {
+  SpawnOptions(const SpawnOptions&) = delete;
+  SpawnOptions& operator=(const SpawnOptions&) = delete;
+  ~SpawnOptions() {
     ::posix_spawn_file_actions_destroy(&actions_);
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  // With a PATH of its own unless that is empty.
+  // `path` replaces PATH unless it is empty.
   Result<pid_t> start(const std::vector<std::string>& words, const std::string& path) const {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -84,71 +84,72 @@ private:
   posix_spawnattr_t attributes_{};
 };
 
-using Take = std::function<bool(std::string_view chunk)>;
+using ChunkHandler = std::function<bool(std::string_view chunk)>;
 
-enum class Took { some, end, refused };
+enum class ReadStatus { open, end, rejected };
 
-Took take(int fd, const Take& hand_on) {
+ReadStatus read_chunk(int fd, const ChunkHandler& handle) {
   std::array<char, 16384> chunk{};
   const ssize_t size = ::read(fd, chunk.data(), chunk.size());
-  if (size < 0) return errno == EINTR || errno == EAGAIN ? Took::some : Took::end;
-  if (size == 0) return Took::end;
-  return hand_on({chunk.data(), static_cast<std::size_t>(size)}) ? Took::some : Took::refused;
+  if (size < 0) return errno == EINTR || errno == EAGAIN ? ReadStatus::open : ReadStatus::end;
+  if (size == 0) return ReadStatus::end;
+  return handle({chunk.data(), static_cast<std::size_t>(size)}) ? ReadStatus::open
+                                                                : ReadStatus::rejected;
 }
 
-// The signals that ask us to end. The terminal's do not reach a group that is not in its
-// foreground, and others only us: while a command runs they are held back, so that it can be ended
-// before we are. They stay pending, and do what they are to do when this is gone.
-class HeldSignals {
+// Blocks SIGINT, SIGTERM and SIGHUP while a command runs, so that it can be killed before this
+// process ends: in its own process group the command does not get them. They stay pending and are
+// delivered when this is destroyed.
+class BlockedSignals {
 public:
-  HeldSignals() {
+  BlockedSignals() {
     sigset_t held;
     sigemptyset(&held);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction action{};
-      // Held back, those that are ignored (nohup) would be pending, too.
+      // Do not block ignored signals (nohup): a blocked one would become pending.
       if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
         sigaddset(&held, signal);
     }
     ::pthread_sigmask(SIG_BLOCK, &held, &before_);
     pending_ = UniqueFd{::signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK)};
   }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-  ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  int fd() const { return pending_.get(); } // readable once there is one; never read
+  int fd() const { return pending_.get(); } // readable if a signal is pending; never read
 
 private:
   sigset_t before_{};
   UniqueFd pending_;
 };
 
-// A started program, the leader of its group: with all that is left of it it ends with this.
-class Running {
+// A running command, the leader of its process group. The destructor kills the whole group.
+class RunningCommand {
 public:
-  explicit Running(pid_t leader) : leader_(leader), ended_fd_(open_pidfd(leader)) {}
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  ~Running() { end(); }
+  explicit RunningCommand(pid_t leader) : leader_(leader), ended_fd_(open_pidfd(leader)) {}
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+  ~RunningCommand() { end(); }
 
-  // Not reaped before end(): until then no other group can have its number.
+  // Does not reap the leader, so that its process group id cannot be reused before end().
   bool has_ended() {
     if (has_ended_) return true;
     siginfo_t info{};
     has_ended_ =
         ::waitid(P_PID, static_cast<id_t>(leader_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid == leader_;
-    if (has_ended_) ended_fd_.reset(); // or poll would tell it again and again
+    if (has_ended_) ended_fd_.reset(); // otherwise poll would return at once every time
     return has_ended_;
   }
-  int fd() const { return ended_fd_.get(); } // readable when it has ended; -1 also before Linux 5.3
-  bool must_be_asked() const { return !has_ended_ && !ended_fd_; }
+  int fd() const { return ended_fd_.get(); } // readable when it has ended; -1 before Linux 5.3
+  bool needs_polling() const { return !has_ended_ && !ended_fd_; }
 
-  // Its exit status.
+  // Kills the group and returns the exit status of the leader.
   int end() {
     if (leader_ < 0) return 0;
-    ::kill(leader_, SIGKILL); // it may have gone to another group
+    ::kill(leader_, SIGKILL); // it may have changed its process group
     ::kill(-leader_, SIGKILL);
     return wait_for(std::exchange(leader_, -1)).value_or(ChildEnd()).shell_status();
   }
@@ -159,80 +160,81 @@ private:
   bool has_ended_ = false;
 };
 
-// Reads both until they end and the program has; says what was wrong if they do not. What it leaves
-// running may hold them open for ever: then until nothing has come for a while.
-std::optional<std::string_view> read_both(Running& program, const HeldSignals& signals, Pipe& out,
-                                          Pipe& err, const Take& take_output,
-                                          const Take& take_errors, Clock::time_point deadline) {
-  constexpr std::chrono::seconds silence{1};
-  constexpr std::chrono::milliseconds pause{10}; // between looks where there is no pidfd
-  // What is there to be read is handed on; false where that is refused.
-  const auto took_from = [](UniqueFd& end, const Take& hand_on) {
-    const Took took = take(end.get(), hand_on);
-    if (took == Took::end) end.reset();
-    return took != Took::refused;
+// Reads both pipes until they are closed and the program has ended. Returns what went wrong, or
+// nullopt. Processes that the program left running can keep the pipes open: then reads until no
+// output comes for idle_timeout.
+std::optional<std::string_view> read_both(RunningCommand& program, const BlockedSignals& signals,
+                                          Pipe& out, Pipe& err, const ChunkHandler& take_output,
+                                          const ChunkHandler& take_errors,
+                                          Clock::time_point deadline) {
+  constexpr std::chrono::seconds idle_timeout{1};
+  constexpr std::chrono::milliseconds poll_interval{10}; // without a pidfd
+  const auto read_from = [](UniqueFd& end, const ChunkHandler& handle) {
+    const ReadStatus status = read_chunk(end.get(), handle);
+    if (status == ReadStatus::end) end.reset();
+    return status != ReadStatus::rejected;
   };
-  std::optional<Clock::time_point> silent_since; // and ended
+  std::optional<Clock::time_point> idle_since; // set once the program has ended
   for (;;) {
     const auto now = Clock::now();
     if (program.has_ended()) {
       if (!out.read_end && !err.read_end) return std::nullopt;
-      if (!silent_since) silent_since = now;
-      if (now - *silent_since >= silence) return std::nullopt;
+      if (!idle_since) idle_since = now;
+      if (now - *idle_since >= idle_timeout) return std::nullopt;
     }
-    if (now >= deadline) return not_in_time;
-    auto until = silent_since ? std::min(deadline, *silent_since + silence) : deadline;
-    if (program.must_be_asked()) until = std::min(until, now + pause);
+    if (now >= deadline) return timed_out;
+    auto until = idle_since ? std::min(deadline, *idle_since + idle_timeout) : deadline;
+    if (program.needs_polling()) until = std::min(until, now + poll_interval);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
-    // poll passes over descriptors that are -1.
+    // poll ignores descriptors of -1.
     std::array polled = {pollfd{.fd = out.read_end.get(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = err.read_end.get(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = program.fd(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
     if (::poll(polled.data(), polled.size(), static_cast<int>(left)) <= 0) continue;
     if (polled[3].revents != 0) return interrupted;
-    if (polled[0].revents != 0 && !took_from(out.read_end, take_output)) return prints_too_much;
-    if (polled[1].revents != 0 && !took_from(err.read_end, take_errors)) return prints_too_much;
-    if ((polled[0].revents | polled[1].revents) != 0) silent_since.reset();
+    if (polled[0].revents != 0 && !read_from(out.read_end, take_output)) return too_much_output;
+    if (polled[1].revents != 0 && !read_from(err.read_end, take_errors)) return too_much_output;
+    if ((polled[0].revents | polled[1].revents) != 0) idle_since.reset();
   }
 }
 
-Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::milliseconds patience,
-                          const Take& take_output, const std::string& path = {}) {
+Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::milliseconds timeout,
+                          const ChunkHandler& take_output, const std::string& path = {}) {
   auto out = make_pipe();
   auto err = make_pipe();
   if (!out || !err) return fail(out ? err.error() : out.error());
-  const HeldSignals signals;
-  const auto child = SpawnPlan(out->write_end.get(), err->write_end.get()).start(words, path);
+  const BlockedSignals signals;
+  const auto child = SpawnOptions(out->write_end.get(), err->write_end.get()).start(words, path);
   if (!child) return fail(child.error());
-  Running program(*child);
+  RunningCommand program(*child);
   out->write_end.reset();
   err->write_end.reset();
 
   CommandResult result;
-  bool silent = true;
-  const auto watched_output = [&](std::string_view chunk) {
-    silent = false;
+  bool has_output = false;
+  const auto note_output = [&](std::string_view chunk) {
+    has_output = true;
     return take_output(chunk);
   };
   const auto take_errors = [&](std::string_view chunk) {
-    silent = false;
+    has_output = true;
     result.errors += chunk;
     return result.errors.size() <= max_output;
   };
-  const auto wrong =
-      read_both(program, signals, *out, *err, watched_output, take_errors, Clock::now() + patience);
-  if (wrong) return fail(ErrorKind::io, words.front() + " " + std::string(*wrong));
+  const auto failure =
+      read_both(program, signals, *out, *err, note_output, take_errors, Clock::now() + timeout);
+  if (failure) return fail(ErrorKind::io, words.front() + ": " + std::string(*failure));
   result.exit_code = program.end();
-  // POSIX leaves posix_spawn two ways to tell that a program cannot be run: at once, or (under
-  // qemu-user) as the status of a child that has said nothing.
-  if (silent && result.exit_code == 127)
+  // If execve fails, posix_spawn may return the error or (under qemu-user) create a child that
+  // exits with 127.
+  if (!has_output && result.exit_code == 127)
     return fail(system_error(ENOENT, "cannot run " + words.front()));
   return result;
 }
 
-// Overrides where Android's commands are, for tests.
-std::string android_commands() {
+// The directory of Android's commands; tests override it.
+std::string android_command_directory() {
   const char* chosen = std::getenv("UPROBECTL_ANDROID_COMMANDS");
   return chosen != nullptr && *chosen == '/' ? chosen : "/system/bin";
 }
@@ -240,26 +242,26 @@ std::string android_commands() {
 } // namespace
 
 Result<CommandResult> run_android_command(std::vector<std::string> words,
-                                          std::chrono::milliseconds patience) {
-  const std::string folder = android_commands();
-  words.front() = folder + "/" + words.front();
+                                          std::chrono::milliseconds timeout) {
+  const std::string directory = android_command_directory();
+  words.front() = directory + "/" + words.front();
   std::string output;
-  // pm is a script: its commands are looked for in the system's folders, too.
+  // The system directories are in PATH too, because pm is a script that runs other commands.
   auto result = run(
-      words, patience,
+      words, timeout,
       [&](std::string_view chunk) {
         output += chunk;
         return output.size() <= max_output;
       },
-      folder + ":/system/bin:/usr/bin:/bin");
+      directory + ":/system/bin:/usr/bin:/bin");
   if (result) result->output = std::move(output);
   return result;
 }
 
 Result<CommandResult> run_command(const std::vector<std::string>& words,
-                                  std::chrono::milliseconds patience) {
+                                  std::chrono::milliseconds timeout) {
   std::string output;
-  auto result = run(words, patience, [&](std::string_view chunk) {
+  auto result = run(words, timeout, [&](std::string_view chunk) {
     output += chunk;
     return output.size() <= max_output;
   });
@@ -268,12 +270,12 @@ Result<CommandResult> run_command(const std::vector<std::string>& words,
 }
 
 Result<CommandResult> stream_command(const std::vector<std::string>& words,
-                                     std::chrono::milliseconds patience, std::size_t most,
+                                     std::chrono::milliseconds timeout, std::size_t max_size,
                                      const std::function<bool(std::string_view chunk)>& take) {
   std::size_t taken = 0;
-  return run(words, patience, [&](std::string_view chunk) {
+  return run(words, timeout, [&](std::string_view chunk) {
     taken += chunk.size();
-    return taken <= most && take(chunk);
+    return taken <= max_size && take(chunk);
   });
 }
 

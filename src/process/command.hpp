@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of the system's own commands, run for what it prints.
+// Runs a command of the system and captures its output.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -12,26 +12,26 @@ namespace uprobectl {
 struct CommandResult {
   std::string output; // stdout
   std::string errors; // stderr
-  int exit_code = 0;  // as a shell has it: 128 + N where signal N ended it
+  int exit_code = 0;  // as a shell reports it: 128 + N if signal N ended it
 };
 
-// Runs the program, found in PATH, without a shell: no word of it is anything but an argument. Its
-// stdin is empty. not_found if there is no such program; io if it takes longer than this, prints
-// more than 1 MiB on one of them or we are asked to end (SIGINT, SIGTERM, SIGHUP) meanwhile. What
-// it has left running at its end, or then, is killed; what that has printed is waited for as long
-// as more of it comes each second.
+// Runs a program from PATH with an empty stdin, without a shell. When the program has ended, waits
+// for output of processes that it left running until none comes for a second, then kills them.
+// Errors: not_found if there is no such program; io after the timeout, after more than 1 MiB on
+// stdout or stderr, or after a SIGINT, SIGTERM or SIGHUP to this process. The program is then
+// killed with its children.
 Result<CommandResult> run_command(const std::vector<std::string>& words,
-                                  std::chrono::milliseconds patience);
+                                  std::chrono::milliseconds timeout);
 
-// The same for a command of Android, which is run from /system/bin and with a PATH of the system's
-// folders: root must not run what somebody has put into PATH.
+// The same for a command of Android. Runs it from /system/bin with a PATH of system directories,
+// because PATH may contain directories that other users can write.
 Result<CommandResult> run_android_command(std::vector<std::string> words,
-                                          std::chrono::milliseconds patience);
+                                          std::chrono::milliseconds timeout);
 
-// The same for what prints much: stdout is handed on as it comes, up to so many bytes, and `output`
-// is empty. Where take() returns false the command is killed, an io error.
+// The same for large output: passes stdout to `take` in chunks and leaves `output` empty. If there
+// are more than `max_size` bytes, or if take() returns false, the command is killed (io).
 Result<CommandResult> stream_command(const std::vector<std::string>& words,
-                                     std::chrono::milliseconds patience, std::size_t most,
+                                     std::chrono::milliseconds timeout, std::size_t max_size,
                                      const std::function<bool(std::string_view chunk)>& take);
 
 } // namespace uprobectl

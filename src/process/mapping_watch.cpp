@@ -42,7 +42,7 @@ std::optional<Header> read_header(Bytes bytes) {
 std::optional<pid_t> pid_at(Bytes record, std::uint64_t offset) {
   const auto number = read_at<std::uint32_t>(record, offset);
   const auto pid = static_cast<pid_t>(number.value_or(0));
-  if (pid <= 0) return std::nullopt; // of another pid namespace, or none
+  if (pid <= 0) return std::nullopt; // not in this pid namespace
   return pid;
 }
 
@@ -68,7 +68,7 @@ std::optional<Mapping> mapping_of(Bytes record, std::uint16_t misc) {
   constexpr std::string_view gone = " (deleted)";
   mapping.deleted = name.ends_with(gone);
   if (mapping.deleted) name.remove_suffix(gone.size());
-  // What has no name: /proc/PID/maps leaves it empty.
+  // /proc/PID/maps leaves this name empty.
   if (name == "//anon") name = {};
   mapping.path = name;
   return mapping;
@@ -78,7 +78,7 @@ constexpr std::size_t ring_size = std::size_t{128} << 10; // bytes, a power of t
 
 struct CpuRing {
   UniqueFd fd;
-  perf_event_mmap_page* head = nullptr; // its page; the ring follows
+  perf_event_mmap_page* head = nullptr; // control page, followed by the ring
   std::size_t mapped = 0;               // bytes
 
   CpuRing(UniqueFd event, void* start, std::size_t size)
@@ -92,8 +92,8 @@ struct CpuRing {
     if (head != nullptr) ::munmap(head, mapped);
   }
 
-  // Records must not be read before the head that says they are there, nor overwritten before
-  // they are read (Linux kernel/events/ring_buffer.c, perf_output_put_handle).
+  // Acquire data_head before reading records and release data_tail after it (Linux
+  // kernel/events/ring_buffer.c, perf_output_put_handle).
   template <typename Visit>
   void drain(const Visit& visit) {
     const std::uint64_t end = __atomic_load_n(&head->data_head, __ATOMIC_ACQUIRE);
@@ -103,9 +103,9 @@ struct CpuRing {
   }
 };
 
-// "0-3,6"
+// Parses a CPU list such as "0-3,6".
 std::vector<int> parse_cpus(std::string_view text) {
-  constexpr int most = 8192; // CONFIG_NR_CPUS of the largest kernels
+  constexpr int max_cpu = 8192; // CONFIG_NR_CPUS of the largest kernels
   std::vector<int> cpus;
   while (!text.empty()) {
     const auto first = take_number<int>(text);
@@ -116,14 +116,14 @@ std::vector<int> parse_cpus(std::string_view text) {
       last = take_number<int>(text);
       if (!last) break;
     }
-    for (int cpu = *first; cpu <= std::min(*last, most); ++cpu) cpus.push_back(cpu);
+    for (int cpu = *first; cpu <= std::min(*last, max_cpu); ++cpu) cpus.push_back(cpu);
     if (!text.starts_with(',')) break;
     text.remove_prefix(1);
   }
   return cpus;
 }
 
-// Nothing for a CPU that is not there.
+// Returns nullopt for an offline CPU.
 Result<std::optional<CpuRing>> open_ring(int cpu) {
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
@@ -146,11 +146,11 @@ Result<std::optional<CpuRing>> open_ring(int cpu) {
       ::syscall(SYS_perf_event_open, &attributes, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC))};
   if (!fd && errno == ENODEV) return std::nullopt;
   if (!fd && errno == ENOSYS) return fail(ErrorKind::unsupported, "this kernel has no perf events");
-  if (!fd) return fail(system_error(errno, "what processes map cannot be watched"));
+  if (!fd) return fail(system_error(errno, "cannot watch the mappings of processes"));
   const std::size_t size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + ring_size;
   void* const start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED)
-    return fail(system_error(errno, "the ring of what processes map cannot be had"));
+    return fail(system_error(errno, "cannot map the ring buffer of a perf event"));
   return CpuRing(std::move(fd), start, size);
 }
 
@@ -161,7 +161,7 @@ std::optional<MappingEvent> parse_mapping_record(Bytes record) {
   if (!header || header->size != record.size() || record.size() < header_size + time_size)
     return std::nullopt;
   const auto pid = pid_at(record, 8);
-  const auto second = pid_at(record, 12); // the thread, or of a fork the parent
+  const auto second = pid_at(record, 12); // thread id; for a fork the parent
   if (!pid || !second) return std::nullopt;
   MappingEvent event;
   event.pid = *pid;
@@ -204,7 +204,7 @@ std::uint64_t lost_records(Bytes record) {
 void visit_records(Bytes ring, std::uint64_t tail, std::uint64_t head,
                    const std::function<void(Bytes)>& visit) {
   if (ring.empty() || head - tail > ring.size()) return;
-  std::vector<std::byte> whole; // of a record that goes round the end
+  std::vector<std::byte> whole; // copy of a record that wraps around
   const auto bytes_at = [&](std::uint64_t position, std::uint64_t size) -> Bytes {
     const std::uint64_t at = position % ring.size();
     const std::uint64_t before_end = std::min<std::uint64_t>(size, ring.size() - at);
@@ -225,10 +225,10 @@ void visit_records(Bytes ring, std::uint64_t tail, std::uint64_t head,
 struct MappingWatch::State {
   std::vector<CpuRing> rings;
   UniqueFd epoll;
-  std::set<pid_t> followed; // those whose events count; empty: everyone's
+  std::set<pid_t> followed; // the watched processes; empty for all
   std::uint64_t lost = 0;
 
-  // Records come by time, so that of a fork comes before its child's.
+  // Events are sorted by time, so a fork precedes the events of the child.
   bool is_followed(const MappingEvent& event) {
     if (followed.empty()) return true;
     if (event.kind == MappingEvent::Kind::forked && followed.contains(event.parent))
@@ -281,7 +281,7 @@ void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) 
     });
   std::vector<std::size_t> order(events.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Of equal times as they were read: those of one CPU are in order.
+  // Events with equal times stay in the order of reading, which is that of each CPU.
   std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(events[i].time_ns, i); });
   for (const std::size_t i : order)
     if (state_->is_followed(events[i])) visit(events[i]);

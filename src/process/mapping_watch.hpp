@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What processes map, as it happens: records of the kernel's perf events, for processes that end
-// before /proc can be asked, and for libraries that are loaded late.
+// Records executable mappings of processes as they appear, from perf events. This covers processes
+// that end before /proc can be read, and libraries that are loaded later.
 // Source: Linux include/uapi/linux/perf_event.h (enum perf_event_type).
 #pragma once
 
@@ -10,44 +10,45 @@
 
 namespace uprobectl {
 
+// A change to the mappings or the name of a process.
 struct MappingEvent {
   enum class Kind : std::uint8_t {
     mapped,   // memory became executable
-    forked,   // a process was made, with all that its parent maps
-    executed, // a process maps nothing any more; what follows is the new program's
-    renamed,  // the process's main thread goes by another name
+    forked,   // a new process has the mappings of its parent
+    executed, // execve: the previous mappings are gone
+    renamed,  // comm of the main thread has changed
     ended
   };
   Kind kind = Kind::mapped;
-  pid_t pid = 0;             // process, as the pid namespace that watches has it
-  pid_t parent = 0;          // forked
+  pid_t pid = 0;             // in this program's pid namespace
+  pid_t parent = 0;          // set for forked
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
-  Mapping mapping;           // mapped
-  std::string name;          // executed, renamed: comm
+  Mapping mapping;           // set for mapped
+  std::string name;          // comm; set for executed and renamed
 };
 
-// An event of the kind software/dummy on each CPU, with a ring of 128 KiB each; nothing is sampled.
-// Serves one thread. Start it before the mappings of processes are read, so that nothing is missed
-// in between.
+// Watches mappings with a software dummy event on each CPU, with a ring buffer of 128 KiB each.
+// Samples nothing. Not thread-safe. Start it before reading the mappings of running processes, so
+// that none are missed in between.
 class MappingWatch {
 public:
-  // Of these processes and of those that they make; of all, if none is given. not_permitted
-  // without CAP_PERFMON (or CAP_SYS_ADMIN) unless kernel.perf_event_paranoid is below 1;
-  // unsupported where the kernel has no perf events. Everything works without, but what short-lived
-  // processes map may stay unknown.
+  // Watches these processes and their descendants, or all processes if none are given.
+  // Errors: not_permitted without CAP_PERFMON or CAP_SYS_ADMIN unless kernel.perf_event_paranoid is
+  // below 1; unsupported if the kernel has no perf events. Callers can go on without a watch, but
+  // then miss mappings of short-lived processes.
   static Result<MappingWatch> start(std::span<const pid_t> pids);
   MappingWatch(MappingWatch&&) noexcept;
   MappingWatch& operator=(MappingWatch&&) noexcept;
   ~MappingWatch();
 
-  // Also of this process and those that it makes.
+  // Also watches this process and its descendants.
   void follow(pid_t pid);
-  // For poll(): readable once a ring is half full. drain() may be called at any time.
+  // For poll(): readable when a ring is half full. drain() may be called at any time.
   int fd() const;
-  // What has happened since the last time, by time. Call it before stacks of these times are
-  // unwound; what happens meanwhile may come in any order.
+  // Visits the events since the last call, by time. Call it before unwinding stacks of that time.
+  // Events that happen during the call are not ordered against those of the next call.
   void drain(const std::function<void(const MappingEvent&)>& visit);
-  std::uint64_t lost() const; // records, because a ring was full
+  std::uint64_t lost() const; // records that did not fit into a ring
 
 private:
   struct State;
@@ -55,18 +56,18 @@ private:
   std::unique_ptr<State> state_;
 };
 
-// Records of a perf event's ring, as far as they tell of mappings.
-// Source: Linux include/uapi/linux/perf_event.h (struct perf_event_header, enum perf_event_type).
+// Parsers of perf event records (Linux include/uapi/linux/perf_event.h, struct perf_event_header
+// and enum perf_event_type).
 
 // Parses a record with its header. The event has sample_id_all and the sample_type
-// PERF_SAMPLE_TIME, so each record ends with its time. Nullopt for other records, for threads, and
-// if it is truncated.
+// PERF_SAMPLE_TIME, so each record ends with its time. Returns nullopt for other kinds of records,
+// for records of threads, and if the record is truncated.
 std::optional<MappingEvent> parse_mapping_record(Bytes record);
-// Records that the ring had no room for (PERF_RECORD_LOST); 0 for other records.
+// Returns the number of lost records of a PERF_RECORD_LOST; 0 for other records.
 std::uint64_t lost_records(Bytes record);
 
-// The records between two positions, which count bytes from the first one ever and are at most the
-// size of the ring apart. Ends at a record that cannot be one.
+// Visits the records between two positions of a ring. Positions count bytes and are not reduced
+// modulo the ring size (data_head, data_tail). Stops at an invalid record.
 void visit_records(Bytes ring, std::uint64_t tail, std::uint64_t head,
                    const std::function<void(Bytes)>& visit);
 

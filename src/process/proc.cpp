@@ -48,8 +48,8 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-// The fields of a stat line from the third on, "S PPID …".
-std::optional<std::string_view> behind_comm(std::string_view stat) {
+// The fields of a stat line after COMM: "S PPID …".
+std::optional<std::string_view> fields_after_comm(std::string_view stat) {
   const auto comm_end = stat.rfind(')');
   if (comm_end == std::string_view::npos) return std::nullopt;
   stat.remove_prefix(comm_end + 1);
@@ -58,8 +58,9 @@ std::optional<std::string_view> behind_comm(std::string_view stat) {
   return stat;
 }
 
-// What follows "KEY:\t"; the kernel escapes newlines in the one line that others can choose, Name.
-std::optional<std::string_view> status_line(std::string_view status, std::string_view key) {
+// Returns the text after "KEY:\t". The kernel escapes newlines in Name, the only line with free
+// text.
+std::optional<std::string_view> find_status_line(std::string_view status, std::string_view key) {
   while (!status.empty()) {
     const std::string_view line = take_line(status);
     if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
@@ -68,14 +69,14 @@ std::optional<std::string_view> status_line(std::string_view status, std::string
   return std::nullopt;
 }
 
-std::optional<std::string> namespace_link(const std::string& path) {
+std::optional<std::string> read_namespace_link(const std::string& path) {
   std::array<char, 64> name{};
   const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
   if (size <= 0) return std::nullopt;
   return std::string(name.data(), static_cast<std::size_t>(size));
 }
 
-// Takes a number up to the delimiter off the front of the line; the delimiter goes too.
+// Removes a number and the delimiter after it from the front of the line.
 std::optional<std::uint64_t> take_field(std::string_view& line, char delimiter, int base) {
   const auto value = take_number<std::uint64_t>(line, base);
   if (!value || !line.starts_with(delimiter)) return std::nullopt;
@@ -83,7 +84,7 @@ std::optional<std::uint64_t> take_field(std::string_view& line, char delimiter, 
   return value;
 }
 
-// The kernel writes a newline inside a path as \012 and nothing else in octal (seq_file mangling).
+// The kernel escapes only the newlines of a path, as \012 (seq_file mangling).
 std::string unescape(std::string_view path) {
   std::string result;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -112,8 +113,8 @@ std::optional<Mapping> parse_line(std::string_view line) {
   const auto major = offset ? take_field(line, ':', 16) : std::nullopt;
   const auto minor = major ? take_field(line, ' ', 16) : std::nullopt;
   if (!minor) return std::nullopt;
-  // An editor that takes blanks off the ends of lines takes the one behind an anonymous mapping's
-  // 0.
+  // Accept "0" at the end of the line: editors remove the blank after the inode of an anonymous
+  // mapping.
   const auto inode = line == "0" ? std::optional<std::uint64_t>(0) : take_field(line, ' ', 10);
   if (!inode) return std::nullopt;
   if (*inode == 0 && line == "0") line = {};
@@ -143,8 +144,8 @@ Result<std::string> maps_text(pid_t pid) {
   return text;
 }
 
-// File systems whose files have another device in maps than by stat.
-bool hides_device(const std::string& path) {
+// Whether the file system reports another device in maps than in st_dev.
+bool has_other_device_in_maps(const std::string& path) {
   constexpr std::uint32_t overlayfs = 0x794c7630; // OVERLAYFS_SUPER_MAGIC
   constexpr std::uint32_t btrfs = 0x9123683e;     // BTRFS_SUPER_MAGIC
   constexpr std::uint32_t bcachefs = 0xca451a4e;  // BCACHEFS_SUPER_MAGIC
@@ -157,10 +158,10 @@ bool hides_device(const std::string& path) {
 } // namespace
 
 Result<void> check_proc_mounted() {
-  // Any other file system has no such link.
+  // Only procfs has this link.
   if (char link = 0; ::readlink("/proc/self", &link, sizeof(link)) > 0) return {};
   return fail(
-      Error{ErrorKind::not_found, "/proc is not mounted, or for another PID namespace"}.hint(
+      Error{ErrorKind::not_found, "/proc is not mounted, or is that of another pid namespace"}.hint(
           "mount -t proc proc /proc"));
 }
 
@@ -189,7 +190,7 @@ std::optional<std::string> read_comm(pid_t pid) {
 }
 
 std::optional<pid_t> parse_parent(std::string_view stat) {
-  auto fields = behind_comm(stat);
+  auto fields = fields_after_comm(stat);
   // "S PPID "
   if (!fields || fields->size() < 3 || (*fields)[1] != ' ') return std::nullopt;
   fields->remove_prefix(2);
@@ -199,7 +200,7 @@ std::optional<pid_t> parse_parent(std::string_view stat) {
 }
 
 std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
-  auto fields = behind_comm(stat);
+  auto fields = fields_after_comm(stat);
   if (!fields) return std::nullopt;
   for (int number = 3; number < 22; ++number) {
     const auto end = fields->find(' ');
@@ -210,12 +211,12 @@ std::optional<std::uint64_t> parse_start_time(std::string_view stat) {
 }
 
 std::optional<uid_t> parse_user(std::string_view status) {
-  const auto line = status_line(status, "Uid");
+  const auto line = find_status_line(status, "Uid");
   return line ? parse_number<uid_t>(line->substr(0, line->find('\t'))) : std::nullopt;
 }
 
 std::optional<pid_t> parse_innermost_pid(std::string_view status) {
-  const auto line = status_line(status, "NSpid");
+  const auto line = find_status_line(status, "NSpid");
   // npos + 1 is 0: the only number.
   return line ? parse_number<pid_t>(line->substr(line->rfind('\t') + 1)) : std::nullopt;
 }
@@ -225,7 +226,7 @@ std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, 
   children.reserve(parents.size());
   for (const auto& [pid, parent] : parents) children.emplace_back(parent, pid);
   std::ranges::sort(children);
-  // Read one after the other, parents may form a ring where a pid was used again meanwhile.
+  // The parents are not read atomically: a reused pid can form a cycle, so visit each process once.
   std::set<pid_t> found;
   std::vector<pid_t> left = {ancestor};
   while (!left.empty()) {
@@ -292,12 +293,12 @@ std::optional<FileIdentity> process_executable(pid_t pid) {
 }
 
 std::optional<std::string> read_mount_namespace(pid_t pid) {
-  return namespace_link(proc_path(pid, "ns/mnt"));
+  return read_namespace_link(proc_path(pid, "ns/mnt"));
 }
 
 // Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
 bool in_initial_pid_namespace() {
-  return namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
+  return read_namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
 }
 
 std::vector<Mapping> parse_maps(std::string_view text) {
@@ -366,7 +367,7 @@ std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
   std::vector<PathCandidate> ways = {{in_root, FileMatch::device_and_inode},
                                      {mapping.path, FileMatch::device_and_inode}};
   ways.push_back({in_root, FileMatch::inode});
-  if (shared.value_or(false) || (!shared && hides_device(mapping.path)))
+  if (shared.value_or(false) || (!shared && has_other_device_in_maps(mapping.path)))
     ways.push_back({mapping.path, FileMatch::inode});
   return ways;
 }
@@ -375,7 +376,7 @@ bool is_reachable_by_path(const Mapping& mapping) {
   if (mapping.deleted) return false;
   const FileMatch match = match_file_at(mapping.path, mapping);
   return match == FileMatch::device_and_inode ||
-         (match == FileMatch::inode && hides_device(mapping.path));
+         (match == FileMatch::inode && has_other_device_in_maps(mapping.path));
 }
 
 } // namespace uprobectl

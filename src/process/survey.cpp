@@ -10,15 +10,14 @@ namespace uprobectl {
 
 namespace {
 
-// "libssl.so" of "libssl.so.1.1".
+// Returns "libssl.so" for "libssl.so.1.1".
 std::string_view without_version(std::string_view name) {
   constexpr std::string_view ending = ".so";
   const auto at = name.find(".so.");
   return at == std::string_view::npos ? name : name.substr(0, at + ending.size());
 }
 
-// What the package manager calls the APKs it installs (Android: base.apk,
-// split_config.arm64_v8a.apk).
+// Whether it is a file name of an installed APK: base.apk, split_config.arm64_v8a.apk.
 bool is_installed_apk(std::string_view name) {
   return name == "base.apk" || (name.starts_with("split") && name.ends_with(".apk"));
 }
@@ -32,7 +31,7 @@ CopyName copy_name(std::string_view path) {
   if (!is_installed_apk(name)) return {without_version(name), {}};
   std::string_view folder = path.substr(0, slash);
   folder.remove_prefix(folder.rfind('/') + 1); // npos + 1 is 0
-  // The name of a package has no '-', what makes its folder unique begins with one.
+  // A package name contains no '-'; the directory adds a unique suffix that begins with one.
   return {name, folder.substr(0, folder.find('-'))};
 }
 
@@ -43,16 +42,16 @@ bool covers(const Mapping& mapping, FileOffset offset) {
          offset.value - mapping.offset.value < mapping.end - mapping.start;
 }
 
-// Thousands of probes mostly share one file: what a process maps of it is looked at once.
+// A probed file with its probes. Mappings are compared once per file, not once per probe.
 struct SharedFile {
   std::string_view path;
   FileIdentity identity;
   CopyName copy_name;
-  std::vector<std::size_t> probes; // that are in it
+  std::vector<std::size_t> probes; // indexes into the files
 
-  // On overlayfs and btrfs the device in maps is not the one stat reports: there an equal inode
-  // number under an equal path is the same file.
-  bool is(const Mapping& mapping) const {
+  // An equal inode at an equal path suffices, because the device in maps differs from st_dev on
+  // overlayfs and btrfs.
+  bool matches(const Mapping& mapping) const {
     return mapping.identity.inode == identity.inode &&
            (mapping.identity.device == identity.device || mapping.path == path);
   }
@@ -79,37 +78,36 @@ public:
     }
   }
 
-  void look_at(pid_t pid) {
+  void add(pid_t pid) {
     auto mappings = read_mappings(pid);
     if (!mappings) {
-      if (mappings.error().kind == ErrorKind::not_found) return; // it has ended meanwhile
+      if (mappings.error().kind == ErrorKind::not_found) return; // ended meanwhile
       for (MappingSurvey& survey : surveys_) ++survey.unreadable;
       return;
     }
     add(pid, std::move(*mappings));
   }
 
-  bool concerns(const Mapping& mapping) const {
+  bool is_relevant(const Mapping& mapping) const {
     return mapping.executable &&
            (inodes_.contains(mapping.identity.inode) || names_.contains(copy_name(mapping.path)));
   }
 
   void add(pid_t pid, std::vector<Mapping> mappings) {
-    // Most mappings are of other files.
-    std::erase_if(mappings, [&](const Mapping& mapping) { return !concerns(mapping); });
+    std::erase_if(mappings, [&](const Mapping& mapping) { return !is_relevant(mapping); });
     if (mappings.empty()) return;
-    for (const SharedFile& file : shared_) look_for(file, pid, mappings);
+    for (const SharedFile& file : shared_) compare(file, pid, mappings);
   }
 
   std::vector<MappingSurvey> take() { return std::move(surveys_); }
 
 private:
-  void look_for(const SharedFile& file, pid_t pid, std::span<const Mapping> mappings) {
+  void compare(const SharedFile& file, pid_t pid, std::span<const Mapping> mappings) {
     std::vector<const Mapping*> own;
     std::vector<std::string_view> copies;
     bool other_inode = false;
     for (const Mapping& mapping : mappings) {
-      if (file.is(mapping))
+      if (file.matches(mapping))
         own.push_back(&mapping);
       else if (mapping.path == file.path)
         other_inode = true;
@@ -117,7 +115,7 @@ private:
                std::ranges::find(copies, mapping.path) == copies.end())
         copies.push_back(mapping.path);
     }
-    const bool elsewhere = other_inode && is_elsewhere(pid);
+    const bool is_other_namespace = other_inode && in_other_mount_namespace(pid);
     for (const std::size_t probe : file.probes) {
       MappingSurvey& survey = surveys_[probe];
       const FileOffset place = files_[probe].offset;
@@ -125,7 +123,7 @@ private:
         survey.executable.push_back(pid);
       } else if (other_inode) {
         survey.other_inode.push_back(pid);
-        if (elsewhere) survey.other_mount_namespace.push_back(pid);
+        if (is_other_namespace) survey.other_mount_namespace.push_back(pid);
       }
       for (const std::string_view path : copies)
         if (survey.other_copies.size() < MappingSurvey::max_copies)
@@ -133,7 +131,7 @@ private:
     }
   }
 
-  bool is_elsewhere(pid_t pid) {
+  bool in_other_mount_namespace(pid_t pid) {
     if (!own_namespace_) own_namespace_ = read_mount_namespace(::getpid());
     const auto other = read_mount_namespace(pid);
     return other && own_namespace_ && *other != *own_namespace_;
@@ -153,8 +151,10 @@ MappingSurveyor::MappingSurveyor(MappingSurveyor&&) noexcept = default;
 MappingSurveyor& MappingSurveyor::operator=(MappingSurveyor&&) noexcept = default;
 MappingSurveyor::~MappingSurveyor() = default;
 
-bool MappingSurveyor::concerns(const Mapping& mapping) const { return survey_->concerns(mapping); }
-void MappingSurveyor::look_at(pid_t pid) { survey_->look_at(pid); }
+bool MappingSurveyor::is_relevant(const Mapping& mapping) const {
+  return survey_->is_relevant(mapping);
+}
+void MappingSurveyor::add(pid_t pid) { survey_->add(pid); }
 void MappingSurveyor::add(pid_t pid, std::vector<Mapping> mappings) {
   survey_->add(pid, std::move(mappings));
 }
@@ -162,11 +162,11 @@ std::vector<MappingSurvey> MappingSurveyor::take() { return survey_->take(); }
 
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids) {
-  MappingSurveyor survey(files);
-  const std::vector<pid_t> everyone =
+  MappingSurveyor surveyor(files);
+  const std::vector<pid_t> processes =
       pids.empty() ? all_processes() : std::vector<pid_t>(pids.begin(), pids.end());
-  for (const pid_t pid : everyone) survey.look_at(pid);
-  return survey.take();
+  for (const pid_t pid : processes) surveyor.add(pid);
+  return surveyor.take();
 }
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks through what processes map for probed files, one process after the other.
+// Finds the processes that map probed files, or copies of them.
 #pragma once
 
 #include "uprobectl/process.hpp"
@@ -10,32 +10,34 @@
 
 namespace uprobectl {
 
+// Collects a MappingSurvey for each probed file, process by process. The files must outlive it.
 class MappingSurveyor {
 public:
-  explicit MappingSurveyor(std::span<const ProbedFile> files); // borrowed
+  explicit MappingSurveyor(std::span<const ProbedFile> files);
   MappingSurveyor(MappingSurveyor&&) noexcept;
   MappingSurveyor& operator=(MappingSurveyor&&) noexcept;
   ~MappingSurveyor();
 
   // Whether the mapping is executable and of a probed file, of a copy, or at a probed path.
-  bool concerns(const Mapping& mapping) const;
-  void look_at(pid_t pid); // as /proc shows it now
-  // The same for mappings that are known otherwise.
+  bool is_relevant(const Mapping& mapping) const;
+  // Adds a process with the mappings in /proc/PID/maps.
+  void add(pid_t pid);
+  // Adds a process with mappings from another source.
   void add(pid_t pid, std::vector<Mapping> mappings);
-  std::vector<MappingSurvey> take(); // by file
+  // Returns the surveys in the order of the files.
+  std::vector<MappingSurvey> take();
 
 private:
   class Survey;
   std::unique_ptr<Survey> survey_;
 };
 
-// Which files may be copies of one another, as far as their paths tell.
-
-// What the paths of copies have in common; views of the path.
+// The parts of a path that are equal for copies of the same file. Views of the path.
 struct CopyName {
-  std::string_view name;    // the base name, of libraries without the version: "libssl.so"
-  std::string_view package; // of an installed app's APKs, which all have the same names: "com.foo"
-                            // of /data/app/~~x==/com.foo-abc==/base.apk
+  std::string_view name; // base name; of libraries without the version: "libssl.so"
+  // The package of an installed APK, because their file names are all equal: "com.foo" for
+  // /data/app/~~x==/com.foo-abc==/base.apk.
+  std::string_view package;
   auto operator<=>(const CopyName&) const = default;
 };
 CopyName copy_name(std::string_view path);

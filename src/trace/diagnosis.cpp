@@ -205,7 +205,7 @@ void ProcessHistory::add(const MappingEvent& event) {
 }
 
 void ProcessHistory::keep_mapping(const MappingEvent& event) {
-  if (!probed_ || known_mappings_.size() >= max_mappings || !probed_->concerns(event.mapping))
+  if (!probed_ || known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping))
     return;
   const Mapping& mapping = event.mapping;
   const bool is_new =

@@ -66,7 +66,7 @@ TEST_CASE("a command that does not end is killed with what it has started") {
   const auto result = run_command({"sh", "-c", "sleep 60 & sleep 60"}, 100ms);
   REQUIRE_FALSE(result);
   CHECK(result.error().kind == ErrorKind::io);
-  CHECK(result.error().message == "sh did not end in time");
+  CHECK(result.error().message == "sh: timed out");
   CHECK(std::chrono::steady_clock::now() - before < 30s);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a command that closes its streams and stays is killed, too") {
   const auto result = run_command({"sh", "-c", "exec >&- 2>&-; sleep 60"}, 100ms);
   REQUIRE_FALSE(result);
   CHECK(result.error().kind == ErrorKind::io);
-  CHECK(result.error().message == "sh did not end in time");
+  CHECK(result.error().message == "sh: timed out");
   CHECK(std::chrono::steady_clock::now() - before < 30s);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a signal that is ignored does not end the command") {
 TEST_CASE("a command that prints without end is stopped") {
   const auto result = run_command({"yes"}, 30s);
   REQUIRE_FALSE(result);
-  CHECK(result.error().message == "yes prints too much");
+  CHECK(result.error().message == "yes: too much output");
 }
 
 TEST_CASE("a command killed by a signal has the exit status a shell would give it") {
@@ -176,12 +176,12 @@ TEST_CASE("what a command prints is handed on as it comes") {
 TEST_CASE("a command is stopped where nobody wants more of it, or it prints too much") {
   const auto refused =
       stream_command({"yes"}, 30s, 1U << 30U, [](std::string_view) { return false; });
-  CHECK(refused.error().message == "yes prints too much");
+  CHECK(refused.error().message == "yes: too much output");
   std::size_t taken = 0;
   const auto bounded = stream_command({"yes"}, 30s, 100'000, [&](std::string_view chunk) {
     taken += chunk.size();
     return true;
   });
-  CHECK(bounded.error().message == "yes prints too much");
+  CHECK(bounded.error().message == "yes: too much output");
   CHECK(taken <= 100'000);
 }
