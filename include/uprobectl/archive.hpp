@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZIP archives as far as the kernel can probe them: finds an entry and says where its bytes lie in
-// the archive. Reads the central directory (PKWARE APPNOTE.TXT 6.3.10 section 4.3), ZIP64 (4.5.3),
-// data descriptors, archive comments, APK signing blocks and prepended data. Works on bytes.
+// ZIP archives whose entries the kernel can probe: finds an entry and the offset of its bytes.
+// Reads the central directory (PKWARE APPNOTE.TXT 6.3.10 section 4.3), ZIP64 (4.5.3), data
+// descriptors, archive comments, APK signing blocks and prepended data. Does no I/O.
 //
-// Not supported, and said so: multi-disk archives, encrypted central directories. Compressed and
-// encrypted entries are listed and found but have no probeable bytes.
+// Multi-disk archives and encrypted central directories are reported as unsupported. Compressed and
+// encrypted entries can be listed and found, but not probed.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -13,8 +13,9 @@
 
 namespace uprobectl {
 
+// An entry of the central directory. A view of the archive's bytes.
 struct ArchiveEntry {
-  std::string_view name;             // raw bytes from the central directory, may hold any byte
+  std::string_view name;             // raw, may contain any byte
   std::uint16_t method = 0;          // compression method, APPNOTE 4.4.5: 0 stored, 8 deflated
   bool encrypted = false;            // general purpose bit 0
   std::uint64_t size = 0;            // uncompressed, bytes
@@ -22,59 +23,61 @@ struct ArchiveEntry {
   std::uint32_t crc32 = 0;
   std::uint64_t local_header = 0; // offset of the local header in the archive, prefix included
 
+  // Whether the entry is stored as it is, without compression and encryption.
   bool probeable() const { return method == 0 && !encrypted; }
 };
 
-// "stored", "deflated", "zstd", ... or "method N".
+// Returns "stored", "deflated", "zstd", ... or "method N".
 std::string compression_name(std::uint16_t method);
 
-// A view of an archive's bytes; the bytes must outlive it and every entry name it hands out.
+// A parsed archive. A view: the bytes must outlive it and the entries it returns.
 class Archive {
 public:
-  // not_archive if no end-of-central-directory record is found, corrupt if what it says
-  // contradicts the bytes, unsupported for multi-disk archives.
+  // Locates the central directory. Fails with not_archive without an end-of-central-directory
+  // record, with corrupt if the record contradicts the bytes, and with unsupported for multi-disk
+  // archives.
   static Result<Archive> parse(Bytes bytes);
 
-  // True if the bytes could be an archive: cheap, reads the first and last bytes only.
+  // Whether the bytes may be an archive. Reads only the first bytes and the last 64 KiB.
   static bool looks_like_archive(Bytes bytes);
 
-  // Calls visit for every entry in directory order until it returns false. Fails where the
-  // directory is malformed; entries before that have been visited.
+  // Calls visit for every entry in directory order until it returns false. Fails at a malformed
+  // record, after visiting the entries before it.
   Result<void> for_each(const std::function<bool(const ArchiveEntry&)>& visit) const;
 
-  // The entry with exactly this name. not_found with the nearest names as hint; duplicated, with
-  // both offsets, if the name occurs twice (Android's own reader refuses such an archive whole).
+  // Finds the entry with this name. Fails with not_found, with similar names as hint; and with
+  // duplicated, with both offsets, if the name occurs twice (see duplicate()).
   Result<ArchiveEntry> find(std::string_view name) const;
 
-  // The first name that occurs more than once: Android's own reader (libziparchive) refuses such an
-  // archive whole. A malformed directory is judged as far as it can be read. unsupported where no
-  // more than the first entries could be searched, which is 1,048,576 of them at the most.
+  // Finds the first name that occurs more than once; Android's libziparchive rejects such archives.
+  // Searches a malformed directory up to the malformed record. Searches at most 1,048,576 entries,
+  // and fails with unsupported if there are more.
   struct Duplicate {
     std::string_view name;
-    std::uint64_t first = 0; // local headers, as ArchiveEntry has them
+    std::uint64_t first = 0; // ArchiveEntry::local_header of both
     std::uint64_t second = 0;
   };
   Result<std::optional<Duplicate>> duplicate() const;
 
-  // The entry whose stored bytes contain the offset (compressed ones too); nothing if it falls
-  // on a header, the directory or a gap.
+  // Returns the entry whose stored or compressed bytes contain the offset; nullopt if it is in a
+  // header, the directory or a gap.
   Result<std::optional<ArchiveEntry>> entry_at(FileOffset offset) const;
 
-  // Where the entry's data begins, from its local header, checked against the directory.
-  // Works for compressed entries too.
+  // Returns the offset of the entry's data, stored or compressed. Fails with corrupt if the local
+  // header contradicts the directory.
   Result<FileOffset> data_offset(const ArchiveEntry& entry) const;
 
-  // The entry's bytes as they lie in the archive. compressed or encrypted, with the way out
-  // (extractNativeLibs, useLegacyPackaging, zipalign -p) as hints, if they are not stored plainly.
+  // Returns the entry's bytes in the archive. Fails with compressed or encrypted if they are not
+  // stored as they are; hints say how to store them (extractNativeLibs, useLegacyPackaging,
+  // zipalign -p).
   Result<Bytes> stored_bytes(const ArchiveEntry& entry) const;
 
-  // The entry's content, stored or deflated, but no more than its first `most` bytes. Where that is
-  // all of it, size and CRC are checked. Only for reading: the kernel cannot probe what was
-  // inflated.
-  Result<std::vector<std::byte>> extract(const ArchiveEntry& entry, std::uint64_t most) const;
+  // Returns a copy of the content of a stored or deflated entry: at most its first max_size bytes.
+  // If that is all, checks size and CRC. Inflated content cannot be probed.
+  Result<std::vector<std::byte>> extract(const ArchiveEntry& entry, std::uint64_t max_size) const;
 
-  // As the end record has it. Older writers let it wrap at 65536, and the directory itself decides
-  // what for_each visits: good for "how many about", not for reserving memory.
+  // The number of entries in the end record. It is only an estimate: older writers let it wrap at
+  // 65536, and for_each() does not depend on it.
   std::uint64_t entry_count() const { return entry_count_; }
 
 private:

@@ -129,8 +129,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// By address, then by name; of symbols equal in both, the first is kept.
-void sort_clones(std::vector<elf::Symbol>& symbols) {
+// Sorts by address and name, and removes repeats.
+void sort_unique_symbols(std::vector<elf::Symbol>& symbols) {
   const auto place = [](const elf::Symbol& symbol) {
     return std::pair(symbol.address.value, symbol.name);
   };
@@ -143,10 +143,10 @@ void sort_clones(std::vector<elf::Symbol>& symbols) {
   symbols = std::move(kept);
 }
 
-// The functions at one address.
-struct FunctionsAtAddress {
-  std::string_view name; // of the last one
-  bool differ = false;   // whether they have several names
+// The names of the functions at one address.
+struct NamesAtAddress {
+  std::string_view last;
+  bool differ = false; // whether there are several
 };
 
 template <typename Visit>
@@ -162,7 +162,7 @@ void for_each_symbol(const elf::Image& image, Visit visit) {
 
 } // namespace
 
-std::optional<CloneName> clone_name(std::string_view raw) {
+std::optional<CloneName> parse_clone_name(std::string_view raw) {
   if (!raw.contains('.')) return std::nullopt; // most names: much quicker than rfind
   CloneName result{raw, false};
   while (true) {
@@ -183,7 +183,7 @@ std::optional<CloneName> clone_name(std::string_view raw) {
 }
 
 bool has_other_arguments(std::string_view raw) {
-  const auto clone = clone_name(raw);
+  const auto clone = parse_clone_name(raw);
   if (!clone) return false;
   for (std::string_view rest = raw.substr(clone->base.size()); !rest.empty();) {
     rest.remove_prefix(1); // the dot
@@ -194,53 +194,53 @@ bool has_other_arguments(std::string_view raw) {
   return false;
 }
 
-bool is_clone(std::string_view raw) { return clone_name(raw).has_value(); }
+bool is_clone(std::string_view raw) { return parse_clone_name(raw).has_value(); }
 
 bool is_cold_part(std::string_view raw) {
-  const auto clone = clone_name(raw);
+  const auto clone = parse_clone_name(raw);
   return clone && clone->cold;
 }
 
 RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol> functions) {
   std::unordered_set<std::string_view> names;
-  std::unordered_map<std::uint64_t, FunctionsAtAddress> places;
+  std::unordered_map<std::uint64_t, NamesAtAddress> places;
   for (const elf::Symbol& function : functions) {
     names.insert(function.name);
-    FunctionsAtAddress& there = places[function.address.value];
-    there.differ = there.differ || (!there.name.empty() && there.name != function.name);
-    there.name = function.name;
+    NamesAtAddress& there = places[function.address.value];
+    there.differ = there.differ || (!there.last.empty() && there.last != function.name);
+    there.last = function.name;
   }
   RelatedSymbols related;
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
     const auto there = places.find(symbol.address.value);
     const bool same =
-        there != places.end() && (there->second.differ || there->second.name != symbol.name);
-    const auto clone = clone_name(symbol.name);
+        there != places.end() && (there->second.differ || there->second.last != symbol.name);
+    const auto clone = parse_clone_name(symbol.name);
     const bool is_clone_of_one = clone && names.contains(clone->base);
     if ((!same && !is_clone_of_one) || !is_code(symbol, image)) return;
     if (same) related.aliases.push_back(symbol);
     if (is_clone_of_one) related.clones.push_back(symbol);
   });
-  sort_clones(related.aliases);
-  sort_clones(related.clones);
+  sort_unique_symbols(related.aliases);
+  sort_unique_symbols(related.clones);
   return related;
 }
 
 std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name) {
   std::vector<elf::Symbol> clones;
   for_each_symbol(image, [&](const elf::Symbol& symbol) {
-    const auto clone = clone_name(symbol.name);
+    const auto clone = parse_clone_name(symbol.name);
     if (!clone || !is_code(symbol, image)) return;
     if (clone->base == name || matches_demangled_name(clone->base, name)) clones.push_back(symbol);
   });
-  sort_clones(clones);
+  sort_unique_symbols(clones);
   return clones;
 }
 
 bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b) {
   if (a.size == 0 || b.size == 0 || !looks_mangled(a.name) || !looks_mangled(b.name)) return false;
   const auto without_clone = [](std::string_view raw) {
-    const auto clone = clone_name(raw);
+    const auto clone = parse_clone_name(raw);
     return demangle(clone ? clone->base : raw);
   };
   const auto first = without_clone(a.name);

@@ -7,14 +7,16 @@
 
 namespace uprobectl {
 
-// $a, $d, $t, $x, with or without ".suffix": ARM and AArch64 assemblers mark the boundaries between
-// code and data with them (ELF for the Arm Architecture, section 5.5.5). RISC-V uses $x and $d.
+// Whether the symbol is $a, $d, $t or $x, with or without ".suffix". ARM and AArch64 assemblers
+// mark the boundaries between code and data with them (ELF for the Arm Architecture,
+// section 5.5.5). RISC-V uses $x and $d.
 bool is_mapping_symbol(const elf::Symbol& symbol, const elf::Machine& machine);
 
-// Has a name that users ask for: not empty, nor that of a section, source file or mapping symbol.
+// Whether the symbol has a name for users: not empty, and not a section, source file or mapping
+// symbol.
 bool is_named(const elf::Symbol& symbol, const elf::Machine& machine);
 
-// A function, IFUNC or label in file bytes of an executable segment.
+// Whether the symbol is a function, IFUNC or label in file bytes of an executable segment.
 bool is_code(const elf::Symbol& symbol, const elf::Image& image);
 
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
@@ -24,9 +26,10 @@ struct CloneName {
   bool cold = false;     // split out by the compiler, reached by a jump, never called
 };
 
-// Nullopt if the name has no such suffix. GCC: constprop, isra, part, cold, lto_priv; LLVM: llvm,
-// cold, __uniq. Each with or without a number; several may follow each other.
-std::optional<CloneName> clone_name(std::string_view raw);
+// Splits off the suffixes of clones and parts; nullopt if there is none. GCC: constprop, isra,
+// part, cold, lto_priv; LLVM: llvm, cold, __uniq. Each with or without a number; several may
+// follow.
+std::optional<CloneName> parse_clone_name(std::string_view raw);
 
 // Whether the name is a clone whose arguments may differ from the function's: GCC's constprop and
 // isra omit some, and part takes its own.

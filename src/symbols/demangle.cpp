@@ -29,11 +29,11 @@ std::optional<unsigned> base62_digit(char c) {
   return std::nullopt;
 }
 
-// Whether a Rust v0 name may print more than max_demangled_size, by an upper bound: cost[i] is that
-// of the first i bytes, and a back reference "B<base-62>_" repeats at most the text between its
-// target and itself. Text that only looks like a back reference makes the bound larger, never
-// smaller. LLVM's recursion limit ends references into an enclosing production.
-bool prints_too_much(std::string_view name) {
+// Whether the upper bound of the demangled size of a Rust v0 name exceeds max_demangled_size.
+// cost[i] is the bound for the first i bytes: a back reference "B<base-62>_" repeats at most the
+// text between its target and itself. Other text that looks like a back reference only increases
+// the bound. LLVM's recursion limit ends references into an enclosing production.
+bool may_exceed_max_size(std::string_view name) {
   std::vector<std::uint64_t> cost(name.size() + 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
     std::uint64_t own = 1;
@@ -55,8 +55,8 @@ bool prints_too_much(std::string_view name) {
   return false;
 }
 
-// The text of a legacy Rust escape, without its dollar signs: "LT" is "<".
-std::optional<std::string> escaped(std::string_view code) {
+// Decodes a legacy Rust escape, given without its dollar signs: "LT" is "<".
+std::optional<std::string> decode_escape(std::string_view code) {
   struct Escape {
     std::string_view code;
     std::string_view text;
@@ -81,10 +81,10 @@ std::optional<std::string> escaped(std::string_view code) {
 
 std::optional<std::string> demangle_rust_v0(std::string_view raw) {
   if (!raw.starts_with("_R") || raw.size() > max_mangled_length) return std::nullopt;
-  DemanglingBudget& budget = DemanglingBudget::of_this_thread();
+  DemanglingBudget& budget = DemanglingBudget::for_this_thread();
   if (raw.size() > max_usual_length && budget.left() == 0) return std::nullopt;
   budget.charge(raw, 0);
-  if (prints_too_much(raw.substr(2))) return std::nullopt;
+  if (may_exceed_max_size(raw.substr(2))) return std::nullopt;
   const std::unique_ptr<char, decltype(&std::free)> text(llvm::rustDemangle(raw), &std::free);
   if (!text) return std::nullopt;
   std::string demangled(text.get());
@@ -92,7 +92,7 @@ std::optional<std::string> demangle_rust_v0(std::string_view raw) {
   return demangled;
 }
 
-// True for "_ZN...17h<16 hexadecimal digits>E", which only rustc writes
+// Whether the name is "_ZN...17h<16 hexadecimal digits>E", which only rustc writes
 // (rustc_symbol_mangling/src/legacy.rs).
 bool is_legacy_rust(std::string_view raw) {
   if (!raw.starts_with("_ZN")) return false;
@@ -105,7 +105,7 @@ bool is_legacy_rust(std::string_view raw) {
   return hash.starts_with("17h") && std::ranges::all_of(hash.substr(3), is_hex_digit);
 }
 
-// Drops the hash of a legacy name after Itanium demangling, and replaces its escapes.
+// Removes the hash of a legacy name after Itanium demangling, and decodes its escapes.
 std::string clean_legacy_rust(std::string_view demangled) {
   // The hash ends the path; a clone's suffix may follow it.
   std::string suffix;
@@ -130,7 +130,8 @@ std::string clean_legacy_rust(std::string_view demangled) {
     }
     if (rest.front() == '$') {
       const std::size_t end = rest.find('$', 1);
-      const auto replaced = end > 8 ? std::nullopt : escaped(rest.substr(1, end - 1)); // or npos
+      const auto replaced =
+          end > 8 ? std::nullopt : decode_escape(rest.substr(1, end - 1)); // or npos
       if (replaced) {
         text += *replaced;
         at += end + 1;

@@ -11,21 +11,21 @@
 
 namespace uprobectl {
 
-// Bytes; compilers write far shorter names.
+// Bytes; longer names are not demangled. Compilers write far shorter ones.
 inline constexpr std::size_t max_mangled_length = 65536;
-// Bytes. Compilers write few names that are longer, with or without debug information.
+// Bytes; longer names are charged to the DemanglingBudget. Compilers write few such names.
 inline constexpr std::size_t max_usual_length = 8192;
 
-// Bytes that this thread may still spend on very long names, and on names whose demangled form
-// needs far more memory than usual for their length: each of a million symbols of a file may be
-// one. When the budget is spent, such names stay mangled.
+// Limits the memory, in bytes, that a thread uses for very long names and for names that need far
+// more memory than usual for their length: a malicious file may have a million of them. If the
+// budget is exhausted, such names stay mangled.
 class DemanglingBudget {
 public:
-  static DemanglingBudget& of_this_thread();
+  static DemanglingBudget& for_this_thread();
 
   std::size_t left() const { return left_; }
-  void refill() { left_ = full; } // for another file or list
-  // `cost`: bytes allocated for the name.
+  void refill() { left_ = full; } // called for each file or list
+  // Subtracts the cost of a name, unless it is usual. `cost`: bytes allocated for the name.
   void charge(std::string_view raw, std::size_t cost);
 
 private:
@@ -33,22 +33,24 @@ private:
   std::size_t left_ = full;
 };
 
+// A demangled name with and without its function type.
 struct DemangledName {
   std::string whole; // "int ns::f<int>(int) const"
   std::string name;  // "ns::f<int>": no return type, parameters, qualifiers; empty for data
 };
 
-// Demangles names one after another and reuses its buffer. Returns nullopt if a name is not
-// mangled, malformed, or would need too much memory or stack: a name of a few hundred bytes can
-// stand for gigabytes of text. Implemented in itanium.cpp, which is compiled with -O3.
+// Demangles C++ names and reuses its buffer. Returns nullopt if a name is not mangled, is
+// malformed, or would need too much memory or stack: a name of a few hundred bytes can expand to
+// gigabytes. Implemented in itanium.cpp, which is compiled with -O3.
 class ItaniumDemangler {
 public:
-  // Omits the short name: printing costs as much as parsing. Valid until the next call.
+  // Returns the whole name only; printing the short one takes as long as parsing. Valid until the
+  // next call.
   std::optional<std::string_view> whole(std::string_view raw);
   std::optional<DemangledName> parts(std::string_view raw);
 
 private:
-  // LLVM prints into it and grows it with realloc().
+  // LLVM's OutputBuffer writes into it and grows it with realloc().
   struct Text {
     std::unique_ptr<char, decltype(&std::free)> bytes{nullptr, &std::free};
     std::size_t capacity = 0;
@@ -56,7 +58,7 @@ private:
   Text text_;
 };
 
-// Demangles names of any language one after another and reuses its buffers.
+// Demangles C++ and Rust names and reuses its buffers.
 class Demangler {
 public:
   // Same as demangle(); valid until the next call.
@@ -67,7 +69,8 @@ private:
   std::string rust_;
 };
 
-// Whole and short name. They are equal for Rust, whose names have no parameters.
+// Demangles a C++ or Rust name. Rust names have no parameters, so their whole and short names are
+// equal.
 std::optional<DemangledName> demangle_parts(std::string_view raw);
 
 // Whether the name has the prefix of a mangled name. Cheap.

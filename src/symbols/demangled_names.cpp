@@ -13,11 +13,12 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t batch_size = 32;               // names, some 20 KB of text
-constexpr std::size_t largest_batch_text = 64 << 10; // of a batch, bytes: enough for honest names
-constexpr std::size_t batches_per_thread = 6;        // that are ready or in work
+constexpr std::size_t batch_size = 32;           // names, some 20 KB of text
+constexpr std::size_t max_batch_text = 64 << 10; // bytes
+constexpr std::size_t batches_per_thread = 6;    // ready or in progress
 
-// A few consecutive names, demangled into one text up to its maximum size.
+// Some consecutive names, demangled into one text. Names that would exceed max_batch_text are left
+// to the reader.
 class Batch {
 public:
   void fill(const DemangledNames::RawName& raw, std::size_t begin, std::size_t end,
@@ -25,7 +26,7 @@ public:
     text_.clear();
     ends_.clear();
     for (std::size_t i = begin; i < end; ++i) {
-      if (text_.size() > largest_batch_text) return;
+      if (text_.size() > max_batch_text) return;
       const auto demangled = demangler.whole(raw(i));
       text_ += demangled.value_or(std::string_view());
       ends_.push_back({text_.size(), demangled.has_value()});
@@ -50,13 +51,13 @@ private:
 
 } // namespace
 
-// Idle threads claim batches in order, and so does the reader while it waits for a batch. Batches
-// are kept in a ring, so that the threads cannot run far ahead of the reader.
+// The threads claim batches in order, and so does the reader while it waits for a batch. Batches
+// are in a ring, which limits how far the threads are ahead of the reader.
 class DemangledNames::Workers {
 public:
   Workers(std::size_t count, RawName raw)
       : count_(count), raw_(std::move(raw)), ring_(thread_count_for(count) * batches_per_thread) {
-    DemanglingBudget::of_this_thread().refill(); // new threads start with a full one
+    DemanglingBudget::for_this_thread().refill(); // new threads start with a full one
     const std::size_t threads = ring_.size() / batches_per_thread;
     while (threads_.size() + 1 < threads && add_thread()) {
     }

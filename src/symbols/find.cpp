@@ -16,32 +16,32 @@ namespace uprobectl {
 namespace {
 
 // A name with its version: "f", "f@V" or "f@@V".
-struct Wanted {
+struct VersionedName {
   std::string_view name;
   std::optional<std::string_view> version;
   bool default_only = false;
 };
 
-Wanted split(std::string_view text) {
+VersionedName parse_version(std::string_view text) {
   const std::size_t at = text.find('@', 1);
   if (at == std::string_view::npos) return {text, std::nullopt, false};
   const bool default_only = text.substr(at).starts_with("@@");
   return {text.substr(0, at), text.substr(at + (default_only ? 2 : 1)), default_only};
 }
 
-// Keeps the symbols of the wanted version. If no version has the name that follows "@@", it is
-// taken as a prefix ("f@@GLIBC"), and the default version is preferred.
-void keep_version(std::vector<elf::Symbol>& symbols, const Wanted& wanted) {
+// Removes symbols of other versions. If no symbol has the version after "@@", it is a prefix
+// ("f@@GLIBC"), and the default version is preferred.
+void keep_version(std::vector<elf::Symbol>& symbols, const VersionedName& wanted) {
   if (!wanted.version) return;
-  const auto is_named_so = [&](const elf::Symbol& symbol) {
+  const auto has_version = [&](const elf::Symbol& symbol) {
     return symbol.version && symbol.version->name == *wanted.version;
   };
   const auto is_default = [](const elf::Symbol& symbol) {
     return symbol.version && symbol.version->is_default;
   };
-  if (!wanted.default_only || std::ranges::any_of(symbols, is_named_so)) {
+  if (!wanted.default_only || std::ranges::any_of(symbols, has_version)) {
     std::erase_if(symbols, [&](const elf::Symbol& symbol) {
-      return !is_named_so(symbol) || (wanted.default_only && !is_default(symbol));
+      return !has_version(symbol) || (wanted.default_only && !is_default(symbol));
     });
     return;
   }
@@ -61,7 +61,7 @@ std::vector<elf::Symbol> definitions_first(const std::vector<elf::Symbol>& symbo
 }
 
 // Scans a table for the symbols of this name.
-std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wanted,
+std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const VersionedName& wanted,
                               const elf::Machine& machine) {
   std::vector<elf::Symbol> symbols;
   for (std::uint32_t index = 1; index < table.size(); ++index) {
@@ -74,7 +74,8 @@ std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const Wanted& wante
   return symbols;
 }
 
-void add_unknown(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& more) {
+// Adds the symbols that differ from all present ones in address, definition or type.
+void add_new(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& more) {
   const auto place = [](const elf::Symbol& symbol) {
     return std::tuple(symbol.address.value, symbol.defined, symbol.type);
   };
@@ -84,7 +85,8 @@ void add_unknown(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbo
     if (known.insert(place(symbol)).second) symbols.push_back(symbol);
 }
 
-Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Wanted& wanted) {
+Result<std::vector<elf::Symbol>> find_versioned(const elf::Image& image,
+                                                const VersionedName& wanted) {
   auto found = image.find_dynamic(wanted.name);
   if (!found) return found;
   std::erase_if(*found,
@@ -100,18 +102,18 @@ Result<std::vector<elf::Symbol>> find_wanted(const elf::Image& image, const Want
   if (!has_code()) {
     const auto table = image.full_symbols();
     if (!table) return fail(table.error());
-    add_unknown(*found, scan(*table, wanted, image.machine()));
+    add_new(*found, scan(*table, wanted, image.machine()));
   }
   for (const elf::SymbolTable& table : image.debug_symbols())
-    if (!has_code()) add_unknown(*found, scan(table, wanted, image.machine()));
+    if (!has_code()) add_new(*found, scan(table, wanted, image.machine()));
   // Usually they are in order already. (std::stable_partition of libstdc++ 12 uses a function that
   // C++17 has deprecated, which clang rejects.)
   if (std::ranges::is_partitioned(*found, &elf::Symbol::defined)) return found;
   return definitions_first(*found);
 }
 
-// The last component of a qualified name: "bar" of "ns::Foo::bar(int)" and of "(anonymous
-// namespace)::bar". Names with template arguments or lambdas before it are not supported.
+// Returns the last component of a qualified name: "bar" for "ns::Foo::bar(int)" and "(anonymous
+// namespace)::bar". Does not support template arguments or lambdas before it.
 std::string_view base_name(std::string_view name) {
   constexpr std::string_view anonymous = "(anonymous namespace)";
   if (const std::size_t at = name.rfind(anonymous); at != std::string_view::npos)
@@ -127,9 +129,9 @@ std::string without_spaces(std::string_view text) {
   return result;
 }
 
-// Text that every mangled form of the name contains: identifiers are spelled out, except the few of
-// the standard library that the Itanium ABI abbreviates (section 5.1.10). Empty if unknown.
-std::string_view spelled_part(std::string_view name) {
+// Returns text that every mangled form of the name contains: the last identifier, unless the
+// Itanium ABI abbreviates it (section 5.1.10). Empty if there is no such text.
+std::string_view mangled_identifier(std::string_view name) {
   constexpr std::array<std::string_view, 9> abbreviated = {
       "allocator", "basic_string", "string",        "basic_istream", "istream",
       "ostream",   "iostream",     "basic_ostream", "basic_iostream"};
@@ -143,8 +145,9 @@ std::string_view spelled_part(std::string_view name) {
   return base;
 }
 
-// Whether `wanted`, which has no spaces, is one of the ways to write the name.
-bool is_written(const DemangledName& name, std::string_view wanted) {
+// Whether `wanted`, which has no spaces, is the whole name, the short one, or the whole one without
+// its return type.
+bool matches_parts(const DemangledName& name, std::string_view wanted) {
   const std::string whole = without_spaces(name.whole);
   if (whole == wanted) return true;
   const std::string short_name = without_spaces(name.name);
@@ -154,20 +157,20 @@ bool is_written(const DemangledName& name, std::string_view wanted) {
   return at != std::string::npos && std::string_view(whole).substr(at) == wanted;
 }
 
-std::vector<elf::Symbol> matching_written_name(const SymbolList& list, std::string_view wanted,
-                                               std::string_view part) {
+std::vector<elf::Symbol> filter_by_demangled_name(const SymbolList& list, std::string_view wanted,
+                                                  std::string_view part) {
   std::vector<elf::Symbol> symbols;
   for (const elf::Symbol& symbol : list) {
     if (!looks_mangled(symbol.name) || symbol.name.find(part) == std::string_view::npos) continue;
     const auto parts = demangle_parts(symbol.name);
-    if (parts && is_written(*parts, wanted)) symbols.push_back(symbol);
+    if (parts && matches_parts(*parts, wanted)) symbols.push_back(symbol);
   }
   return symbols;
 }
 
 constexpr std::uint32_t max_suggestion_candidates = 200000;
 
-// Collects the names that are close to a name that was not found.
+// Collects names that are similar to a name that was not found.
 class Suggestions {
 public:
   explicit Suggestions(std::string_view wanted)
@@ -176,22 +179,22 @@ public:
         base_limit_(std::min(limit_, suggestion_limit(wanted_base_))) {}
 
   void consider(std::string_view raw) {
-    if (const auto rank = suggestion_rank(wanted_, raw, limit_)) return near_.offer(*rank, raw);
-    if (!looks_mangled(raw) || !spells_base(raw)) return;
+    if (const auto rank = suggestion_rank(wanted_, raw, limit_)) return nearest_.offer(*rank, raw);
+    if (!looks_mangled(raw) || !has_similar_identifier(raw)) return;
     const auto parts = demangle_parts(raw);
     if (!parts || parts->name.empty()) return;
     const auto rank =
         qualified_ ? suggestion_rank(wanted_.substr(0, wanted_.find('(')), parts->name, limit_)
                    : suggestion_rank(wanted_base_, base_name(parts->name), base_limit_);
-    if (rank) near_.offer(*rank, parts->name);
+    if (rank) nearest_.offer(*rank, parts->name);
   }
 
-  std::vector<std::string> take() { return std::move(near_).take(); }
+  std::vector<std::string> take() { return std::move(nearest_).take(); }
 
 private:
-  // Whether one of the identifiers of a mangled name, written as "<length><text>", is close to the
-  // wanted base name, so that only few names have to be demangled.
-  bool spells_base(std::string_view raw) const {
+  // Whether an identifier of the mangled name ("<length><text>") is similar to the wanted base
+  // name. Few are, so that few names have to be demangled.
+  bool has_similar_identifier(std::string_view raw) const {
     for (std::size_t at = 2; at < raw.size();) {
       std::size_t length = 0;
       for (; at < raw.size() && raw[at] >= '0' && raw[at] <= '9' && length < raw.size(); ++at)
@@ -211,7 +214,7 @@ private:
   bool qualified_;
   unsigned limit_;
   unsigned base_limit_;
-  NearestNames near_;
+  NearestNames nearest_;
 };
 
 } // namespace
@@ -219,47 +222,49 @@ private:
 void prefetch_names(const elf::Image& image, std::span<const std::string_view> names) {
   std::vector<std::string_view> wanted;
   wanted.reserve(names.size());
-  for (const std::string_view name : names) wanted.push_back(split(name).name);
+  for (const std::string_view name : names) wanted.push_back(parse_version(name).name);
   elf::Prefetch::dynamic(image, wanted);
 }
 
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
-  const Wanted wanted = split(name);
-  auto found = find_wanted(image, wanted);
+  const VersionedName wanted = parse_version(name);
+  auto found = find_versioned(image, wanted);
   // The '@' may be part of the name.
   if (found && found->empty() && wanted.version)
-    return find_wanted(image, {.name = name, .version = std::nullopt});
+    return find_versioned(image, {.name = name, .version = std::nullopt});
   return found;
 }
 
 bool matches_demangled_name(std::string_view raw, std::string_view name) {
-  if (!looks_mangled(raw) || raw.find(spelled_part(name)) == std::string_view::npos) return false;
+  if (!looks_mangled(raw) || raw.find(mangled_identifier(name)) == std::string_view::npos)
+    return false;
   const auto parts = demangle_parts(raw);
-  return parts && is_written(*parts, without_spaces(name));
+  return parts && matches_parts(*parts, without_spaces(name));
 }
 
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name) {
   const std::string wanted = without_spaces(name);
-  const std::string_view part = spelled_part(name);
-  DemanglingBudget::of_this_thread().refill();
+  const std::string_view part = mangled_identifier(name);
+  DemanglingBudget::for_this_thread().refill();
   const auto own = list_own_symbols(image, {});
   if (!own) return fail(own.error());
-  auto symbols = matching_written_name(*own, wanted, part);
-  if (symbols.empty()) symbols = matching_written_name(list_debug_symbols(image, {}), wanted, part);
+  auto symbols = filter_by_demangled_name(*own, wanted, part);
+  if (symbols.empty())
+    symbols = filter_by_demangled_name(list_debug_symbols(image, {}), wanted, part);
   if (!symbols.empty()) return symbols;
   const auto imports = list_own_symbols(image, {.imports = true});
   if (!imports) return fail(imports.error());
-  return matching_written_name(*imports, wanted, part);
+  return filter_by_demangled_name(*imports, wanted, part);
 }
 
 std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name) {
   Suggestions suggestions(name);
-  std::uint32_t looked_at = 0;
+  std::uint32_t examined = 0;
   const auto consider = [&](const elf::SymbolTable& table) {
-    for (std::uint32_t index = 1; index < table.size() && looked_at < max_suggestion_candidates;
+    for (std::uint32_t index = 1; index < table.size() && examined < max_suggestion_candidates;
          ++index) {
-      ++looked_at;
+      ++examined;
       const auto symbol = table.at(index);
       if (symbol && is_code(*symbol, image)) suggestions.consider(symbol->name);
     }

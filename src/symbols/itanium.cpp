@@ -17,12 +17,12 @@ namespace {
 
 using namespace llvm::itanium_demangle;
 
-// The memory of LLVM's parser tree. It detects names that grow out of bounds: substitutions make
-// the tree a graph whose printed size may be exponential in the name's length. The printed size and
-// depth of each node is computed from its children's when the node is made.
+// Allocates the nodes of LLVM's parser. Detects names that grow out of bounds: substitutions make
+// the tree a graph whose printed size may be exponential in the length of the name. Computes the
+// printed size and depth of each node from those of its children.
 //
-// Exceptions are not used for this: in a static program the first exception sorts the unwind tables
-// of all code, which takes longer than demangling a thousand names.
+// Does not throw: in a static program the first exception sorts the unwind tables of all code,
+// which takes longer than demangling a thousand names.
 class NodeArena {
 public:
   NodeArena() = default;
@@ -35,76 +35,76 @@ public:
 
   template <typename T, typename... Args>
   Node* makeNode(Args&&... args) {
-    Weight weight;
-    (add(weight, args), ...);
+    PrintCost cost;
+    (add(cost, args), ...);
     if constexpr (std::is_same_v<T, ParameterPackExpansion>) {
-      // The child is printed once for each element of the packs in it.
-      weight.size *= std::max<std::uint64_t>(1, largest_array_);
+      // The child is printed once for each element of its parameter packs.
+      cost.size *= std::max<std::uint64_t>(1, longest_array_);
     }
     if constexpr (std::is_same_v<T, ForwardTemplateReference>) {
       // Refers to a template argument that is not parsed yet. LLVM rejects one that contains
       // itself, so a few of them keep the total bounded.
-      weight.size = largest_size / 4;
+      cost.size = max_printed_size / 4;
       if (++forward_references_ > max_forward_references) give_up();
     }
-    if (weight.size > largest_size || weight.depth > largest_depth) give_up();
-    return place<T>(weight, std::forward<Args>(args)...);
+    if (cost.size > max_printed_size || cost.depth > max_tree_depth) give_up();
+    return place<T>(cost, std::forward<Args>(args)...);
   }
 
   void* allocateNodeArray(std::size_t count) {
-    largest_array_ = std::max<std::uint64_t>(largest_array_, count);
+    longest_array_ = std::max<std::uint64_t>(longest_array_, count);
     return allocate(count * sizeof(Node*));
   }
   // NOLINTEND(readability-identifier-naming)
 
-  // The name exceeds a limit: the parser must stop recursing, and the tree must not be printed.
+  // Marks the name as too large: the parser stops recursing, and the tree must not be printed.
   void give_up() { has_given_up_ = true; }
   bool has_given_up() const { return has_given_up_; }
 
-  // Bytes beyond the first block. A name that needs more than the limit is given up.
+  // Bytes allocated after the first block. A name that needs more than the limit is given up.
   std::size_t extra_memory() const { return total_; }
   void limit_extra_memory(std::size_t bytes) { limit_ = std::min(limit_, bytes); }
 
 private:
-  struct Weight {
+  struct PrintCost {
     std::uint64_t size = 16; // estimated bytes that the node itself prints
     std::uint32_t depth = 1;
   };
 
-  static constexpr std::uint64_t largest_size = 65536;
-  static constexpr std::uint32_t largest_depth = 1024;
+  static constexpr std::uint64_t max_printed_size = 65536;
+  static constexpr std::uint32_t max_tree_depth = 1024;
   static constexpr unsigned max_forward_references = 4;
   static constexpr std::size_t max_memory = 8 << 20; // also bounds the parser's backtracking
   static constexpr std::size_t header_size = 16;
   static constexpr std::size_t block_size = 16384;
-  static_assert(sizeof(Weight) <= header_size && alignof(std::max_align_t) <= header_size);
+  static_assert(sizeof(PrintCost) <= header_size && alignof(std::max_align_t) <= header_size);
 
-  static const Weight& weight_of(const Node& node) {
-    return *reinterpret_cast<const Weight*>(reinterpret_cast<const std::byte*>(&node) -
-                                            header_size);
+  static const PrintCost& cost_of(const Node& node) {
+    return *reinterpret_cast<const PrintCost*>(reinterpret_cast<const std::byte*>(&node) -
+                                               header_size);
   }
-  static void add(Weight& weight, const Node* node) {
+  static void add(PrintCost& cost, const Node* node) {
     if (node == nullptr) return;
-    const Weight& child = weight_of(*node);
-    weight.size += child.size;
-    weight.depth = std::max(weight.depth, child.depth + 1);
+    const PrintCost& child = cost_of(*node);
+    cost.size += child.size;
+    cost.depth = std::max(cost.depth, child.depth + 1);
   }
-  static void add(Weight& weight, const NodeArray& nodes) {
-    for (const auto* node : nodes) add(weight, node);
+  static void add(PrintCost& cost, const NodeArray& nodes) {
+    for (const auto* node : nodes) add(cost, node);
   }
-  static void add(Weight& weight, std::string_view text) { weight.size += text.size(); }
+  static void add(PrintCost& cost, std::string_view text) { cost.size += text.size(); }
   template <typename T>
-  static void add(Weight& weight, const T& argument) {
+  static void add(PrintCost& cost, const T& argument) {
     if constexpr (std::is_convertible_v<T, const Node*>)
-      add(weight, static_cast<const Node*>(argument));
+      add(cost, static_cast<const Node*>(argument));
     else if constexpr (std::is_convertible_v<T, std::string_view>)
-      add(weight, std::string_view(argument));
+      add(cost, std::string_view(argument));
   }
 
   template <typename T, typename... Args>
-  T* place(const Weight& weight, Args&&... args) {
+  T* place(const PrintCost& cost, Args&&... args) {
     auto* memory = allocate(header_size + sizeof(T));
-    new (memory) Weight(weight);
+    new (memory) PrintCost(cost);
     return new (memory + header_size) T(std::forward<Args>(args)...);
   }
 
@@ -126,34 +126,34 @@ private:
     free_size_ = block;
   }
 
-  // Part of the arena: most names need no other block.
+  // A member, because most names need no other block.
   alignas(16) std::array<std::byte, 16384> first_block_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
   std::byte* free_ = first_block_.data();
   std::size_t free_size_ = first_block_.size();
   std::size_t total_ = 0;
   std::size_t limit_ = max_memory;
-  std::uint64_t largest_array_ = 0;
+  std::uint64_t longest_array_ = 0;
   unsigned forward_references_ = 0;
   bool has_given_up_ = false;
 };
 
-// Upper bound of the bytes of nodes that an ordinary name needs.
+// Returns an upper bound of the bytes of nodes that an ordinary name needs.
 std::size_t usual_memory(std::string_view raw) {
-  constexpr std::size_t for_a_character = 64;
-  return raw.size() > max_usual_length ? 0 : raw.size() * for_a_character;
+  constexpr std::size_t per_character = 64;
+  return raw.size() > max_usual_length ? 0 : raw.size() * per_character;
 }
 
-// Charged for the time of each character of a long name, even if the name is given up.
-constexpr std::size_t time_of_a_character = 4;
+// Budget charged for each character of a long name, even if the name is given up.
+constexpr std::size_t time_cost_per_character = 4;
 
-// A stack of 256 KiB suffices for nested pointers, function types and template arguments of this
-// depth (g++ 12, optimized); 192 KiB does not.
+// With this depth, nested pointers, function types and template arguments need between 192 and 256
+// KiB of stack (g++ 12, optimized).
 constexpr unsigned max_recursion_depth = 1024;
 
-// LLVM's parser with a recursion limit. All its recursion goes through getDerived(), so these
-// overrides see each level. Once the name is given up they fail as at a syntax error, which ends
-// the parse.
+// LLVM's parser with a recursion limit. It calls these functions through getDerived() for each
+// level of recursion. After the name is given up they fail as for a syntax error, which ends the
+// parse.
 class BoundedParser : public AbstractManglingParser<BoundedParser, NodeArena> {
   using Base = AbstractManglingParser<BoundedParser, NodeArena>;
 
@@ -213,12 +213,12 @@ private:
   unsigned depth_ = 0;
 };
 
-// The result of visit for the parsed name, or nullopt if it cannot be parsed.
+// Returns visit(root) for the parsed name, or nullopt if it cannot be parsed.
 template <typename Visit>
 auto with_parsed(std::string_view raw, const Visit& visit)
     -> std::optional<decltype(visit(std::declval<const Node&>()))> {
   if (!raw.starts_with("_Z") || raw.size() > max_mangled_length) return std::nullopt;
-  DemanglingBudget& budget = DemanglingBudget::of_this_thread();
+  DemanglingBudget& budget = DemanglingBudget::for_this_thread();
   if (raw.size() > max_usual_length && budget.left() == 0) return std::nullopt;
   BoundedParser parser(raw.data(), raw.data() + raw.size());
   parser.arena().limit_extra_memory(budget.left() + usual_memory(raw));
@@ -239,13 +239,13 @@ std::string_view print(const Node& node, Text& text) {
 
 } // namespace
 
-DemanglingBudget& DemanglingBudget::of_this_thread() {
+DemanglingBudget& DemanglingBudget::for_this_thread() {
   thread_local DemanglingBudget budget;
   return budget;
 }
 
 void DemanglingBudget::charge(std::string_view raw, std::size_t cost) {
-  if (raw.size() > max_usual_length) cost += raw.size() * time_of_a_character;
+  if (raw.size() > max_usual_length) cost += raw.size() * time_cost_per_character;
   const std::size_t usual = usual_memory(raw);
   left_ -= std::min(left_, cost > usual ? cost - usual : 0);
 }
@@ -253,7 +253,7 @@ void DemanglingBudget::charge(std::string_view raw, std::size_t cost) {
 std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
   return with_parsed(raw, [&](const Node& root) {
     const std::string_view text = print(root, text_);
-    DemanglingBudget::of_this_thread().charge(raw, text.size());
+    DemanglingBudget::for_this_thread().charge(raw, text.size());
     return text;
   });
 }
@@ -261,7 +261,7 @@ std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
 std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {
   return with_parsed(raw, [&](const Node& root) {
     DemangledName result{std::string(print(root, text_)), {}};
-    // The root of clones such as "f() (.cold)" is not an encoding: they have no short name.
+    // Clones such as "f() (.cold)" have no encoding as root, and no short name.
     if (root.getKind() == Node::KFunctionEncoding)
       result.name = print(*static_cast<const FunctionEncoding&>(root).getName(), text_);
     return result;

@@ -20,12 +20,13 @@ std::string_view version_name(const elf::Symbol& symbol) {
   return symbol.version ? symbol.version->name : std::string_view();
 }
 
-bool has_same_place(const elf::Symbol& a, const elf::Symbol& b) {
+bool is_repeated(const elf::Symbol& a, const elf::Symbol& b) {
   return a.address == b.address && a.name == b.name;
 }
 
-// The first of repeated symbols is kept. Unversioned names come last, when it is known whether
-// .dynsym has the place. The other criteria make the result independent of the order of tables.
+// Of repeated symbols the first in this order is kept. Unversioned names come last, because they
+// are dropped if .dynsym has the name. The other criteria make the result independent of table
+// order.
 bool comes_before(const elf::Symbol& a, const elf::Symbol& b) {
   if (a.address != b.address) return a.address < b.address;
   if (const int order = a.name.compare(b.name); order != 0) return order < 0;
@@ -49,20 +50,20 @@ bool is_data(const elf::Symbol& symbol, const elf::Machine& machine) {
          is_named(symbol, machine);
 }
 
-// The kinds that a filter asks for.
-class Kinds {
+// The kinds of symbols that a filter selects.
+class KindSet {
 public:
-  explicit Kinds(const SymbolFilter& filter) {
+  explicit KindSet(const SymbolFilter& filter) {
     if (filter.imports) add(SymbolKind::import);
     for (const SymbolKind kind : filter.kinds) add(kind);
-    if (wanted_ == 0)
+    if (bits_ == 0)
       for (const SymbolKind kind : {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label})
         add(kind);
   }
 
-  bool has(SymbolKind kind) const { return (wanted_ & bit(kind)) != 0; }
+  bool has(SymbolKind kind) const { return (bits_ & bit(kind)) != 0; }
 
-  bool want(const elf::Symbol& symbol, const elf::Image& image) const {
+  bool selects(const elf::Symbol& symbol, const elf::Image& image) const {
     const SymbolKind kind = symbol_kind(symbol);
     if (!has(kind)) return false;
     if (kind == SymbolKind::import) return is_import(symbol, image.machine());
@@ -72,9 +73,9 @@ public:
 
 private:
   static unsigned bit(SymbolKind kind) { return 1U << static_cast<unsigned>(kind); }
-  void add(SymbolKind kind) { wanted_ |= bit(kind); }
+  void add(SymbolKind kind) { bits_ |= bit(kind); }
 
-  unsigned wanted_ = 0;
+  unsigned bits_ = 0;
 };
 
 // Demangling takes one to two microseconds per name, so it is done only if the raw name does not
@@ -90,17 +91,17 @@ bool matches_any(std::span<const std::string> patterns, std::string_view raw) {
   return parts && (any(parts->whole) || (!parts->name.empty() && any(parts->name)));
 }
 
-bool is_wanted(const elf::Symbol& symbol, const SymbolFilter& filter) {
+bool matches_filter(const elf::Symbol& symbol, const SymbolFilter& filter) {
   return symbol.size >= filter.min_size && matches_any(filter.patterns, symbol.name);
 }
 
-// Gathers the symbols that a filter asks for.
-class Collector {
+// Collects the symbols that a filter selects.
+class SymbolCollector {
 public:
-  Collector(const elf::Image& image, const SymbolFilter& filter)
+  SymbolCollector(const elf::Image& image, const SymbolFilter& filter)
       : image_(image), filter_(filter), kinds_(filter) {}
 
-  bool is_empty() const { return places_.empty(); }
+  bool is_empty() const { return entries_.empty(); }
 
   Result<void> add_own() {
     const auto dynamic = image_.dynamic_symbols();
@@ -109,7 +110,7 @@ public:
     if (!full && dynamic->size() == 0) return fail(full.error());
     if (kinds_.has(SymbolKind::plt)) add_plt(*dynamic);
     add(*dynamic);
-    if (full) add(*full); // else exported symbols only, with a warning (Image::symbol_damage)
+    if (full) add(*full); // else exported symbols only; Image::symbol_damage() has the warning
     return {};
   }
 
@@ -117,82 +118,84 @@ public:
     for (const elf::SymbolTable& table : image_.debug_symbols()) add(table);
   }
 
-  SymbolList take() { return {std::move(tables_), std::move(places_)}; }
+  SymbolList take() { return {std::move(tables_), std::move(entries_)}; }
 
 private:
   void add(const elf::SymbolTable& table) {
-    const std::uint16_t number = number_of(table);
-    DemanglingBudget::of_this_thread().refill(); // new threads start with a full one
+    const std::uint16_t number = add_table(table);
+    DemanglingBudget::for_this_thread().refill(); // new threads start with a full one
     const unsigned parts = thread_count_for(table.size());
-    std::vector<std::vector<SymbolList::Place>> found(parts - 1); // of all parts but the first
+    std::vector<std::vector<SymbolList::Entry>> found(parts - 1); // of all parts but the first
     const auto begin_of = [&](unsigned part) {
       return static_cast<std::uint32_t>(std::uint64_t{table.size()} * part / parts);
     };
-    // Reserved memory that is not used is never touched; growing in steps would touch more.
+    // The kernel does not allocate unused pages of reserved memory; growing in steps uses more.
     const bool takes_most = filter_.patterns.empty();
-    if (takes_most) places_.reserve(places_.size() + table.size());
+    if (takes_most) entries_.reserve(entries_.size() + table.size());
     parallel_for(parts, [&](unsigned part) {
       const std::uint32_t begin = begin_of(part);
       const std::uint32_t end = begin_of(part + 1);
-      auto& places = part == 0 ? places_ : found[part - 1];
-      if (takes_most && part != 0) places.reserve(end - begin);
-      add(table, number, begin, end, places);
+      auto& entries = part == 0 ? entries_ : found[part - 1];
+      if (takes_most && part != 0) entries.reserve(end - begin);
+      add(table, number, begin, end, entries);
     });
-    for (const auto& places : found) places_.insert(places_.end(), places.begin(), places.end());
+    for (const auto& entries : found)
+      entries_.insert(entries_.end(), entries.begin(), entries.end());
   }
 
   // The entries from begin to end. Called from several threads at once.
   void add(const elf::SymbolTable& table, std::uint16_t number, std::uint32_t begin,
-           std::uint32_t end, std::vector<SymbolList::Place>& places) const {
+           std::uint32_t end, std::vector<SymbolList::Entry>& entries) const {
     for (std::uint32_t index = std::max(begin, 1U); index < end; ++index) {
       elf::Prefetch::name(table, index + std::uint32_t{prefetch_distance});
       if (const auto symbol = table.at(index);
-          symbol && kinds_.want(*symbol, image_) && is_wanted(*symbol, filter_))
-        places.push_back({symbol->address, index, number});
+          symbol && kinds_.selects(*symbol, image_) && matches_filter(*symbol, filter_))
+        entries.push_back({symbol->address, index, number});
     }
   }
 
   void add_plt(const elf::SymbolTable& dynamic) {
-    const std::uint16_t number = number_of(dynamic);
+    const std::uint16_t number = add_table(dynamic);
     for (const PltEntry& entry : find_plt_entries(image_))
       if (const auto symbol = dynamic.at(entry.symbol);
-          symbol && is_wanted(plt_symbol(*symbol, entry), filter_))
-        places_.push_back({entry.address, entry.symbol, number, entry.size});
+          symbol && matches_filter(plt_symbol(*symbol, entry), filter_))
+        entries_.push_back({entry.address, entry.symbol, number, entry.size});
   }
 
-  std::uint16_t number_of(const elf::SymbolTable& table) {
+  // Returns the index of the table.
+  std::uint16_t add_table(const elf::SymbolTable& table) {
     tables_.push_back(table);
     return static_cast<std::uint16_t>(tables_.size() - 1);
   }
 
   const elf::Image& image_;
   const SymbolFilter& filter_;
-  Kinds kinds_;
+  KindSet kinds_;
   std::vector<elf::SymbolTable> tables_;
-  std::vector<SymbolList::Place> places_;
+  std::vector<SymbolList::Entry> entries_;
 };
 
 } // namespace
 
 // A radix sort, lowest digit first: several times as fast as comparing some ten thousand addresses.
 // Digits that are equal in all addresses are skipped.
-void sort_by_address(std::vector<SymbolList::Place>& places) {
+void sort_by_address(std::vector<SymbolList::Entry>& entries) {
   constexpr unsigned digit_bits = 11;
   constexpr std::size_t digits = std::size_t{1} << digit_bits;
   std::uint64_t differing = 0;
-  for (const SymbolList::Place& place : places)
-    differing |= place.address.value ^ places.front().address.value;
-  std::vector<SymbolList::Place> sorted(differing == 0 ? 0 : places.size());
+  for (const SymbolList::Entry& entry : entries)
+    differing |= entry.address.value ^ entries.front().address.value;
+  std::vector<SymbolList::Entry> sorted(differing == 0 ? 0 : entries.size());
   for (unsigned shift = 0; shift < 64 && differing >> shift != 0; shift += digit_bits) {
     if ((differing >> shift) % digits == 0) continue;
-    const auto digit_of = [&](const SymbolList::Place& place) {
-      return (place.address.value >> shift) % digits;
+    const auto digit_of = [&](const SymbolList::Entry& entry) {
+      return (entry.address.value >> shift) % digits;
     };
-    std::array<std::size_t, digits> next = {}; // where the next place with this digit goes
-    for (const SymbolList::Place& place : places) ++next[digit_of(place)];
+    std::array<std::size_t, digits> next = {}; // where the next entry with this digit goes
+    for (const SymbolList::Entry& entry : entries) ++next[digit_of(entry)];
     std::exclusive_scan(next.begin(), next.end(), next.begin(), std::size_t{0});
-    for (const SymbolList::Place& place : places) sorted[next[digit_of(place)]++] = place;
-    places.swap(sorted);
+    for (const SymbolList::Entry& entry : entries) sorted[next[digit_of(entry)]++] = entry;
+    entries.swap(sorted);
   }
 }
 
@@ -202,11 +205,11 @@ std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symb
   std::ranges::sort(
       order, [&](std::size_t a, std::size_t b) { return comes_before(symbols[a], symbols[b]); });
   std::size_t kept = 0;
-  bool in_dynsym = false; // whether .dynsym has one of those kept at this place
+  bool in_dynsym = false; // whether .dynsym has the current address and name
   for (const std::size_t index : order) {
     const elf::Symbol& symbol = symbols[index];
     const elf::Symbol* last = kept > 0 ? &symbols[order[kept - 1]] : nullptr;
-    if (last == nullptr || !has_same_place(*last, symbol)) {
+    if (last == nullptr || !is_repeated(*last, symbol)) {
       in_dynsym = false;
     } else {
       if (version_name(*last) == version_name(symbol)) continue;
@@ -219,55 +222,54 @@ std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symb
   return order;
 }
 
-SymbolList::SymbolList(std::vector<elf::SymbolTable> tables, std::vector<Place> places)
-    : tables_(std::move(tables)), places_(std::move(places)) {
+SymbolList::SymbolList(std::vector<elf::SymbolTable> tables, std::vector<Entry> entries)
+    : tables_(std::move(tables)), entries_(std::move(entries)) {
   sort_without_repeats();
 }
 
-// Few addresses have several symbols. Only those symbols are read, because elsewhere the address
-// decides the order.
+// Reads only symbols that share an address, which few do: the others are ordered by address.
 void SymbolList::sort_without_repeats() {
-  sort_by_address(places_);
-  std::vector<Place> shared;
+  sort_by_address(entries_);
+  std::vector<Entry> shared;
   std::vector<elf::Symbol> symbols;
   std::size_t kept = 0;
-  for (std::size_t begin = 0, end = 0; begin < places_.size(); begin = end) {
-    while (end < places_.size() && places_[end].address == places_[begin].address) ++end;
+  for (std::size_t begin = 0, end = 0; begin < entries_.size(); begin = end) {
+    while (end < entries_.size() && entries_[end].address == entries_[begin].address) ++end;
     if (end == begin + 1) {
-      places_[kept++] = places_[begin];
+      entries_[kept++] = entries_[begin];
       continue;
     }
     shared.clear();
     symbols.clear();
     for (std::size_t i = begin; i < end; ++i) {
-      shared.push_back(places_[i]);
+      shared.push_back(entries_[i]);
       symbols.push_back((*this)[i]);
     }
-    for (const std::size_t i : order_without_repeats(symbols)) places_[kept++] = shared[i];
+    for (const std::size_t i : order_without_repeats(symbols)) entries_[kept++] = shared[i];
   }
-  places_.resize(kept);
+  entries_.resize(kept);
 }
 
-// The entry was valid when it was listed, unless the file has been written to since.
+// The entry was valid when it was listed; it may be invalid now if the file was written to.
 elf::Symbol SymbolList::operator[](std::size_t index) const {
-  const Place& place = places_[index];
-  const auto symbol = tables_[place.table].at(place.index).value_or(elf::Symbol());
-  if (place.stub_size == 0) return symbol;
-  return plt_symbol(symbol, {place.address, place.stub_size, place.index});
+  const Entry& entry = entries_[index];
+  const auto symbol = tables_[entry.table].at(entry.index).value_or(elf::Symbol());
+  if (entry.stub_size == 0) return symbol;
+  return plt_symbol(symbol, {entry.address, entry.stub_size, entry.index});
 }
 
 std::string_view SymbolList::name(std::size_t index) const {
-  const Place& place = places_[index];
-  return tables_[place.table].name(place.index).value_or(std::string_view());
+  const Entry& entry = entries_[index];
+  return tables_[entry.table].name(entry.index).value_or(std::string_view());
 }
 
 void prefetch(const SymbolList& symbols, std::size_t index) {
-  const auto& places = symbols.places_;
-  if (index >= places.size()) return;
-  elf::Prefetch::name(symbols.tables_[places[index].table], places[index].index);
+  const auto& entries = symbols.entries_;
+  if (index >= entries.size()) return;
+  elf::Prefetch::name(symbols.tables_[entries[index].table], entries[index].index);
   index += prefetch_distance;
-  if (index < places.size())
-    elf::Prefetch::entry(symbols.tables_[places[index].table], places[index].index);
+  if (index < entries.size())
+    elf::Prefetch::entry(symbols.tables_[entries[index].table], entries[index].index);
 }
 
 SymbolList::Iterator& SymbolList::Iterator::operator++() {
@@ -283,8 +285,8 @@ SymbolList::Iterator SymbolList::Iterator::operator++(int) {
 
 std::vector<std::string> SymbolList::aliases(VirtualAddress address, std::string_view own) const {
   std::vector<std::string> names;
-  const auto found = std::ranges::equal_range(places_, address, {}, &Place::address);
-  const auto begin = static_cast<std::size_t>(found.begin() - places_.begin());
+  const auto found = std::ranges::equal_range(entries_, address, {}, &Entry::address);
+  const auto begin = static_cast<std::size_t>(found.begin() - entries_.begin());
   for (std::size_t i = begin; i < begin + found.size(); ++i) {
     const elf::Symbol symbol = (*this)[i];
     if (symbol.name != own && (names.empty() || names.back() != symbol.name))
@@ -298,22 +300,22 @@ bool matches_name(const std::string& pattern, std::string_view raw) {
 }
 
 Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter) {
-  Collector collector(image, filter);
+  SymbolCollector collector(image, filter);
   if (auto added = collector.add_own(); !added) return fail(std::move(added).error());
   return collector.take();
 }
 
 SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filter) {
-  Collector collector(image, filter);
+  SymbolCollector collector(image, filter);
   collector.add_debug();
   return collector.take();
 }
 
 Result<SymbolList> list_symbols(const elf::Image& image, const SymbolFilter& filter) {
-  Collector collector(image, filter);
+  SymbolCollector collector(image, filter);
   if (auto added = collector.add_own(); !added) return fail(std::move(added).error());
-  // The result must not depend on whether an earlier lookup has loaded a debug file: a .symtab is
-  // the whole list.
+  // An image with .symtab is listed without debug tables. Otherwise the result would depend on
+  // whether an earlier lookup has loaded a debug file.
   const auto full = image.full_symbols();
   if (!full || full->size() == 0 || collector.is_empty()) collector.add_debug();
   return collector.take();

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listing symbols: the two halves of list_symbols, and the order of a listing.
+// The steps of list_symbols(): own symbols, debug symbols, their order; and prefetching.
 #pragma once
 
 #include "uprobectl/symbols.hpp"
 
 namespace uprobectl {
 
-// From .dynsym and .symtab.
+// Lists the symbols of .dynsym and .symtab.
 Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter);
 
-// From the debug tables that the image has been given.
+// Lists the symbols of the debug tables of the image.
 SymbolList list_debug_symbols(const elf::Image& image, const SymbolFilter& filter);
 
-// Prefetches a symbol that is read soon, by a reader in the order of the list.
+// Prefetches the symbol at the index, for a reader that follows the order of the list.
 void prefetch(const SymbolList& symbols, std::size_t index);
 
 // Prefetches the symbols of some dozens of names before find_by_name() is called for each of them.
 void prefetch_names(const elf::Image& image, std::span<const std::string_view> names);
 
-// The indexes of the symbols by address, name and version, without repeats; .dynsym is preferred
-// over .symtab, a typed symbol over a label. An unversioned name outside .dynsym is also dropped if
-// .dynsym has it at that address with any version: linkers omit the version of most .symtab names.
+// Returns the indexes of the symbols, sorted by address, name and version, without repeats. Prefers
+// .dynsym to .symtab, and typed symbols to labels. Also drops an unversioned name outside .dynsym
+// if .dynsym has it at that address with any version: linkers omit the version of most .symtab
+// names.
 std::vector<std::size_t> order_without_repeats(std::span<const elf::Symbol> symbols);
 
-// Stable: places of one address keep their order.
-void sort_by_address(std::vector<SymbolList::Place>& places);
+// Stable: entries of one address keep their order.
+void sort_by_address(std::vector<SymbolList::Entry>& entries);
 
 } // namespace uprobectl

@@ -9,9 +9,9 @@
 namespace uprobectl {
 
 unsigned thread_count_for(std::size_t names) {
-  constexpr std::size_t worth_a_thread = 4096; // names: some milliseconds of work
-  constexpr unsigned max_threads = 4;          // each takes half a megabyte
-  if (names < worth_a_thread) return 1;
+  constexpr std::size_t min_names = 4096; // names: some milliseconds of work
+  constexpr unsigned max_threads = 4;     // each takes half a megabyte
+  if (names < min_names) return 1;
   return std::clamp(std::thread::hardware_concurrency(), 1U, max_threads);
 }
 

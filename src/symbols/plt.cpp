@@ -12,7 +12,7 @@ namespace uprobectl {
 namespace {
 
 using namespace std::string_view_literals;
-using Found = std::optional<PltStub>;
+using OptionalStub = std::optional<PltStub>;
 
 std::uint64_t sign_extended(std::uint64_t value, unsigned bits) {
   const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
@@ -55,8 +55,8 @@ std::uint64_t x86_stub_size(std::size_t beginning, Bytes after_jump) {
   return 16;
 }
 
-Found decode_x86(const elf::Machine& machine, const CodeBytes& code, std::size_t at,
-                 std::optional<VirtualAddress> got) {
+OptionalStub decode_x86(const elf::Machine& machine, const CodeBytes& code, std::size_t at,
+                        std::optional<VirtualAddress> got) {
   const auto form = read_at<std::uint8_t>(code.bytes, at + 1);
   const auto displacement = read_at<std::uint32_t>(code.bytes, at + 2);
   if (!form || !displacement) return std::nullopt;
@@ -82,7 +82,7 @@ std::uint32_t word_at(const CodeBytes& code, std::size_t at) {
 }
 
 // [bti c]; adrp x16, page; ldr x17, [x16, #n]; add x16, x16, #n; [autia1716]; br x17; [nop…].
-Found decode_arm64(const CodeBytes& code, std::size_t at) {
+OptionalStub decode_arm64(const CodeBytes& code, std::size_t at) {
   const std::uint32_t adrp = word_at(code, at);
   const std::uint32_t ldr = word_at(code, at + 4);
   if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211) return std::nullopt;
@@ -105,7 +105,7 @@ Found decode_arm64(const CodeBytes& code, std::size_t at) {
 }
 
 // add ip, pc, #a; add ip, ip, #b; [add ip, ip, #c]; ldr pc, [ip, #d]!, constants rotated by pairs.
-Found decode_arm(const CodeBytes& code, std::size_t at) {
+OptionalStub decode_arm(const CodeBytes& code, std::size_t at) {
   const auto constant = [](std::uint32_t word) {
     return std::rotr(word & 0xff, static_cast<int>(word >> 8 & 0xf) * 2);
   };
@@ -120,8 +120,8 @@ Found decode_arm(const CodeBytes& code, std::size_t at) {
   return PltStub{{code.address.value + at}, end + 4 - at, {slot}};
 }
 
-using Finder = std::vector<PltStub> (*)(const elf::Machine& machine, const CodeBytes& code,
-                                        std::optional<VirtualAddress> got);
+using StubFinder = std::vector<PltStub> (*)(const elf::Machine& machine, const CodeBytes& code,
+                                            std::optional<VirtualAddress> got);
 
 std::vector<PltStub> find_x86(const elf::Machine& machine, const CodeBytes& code,
                               std::optional<VirtualAddress> got) {
@@ -133,7 +133,7 @@ std::vector<PltStub> find_x86(const elf::Machine& machine, const CodeBytes& code
   return stubs;
 }
 
-template <Found (*decode)(const CodeBytes& code, std::size_t at)>
+template <OptionalStub (*decode)(const CodeBytes& code, std::size_t at)>
 std::vector<PltStub> find_words(const elf::Machine& /*machine*/, const CodeBytes& code,
                                 std::optional<VirtualAddress> /*got*/) {
   std::vector<PltStub> stubs;
@@ -143,21 +143,21 @@ std::vector<PltStub> find_words(const elf::Machine& /*machine*/, const CodeBytes
 }
 
 // Null if the stubs of the architecture are not supported.
-Finder finder_for(Arch arch) {
+StubFinder stub_finder(Arch arch) {
   if (arch == Arch::x86_64 || arch == Arch::i386) return find_x86;
   if (arch == Arch::arm64) return find_words<decode_arm64>;
   if (arch == Arch::arm) return find_words<decode_arm>;
   return nullptr;
 }
 
-// The slots by address, and which stubs are PLT entries.
+// The GOT entries of functions by address. Decides which stubs are PLT entries.
 //
-// JUMP_SLOT slots are used by the PLT only, so any stub that jumps through one is an entry. Code
-// that was compiled with -fno-plt jumps through GLOB_DAT slots, and such a tail call may equal an
-// entry of .plt.got in every byte; the section headers decide about those.
-class Slots {
+// Only the PLT uses JUMP_SLOT entries, so any stub that jumps through one is a PLT entry. Code that
+// was compiled with -fno-plt jumps through GLOB_DAT entries, and such a tail call may have the same
+// bytes as an entry of .plt.got. For those the section headers decide.
+class PltSlots {
 public:
-  explicit Slots(const elf::Image& image) : sections_(image.plt_sections()) {
+  explicit PltSlots(const elf::Image& image) : sections_(image.plt_sections()) {
     auto slots = image.import_slots();
     if (!slots) return;
     by_address_ = std::move(*slots);
@@ -195,9 +195,9 @@ private:
   std::vector<elf::ImportSlot> by_address_;
 };
 
-// The file bytes of the part of an executable segment that lies in the range.
-CodeBytes code_of(const elf::Image& image, const elf::Segment& segment,
-                  const elf::AddressRange& range) {
+// Returns the file bytes of the segment that are in the range; empty if it is not executable.
+CodeBytes read_code(const elf::Image& image, const elf::Segment& segment,
+                    const elf::AddressRange& range) {
   if (!segment.executable || range.address < segment.address) return {};
   const std::uint64_t skipped = range.address.value - segment.address.value;
   if (skipped >= segment.file_size) return {};
@@ -206,11 +206,11 @@ CodeBytes code_of(const elf::Image& image, const elf::Segment& segment,
   return bytes ? CodeBytes{*bytes, range.address} : CodeBytes{};
 }
 
-void add_entries(const elf::Image& image, const Slots& slots, const elf::AddressRange& range,
+void add_entries(const elf::Image& image, const PltSlots& slots, const elf::AddressRange& range,
                  std::vector<PltEntry>& entries) {
   const elf::Segment* segment = image.find_segment(range.address);
   if (segment == nullptr) return;
-  const CodeBytes code = code_of(image, *segment, range);
+  const CodeBytes code = read_code(image, *segment, range);
   for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got()))
     if (const auto entry = slots.entry(stub)) entries.push_back(*entry);
 }
@@ -223,11 +223,11 @@ void sort_unique(std::vector<PltEntry>& entries) {
 
 } // namespace
 
-bool has_plt_decoder(const elf::Machine& machine) { return finder_for(machine.arch) != nullptr; }
+bool has_plt_decoder(const elf::Machine& machine) { return stub_finder(machine.arch) != nullptr; }
 
 std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes& code,
                                     std::optional<VirtualAddress> got) {
-  const Finder find = finder_for(machine.arch);
+  const StubFinder find = stub_finder(machine.arch);
   return find != nullptr ? find(machine, code, got) : std::vector<PltStub>();
 }
 
@@ -245,7 +245,7 @@ elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry) {
 
 std::vector<PltEntry> find_plt_entries(const elf::Image& image) {
   std::vector<PltEntry> entries;
-  const Slots slots(image);
+  const PltSlots slots(image);
   if (slots.size() == 0) return entries;
   entries.reserve(slots.size());
   for (const elf::AddressRange& section : slots.sections())
@@ -275,10 +275,11 @@ std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress 
   if (segment == nullptr || !segment->executable) return std::nullopt;
   constexpr std::uint64_t longest = 24; // bytes of one entry
   const std::uint64_t before = std::min(longest, address.value - segment->address.value);
-  const CodeBytes code = code_of(image, *segment, {{address.value - before}, before + 2 * longest});
+  const CodeBytes code =
+      read_code(image, *segment, {{address.value - before}, before + 2 * longest});
   for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got())) {
     if (address < stub.address || address.value - stub.address.value >= stub.size) continue;
-    const auto entry = Slots(image).entry(stub);
+    const auto entry = PltSlots(image).entry(stub);
     const auto table = image.dynamic_symbols();
     if (!entry || !table) continue;
     if (const auto symbol = table->at(entry->symbol)) return plt_symbol(*symbol, *entry);

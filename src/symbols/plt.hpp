@@ -7,19 +7,20 @@
 
 namespace uprobectl {
 
+// Code with the form of a PLT entry.
 struct PltStub {
   VirtualAddress address; // where callers enter it
   std::uint64_t size = 0; // bytes
-  VirtualAddress slot;
+  VirtualAddress slot;    // the GOT entry that it jumps through
 };
 
-// Code and the address at which it is loaded.
+// Code and its ELF address.
 struct CodeBytes {
   Bytes bytes;
   VirtualAddress address;
 };
 
-// All sequences of the code that have the form of a stub, by address. got: DT_PLTGOT, for i386.
+// Finds all stubs in the code, by address. `got` is DT_PLTGOT, needed for i386.
 // Supports x86-64 and i386 (GNU ld, lld, mold; with and without IBT and bnd), arm64 (with and
 // without BTI and PAC), arm (A32).
 std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes& code,
@@ -27,18 +28,19 @@ std::vector<PltStub> find_plt_stubs(const elf::Machine& machine, const CodeBytes
 
 bool has_plt_decoder(const elf::Machine& machine);
 
+// A stub whose slot has a relocation.
 struct PltEntry {
   VirtualAddress address;   // where callers enter it
   std::uint16_t size = 0;   // bytes
-  std::uint32_t symbol = 0; // index in .dynsym of the symbol of its slot
+  std::uint32_t symbol = 0; // index in .dynsym of the slot's symbol
 };
 
-// By address. See plt_entries() in symbols.hpp.
+// Returns the entries by address. See plt_entries() in symbols.hpp.
 std::vector<PltEntry> find_plt_entries(const elf::Image& image);
-// The entry as a symbol, made from the symbol of its slot.
+// Returns the entry as a symbol, given the symbol of its slot.
 elf::Symbol plt_symbol(elf::Symbol symbol, const PltEntry& entry);
 
-// The entry that covers the address. Decodes only the surrounding bytes.
+// Returns the entry that covers the address. Decodes only the surrounding bytes.
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

@@ -25,15 +25,15 @@ int rank(elf::Binding binding) {
   return 0;
 }
 
-// The least of the names of one address is preferred; equal ones in the order of the table, as in
-// unwinders. Old versions only serve programs that were linked to them.
+// The sort key of symbols at one address: the lowest is preferred, and among equal ones the first
+// of the table, as in unwinders. Old versions are used only by programs that were linked to them.
 auto preference(const elf::Symbol& symbol) {
   const bool is_old_version = symbol.version && !symbol.version->is_default;
   return std::tuple(-rank(symbol.binding), symbol.table, is_old_version);
 }
 
-// In order of preference; includes those of debug files if the image has no .symtab.
-std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
+// Returns the tables in preference order, with those of debug files if the image has no .symtab.
+std::vector<elf::SymbolTable> lookup_tables(const elf::Image& image) {
   std::vector<elf::SymbolTable> tables;
   if (auto table = image.dynamic_symbols()) tables.push_back(*table);
   const auto full = image.full_symbols();
@@ -43,8 +43,8 @@ std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
   return tables;
 }
 
-// The best of those that start closest below the address.
-class Closest {
+// Selects the preferred one of the symbols that start closest below an address.
+class ClosestSymbol {
 public:
   // Called in the order of the tables.
   void offer_next(const elf::Symbol& symbol) {
@@ -73,8 +73,8 @@ constexpr std::size_t max_examined = 256;
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address) {
   const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr) return std::nullopt;
-  Closest covering; // sized, and the address is inside
-  Closest unsized;  // extend up to the next symbol of any kind
+  ClosestSymbol covering; // sized symbols that contain the address
+  ClosestSymbol unsized;  // extend up to the next symbol of any kind
   VirtualAddress last_end{segment->address};
   const auto consider = [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size(); ++index) {
@@ -90,7 +90,7 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
         last_end = std::max(last_end, VirtualAddress{symbol->address.value + symbol->size});
     }
   };
-  for (const elf::SymbolTable& table : tables_of(image)) consider(table);
+  for (const elf::SymbolTable& table : lookup_tables(image)) consider(table);
 
   if (!covering.best())
     if (const auto entry = plt_entry_at(image, address))
@@ -101,7 +101,7 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
   return SymbolAt{*best, address.value - best->address.value};
 }
 
-SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tables_of(image)) {
+SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(lookup_tables(image)) {
   for (std::uint16_t number = 0; number < tables_.size(); ++number) {
     const elf::SymbolTable& table = tables_[number];
     for (std::uint32_t index = 1; index < table.size(); ++index) {
@@ -109,46 +109,46 @@ SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(tab
       elf::Prefetch::name(table, index + read_ahead);
       const auto symbol = table.at(index);
       if (symbol && is_code(*symbol, image))
-        places_.push_back({.address = symbol->address, .index = index, .table = number});
+        entries_.push_back({.address = symbol->address, .index = index, .table = number});
     }
   }
-  sort_by_address(places_);
-  reach_.reserve(places_.size());
-  std::uint64_t reach = 0;
-  for (const SymbolList::Place& place : places_) {
-    const elf::Symbol symbol = read(place);
-    reach = std::max(reach, checked_add(symbol.address.value, symbol.size).value_or(0));
-    reach_.push_back(reach);
+  sort_by_address(entries_);
+  max_ends_.reserve(entries_.size());
+  std::uint64_t max_end = 0;
+  for (const SymbolList::Entry& entry : entries_) {
+    const elf::Symbol symbol = read(entry);
+    max_end = std::max(max_end, checked_add(symbol.address.value, symbol.size).value_or(0));
+    max_ends_.push_back(max_end);
   }
 }
 
-elf::Symbol SymbolFinder::read(const SymbolList::Place& place) const {
-  return tables_[place.table].at(place.index).value_or(elf::Symbol());
+elf::Symbol SymbolFinder::read(const SymbolList::Entry& entry) const {
+  return tables_[entry.table].at(entry.index).value_or(elf::Symbol());
 }
 
 std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const elf::Segment* const segment = image_.find_segment(address);
   if (segment == nullptr) return std::nullopt;
-  const auto after = std::ranges::upper_bound(places_, address, {}, &SymbolList::Place::address);
-  const auto behind = static_cast<std::size_t>(after - places_.begin());
+  const auto after = std::ranges::upper_bound(entries_, address, {}, &SymbolList::Entry::address);
+  const auto behind = static_cast<std::size_t>(after - entries_.begin());
 
   const std::size_t last = behind > max_examined ? behind - max_examined : 0;
 
-  Closest covering;
-  for (std::size_t i = behind; i-- > last && reach_[i] > address.value;) {
-    if (places_[i].address < segment->address) break;
-    if (covering.best() && places_[i].address < covering.best()->address) break;
-    const elf::Symbol symbol = read(places_[i]);
+  ClosestSymbol covering;
+  for (std::size_t i = behind; i-- > last && max_ends_[i] > address.value;) {
+    if (entries_[i].address < segment->address) break;
+    if (covering.best() && entries_[i].address < covering.best()->address) break;
+    const elf::Symbol symbol = read(entries_[i]);
     if (address.value - symbol.address.value < symbol.size) covering.offer_previous(symbol);
   }
   std::optional<elf::Symbol> best = covering.best();
   if (!best) best = stub_at(address);
   // A label extends up to the next symbol of any kind.
-  const VirtualAddress begin = behind > 0 ? places_[behind - 1].address : VirtualAddress();
-  if (!best && behind > 0 && begin >= segment->address && begin.value >= reach_[behind - 1]) {
-    Closest unsized;
-    for (std::size_t i = behind; i-- > last && places_[i].address == begin;)
-      if (const elf::Symbol symbol = read(places_[i]); symbol.size == 0)
+  const VirtualAddress begin = behind > 0 ? entries_[behind - 1].address : VirtualAddress();
+  if (!best && behind > 0 && begin >= segment->address && begin.value >= max_ends_[behind - 1]) {
+    ClosestSymbol unsized;
+    for (std::size_t i = behind; i-- > last && entries_[i].address == begin;)
+      if (const elf::Symbol symbol = read(entries_[i]); symbol.size == 0)
         unsized.offer_previous(symbol);
     best = unsized.best();
   }

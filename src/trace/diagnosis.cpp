@@ -129,7 +129,7 @@ std::string mention_children(std::span<const pid_t> children) {
 std::optional<std::string_view> source_name(const ProbePoint& point) {
   if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt)
     return std::nullopt;
-  const auto clone = clone_name(*point.symbol);
+  const auto clone = parse_clone_name(*point.symbol);
   return clone ? clone->base : std::string_view(*point.symbol);
 }
 

@@ -13,39 +13,41 @@ namespace {
 
 using Change = DriftRecord::Change;
 
-bool same_name(const RecordedMatch& then, const ProbePoint& now) {
-  return then.symbol == now.symbol && then.version == now.version &&
-         then.symbol_offset == now.symbol_offset;
+bool same_name(const RecordedMatch& recorded, const ProbePoint& current) {
+  return recorded.symbol == current.symbol && recorded.version == current.version &&
+         recorded.symbol_offset == current.symbol_offset;
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
-// Which of the points now each recorded one has become; now.size() where none. Of several places
-// with one name the first that is left: both lists are in order of offset. The places of a static
-// probe, of which code that is taken away leaves the others, are paired with themselves first.
-std::vector<std::size_t> pairs_of(std::span<const RecordedMatch> then,
-                                  std::span<const ProbePoint> now, Pairing pairing) {
-  std::vector<std::size_t> pairs(then.size(), now.size());
-  std::vector<bool> paired(now.size(), false);
+// Returns for each recorded match the index of its current match, or current.size() without one. If
+// a name has several places, pairs them in order of offset. The places of a static probe are first
+// paired by equal offset, so that the others stay paired if one was removed.
+std::vector<std::size_t> pair_matches(std::span<const RecordedMatch> recorded,
+                                      std::span<const ProbePoint> current, Pairing pairing) {
+  std::vector<std::size_t> pairs(recorded.size(), current.size());
+  std::vector<bool> paired(current.size(), false);
   const auto pair = [&](std::size_t old, bool same_place) {
-    for (std::size_t i = 0; i < now.size() && pairs[old] == now.size(); ++i) {
-      if (paired[i] || !same_name(then[old], now[i]) || !are_paired(then[old], now[i], pairing))
+    for (std::size_t i = 0; i < current.size() && pairs[old] == current.size(); ++i) {
+      if (paired[i] || !same_name(recorded[old], current[i]) ||
+          !are_paired(recorded[old], current[i], pairing))
         continue;
-      if (same_place && then[old].image_offset != now[i].image_offset.value) continue;
+      if (same_place && recorded[old].image_offset != current[i].image_offset.value) continue;
       pairs[old] = i;
       paired[i] = true;
     }
   };
-  for (std::size_t old = 0; old < then.size(); ++old)
-    if (then[old].static_probe) pair(old, true);
-  for (std::size_t old = 0; old < then.size(); ++old) pair(old, false);
+  for (std::size_t old = 0; old < recorded.size(); ++old)
+    if (recorded[old].static_probe) pair(old, true);
+  for (std::size_t old = 0; old < recorded.size(); ++old) pair(old, false);
   return pairs;
 }
 
-// What differs of a place, and of a static probe's semaphore and arguments. A semaphore is compared
-// by its address: that it went along with its archive entry the place tells.
-std::vector<DriftRecord> differences(const RecordedMatch& old, const ProbePoint& point,
-                                     const DriftRecord& about) {
+// Returns the differences in offset and in a static probe's semaphore and arguments. Compares the
+// semaphore's address, not its offset: if the archive entry moved, the probe's offset already
+// shows.
+std::vector<DriftRecord> find_differences(const RecordedMatch& old, const ProbePoint& point,
+                                          const DriftRecord& about) {
   std::vector<DriftRecord> drifts;
   const auto add = [&](Change change, std::string recorded, std::string found) {
     DriftRecord drift = about;
@@ -73,9 +75,9 @@ std::vector<DriftRecord> differences(const RecordedMatch& old, const ProbePoint&
   return drifts;
 }
 
-// Where a recorded match is asked again: in the given file, at the entry the record names or with
-// the pattern that found it.
-std::string place_of(const RecordedMatch& match, const std::optional<std::string>& given) {
+// Returns the target to resolve a recorded match in: the given file, with the recorded entry or the
+// pattern that matched it.
+std::string current_target(const RecordedMatch& match, const std::optional<std::string>& given) {
   if (!given) return match.target;
   if (match.entry && match.target.ends_with("!/" + *match.entry))
     return *given + "!/" + *match.entry;
@@ -85,94 +87,97 @@ std::string place_of(const RecordedMatch& match, const std::optional<std::string
   return *given;
 }
 
-// A request that finds nothing any more, as against a file that cannot be asked.
+// Whether the request has no match, in contrast to a file that cannot be read.
 bool means_gone(const Error& error) {
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
          error.kind == ErrorKind::no_code;
 }
 
-// How the request was asked, as far as its matches show: --all for several places of a name,
-// --clones for names that it does not hold itself.
-ResolveOptions options_of(std::span<const RecordedMatch> then, bool unsafe) {
+// Infers the options of the recorded request from its matches: --all if a name has several places,
+// --clones if a clone is not part of the request.
+ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
-  // Several places of a name in one file; one in each of several files is no more than asked for.
+  // --all is needed for several places in one file only.
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
-  for (const RecordedMatch& match : then)
+  for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
-  options.clones = std::ranges::any_of(then, [](const RecordedMatch& match) {
+  options.clones = std::ranges::any_of(recorded, [](const RecordedMatch& match) {
     return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
   });
   return options;
 }
 
+// Resolves requests again. Opens each target once.
 class Verifier {
 public:
   Verifier(Output& output, const VerifyRequest& request)
       : output_(output), options_(request.target_options), unsafe_(request.unsafe) {}
 
-  void verify(const std::string& place, std::span<const RecordedMatch> then) {
-    const std::string& request = then.front().request;
-    const Result<Targets>& targets = find(place);
+  void verify(const std::string& target, std::span<const RecordedMatch> recorded) {
+    const std::string& request = recorded.front().request;
+    const Result<Targets>& targets = find(target);
     if (!targets) return; // reported once, when they were looked for
-    // What was recorded of a compressed library is asked of it as it was then.
+    // Matches in a compressed library have no offset; they were recorded with --extracted.
     TargetOptions where = options_;
-    where.extracted = where.extracted || std::ranges::any_of(then, [](const RecordedMatch& match) {
-                        return !match.offset.has_value();
-                      });
-    const ResolveOptions how = options_of(then, unsafe_);
-    const Result<Target>* one = targets->several ? nullptr : &open(place, *targets, where);
+    where.extracted =
+        where.extracted || std::ranges::any_of(recorded, [](const RecordedMatch& match) {
+          return !match.offset.has_value();
+        });
+    const ResolveOptions how = infer_options(recorded, unsafe_);
+    const Result<Target>* one = targets->several ? nullptr : &open(target, *targets, where);
     if (one != nullptr && !*one) return;
-    auto now = then.front().static_probe
-                   ? (one == nullptr ? ask_several_static(*targets, request, where)
-                                     : (*one)->static_probes(request))
-               : one == nullptr ? ask_several(*targets, request, where, how)
-                                : ask_one(**one, request, how);
-    if (!now && !means_gone(now.error())) {
-      output_.fail(now.error(), place, request);
+    auto current = recorded.front().static_probe
+                       ? (one == nullptr ? resolve_static_in_several(*targets, request, where)
+                                         : (*one)->static_probes(request))
+                   : one == nullptr ? resolve_in_several(*targets, request, where, how)
+                                    : resolve_in_one(**one, request, how);
+    if (!current && !means_gone(current.error())) {
+      output_.fail(current.error(), target, request);
       return;
     }
-    if (!now) {
+    if (!current) {
       ++outcome_.unresolved;
-      now.emplace();
+      current.emplace();
     }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
-    compare_build_ids(place, then, *now, pairing);
-    for (DriftRecord& drift : compare_matches(then, *now, place, pairing)) tell(drift);
-    for (ProbePoint& point : *now) outcome_.points.push_back(std::move(point));
+    compare_build_ids(target, recorded, *current, pairing);
+    for (DriftRecord& drift : compare_matches(recorded, *current, target, pairing)) report(drift);
+    for (ProbePoint& point : *current) outcome_.points.push_back(std::move(point));
   }
 
   VerifyOutcome take() { return std::move(outcome_); }
 
 private:
-  const Result<Targets>& find(const std::string& place) {
-    const auto known = found_.find(place);
+  const Result<Targets>& find(const std::string& target) {
+    const auto known = found_.find(target);
     if (known != found_.end()) return known->second;
-    const auto& targets = found_.emplace(place, find_targets(place, options_)).first->second;
-    if (!targets) output_.fail(targets.error(), place);
+    const auto& targets = found_.emplace(target, find_targets(target, options_)).first->second;
+    if (!targets) output_.fail(targets.error(), target);
     return targets;
   }
 
-  const Result<Target>& open(const std::string& place, const Targets& targets,
+  const Result<Target>& open(const std::string& target, const Targets& targets,
                              const TargetOptions& where) {
-    const std::pair key(place, where.extracted);
+    const std::pair key(target, where.extracted);
     const auto known = opened_.find(key);
     if (known != opened_.end()) return known->second;
-    const auto& target =
-        opened_.emplace(key, Target::open(targets.files.front(), place, where)).first->second;
-    if (!target) output_.fail(target.error(), place);
-    return target;
+    const auto& opened =
+        opened_.emplace(key, Target::open(targets.files.front(), target, where)).first->second;
+    if (!opened) output_.fail(opened.error(), target);
+    return opened;
   }
 
-  static Result<std::vector<ProbePoint>> ask_one(const Target& target, const std::string& request,
-                                                 const ResolveOptions& how) {
+  static Result<std::vector<ProbePoint>>
+  resolve_in_one(const Target& target, const std::string& request, const ResolveOptions& how) {
     const auto function = parse_function(request);
     return function ? target.resolve(*function, how) : fail(function.error());
   }
 
-  Result<std::vector<ProbePoint>> ask_several(const Targets& targets, const std::string& request,
-                                              const TargetOptions& where,
-                                              const ResolveOptions& how) {
+  Result<std::vector<ProbePoint>> resolve_in_several(const Targets& targets,
+                                                     const std::string& request,
+                                                     const TargetOptions& where,
+                                                     const ResolveOptions& how) {
     auto answers = resolve_all(targets, {&request, 1}, where, how);
     if (!answers) return fail(std::move(answers).error());
     output_.warn_once(answers->warnings);
@@ -183,57 +188,57 @@ private:
     return std::move(answer.points);
   }
 
-  // Files without the probe are no failure where another has it.
-  Result<std::vector<ProbePoint>> ask_several_static(const Targets& targets,
-                                                     const std::string& request,
-                                                     const TargetOptions& where) {
+  // Fails only if no file has the probe.
+  Result<std::vector<ProbePoint>> resolve_static_in_several(const Targets& targets,
+                                                            const std::string& request,
+                                                            const TargetOptions& where) {
     std::vector<ProbePoint> points;
-    std::optional<Error> lacking;
+    std::optional<Error> first_error;
     auto visited = visit_targets(targets, where, [&](const Target& target) {
       auto found = target.static_probes(request);
       if (found)
         std::ranges::move(*found, std::back_inserter(points));
-      else if (!lacking)
-        lacking = std::move(found).error();
+      else if (!first_error)
+        first_error = std::move(found).error();
     });
     if (!visited) return fail(std::move(visited).error());
     output_.warn_once(visited->warnings);
-    if (points.empty() && lacking) return fail(std::move(*lacking));
+    if (points.empty() && first_error) return fail(std::move(*first_error));
     return points;
   }
 
-  // Once for each image, however many of its functions were recorded.
-  void compare_build_ids(const std::string& place, std::span<const RecordedMatch> then,
-                         std::span<const ProbePoint> now, Pairing pairing) {
-    for (const ProbePoint& point : now) {
+  // Reports a changed build id once for each image.
+  void compare_build_ids(const std::string& target, std::span<const RecordedMatch> recorded,
+                         std::span<const ProbePoint> current, Pairing pairing) {
+    for (const ProbePoint& point : current) {
       const auto old = std::ranges::find_if(
-          then, [&](const RecordedMatch& match) { return are_paired(match, point, pairing); });
-      if (old == then.end() || old->build_id == point.binary->build_id) continue;
+          recorded, [&](const RecordedMatch& match) { return are_paired(match, point, pairing); });
+      if (old == recorded.end() || old->build_id == point.binary->build_id) continue;
       const std::string image =
-          pairing == Pairing::in_one_file ? place : to_string(point.binary->path);
+          pairing == Pairing::in_one_file ? target : to_string(point.binary->path);
       if (!other_builds_.insert(image).second) continue;
-      tell({.change = DriftRecord::Change::build_id,
-            .target = image,
-            .request = std::nullopt,
-            .symbol = std::nullopt,
-            .recorded = old->build_id,
-            .found = point.binary->build_id});
+      report({.change = DriftRecord::Change::build_id,
+              .target = image,
+              .request = std::nullopt,
+              .symbol = std::nullopt,
+              .recorded = old->build_id,
+              .found = point.binary->build_id});
     }
   }
 
-  void tell(const DriftRecord& drift) {
+  void report(const DriftRecord& drift) {
     output_.write(drift);
     outcome_.changes.push_back(drift.change);
-    const bool of_a_match =
+    const bool concerns_match =
         drift.change != DriftRecord::Change::build_id && drift.change != DriftRecord::Change::added;
-    if (of_a_match && !drift.further) ++outcome_.changed;
+    if (concerns_match && !drift.further) ++outcome_.changed;
   }
 
   Output& output_;
   const TargetOptions& options_;
   bool unsafe_;
   std::map<std::string, Result<Targets>> found_;
-  // Those that are one file, by place and --extracted.
+  // Targets that are one file, by target and --extracted.
   std::map<std::pair<std::string, bool>, Result<Target>> opened_;
   std::set<std::string> other_builds_;
   VerifyOutcome outcome_;
@@ -241,48 +246,49 @@ private:
 
 } // namespace
 
-bool are_paired(const RecordedMatch& then, const ProbePoint& now, Pairing pairing) {
+bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing) {
   if (pairing == Pairing::in_one_file) return true;
-  return then.entry == now.binary->path.entry && (then.entry || then.file == now.binary->real_path);
+  return recorded.entry == current.binary->path.entry &&
+         (recorded.entry || recorded.file == current.binary->real_path);
 }
 
-std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
-                                         std::span<const ProbePoint> now, const std::string& target,
-                                         Pairing pairing) {
+std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded,
+                                         std::span<const ProbePoint> current,
+                                         const std::string& target, Pairing pairing) {
   std::vector<DriftRecord> drifts;
-  const std::vector<std::size_t> pairs = pairs_of(then, now, pairing);
-  std::vector<bool> paired(now.size(), false);
-  for (std::size_t i = 0; i < then.size(); ++i) {
-    const RecordedMatch& old = then[i];
+  const std::vector<std::size_t> pairs = pair_matches(recorded, current, pairing);
+  std::vector<bool> paired(current.size(), false);
+  for (std::size_t i = 0; i < recorded.size(); ++i) {
+    const RecordedMatch& old = recorded[i];
     DriftRecord drift{.change = Change::gone,
                       .target = target,
                       .request = old.request,
                       .symbol = old.symbol,
                       .recorded = hex_text(old.offset.value_or(old.image_offset)),
                       .found = std::nullopt};
-    if (pairs[i] == now.size()) {
+    if (pairs[i] == current.size()) {
       drifts.push_back(std::move(drift));
       continue;
     }
     paired[pairs[i]] = true;
-    const ProbePoint& point = now[pairs[i]];
-    std::ranges::move(differences(old, point, drift), std::back_inserter(drifts));
+    const ProbePoint& point = current[pairs[i]];
+    std::ranges::move(find_differences(old, point, drift), std::back_inserter(drifts));
   }
-  for (std::size_t i = 0; i < now.size(); ++i) {
+  for (std::size_t i = 0; i < current.size(); ++i) {
     if (paired[i]) continue;
     drifts.push_back({.change = Change::added,
                       .target = target,
-                      .request = now[i].request,
-                      .symbol = now[i].symbol,
+                      .request = current[i].request,
+                      .symbol = current[i].symbol,
                       .recorded = std::nullopt,
-                      .found = hex_text(display_offset(now[i]))});
+                      .found = hex_text(display_offset(current[i]))});
   }
   return drifts;
 }
 
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
   Verifier verifier(output, request);
-  // The matches of one request stand together, as resolve has written them.
+  // `resolve` writes the matches of one request one after another.
   const std::vector<RecordedMatch>& all = request.recorded;
   for (std::size_t begin = 0; begin < all.size();) {
     std::size_t end = begin + 1;
@@ -290,7 +296,7 @@ VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
            all[end].request == all[begin].request &&
            all[end].static_probe.has_value() == all[begin].static_probe.has_value())
       ++end;
-    verifier.verify(place_of(all[begin], request.target),
+    verifier.verify(current_target(all[begin], request.target),
                     std::span(all).subspan(begin, end - begin));
     begin = end;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what was resolved once still holds: for CI jobs that guard offsets across rebuilds.
+// Resolves recorded requests again and reports what has changed: for CI jobs that check offsets
+// across builds.
 #pragma once
 
 #include "output/output.hpp"
@@ -7,38 +8,41 @@
 
 namespace uprobectl {
 
-// A recorded request and where it is to be asked again.
+// Recorded matches and how to resolve them again.
 struct VerifyRequest {
   std::vector<RecordedMatch> recorded;
-  std::optional<std::string> target; // asked here instead of in the recorded targets, entry kept
-  TargetOptions target_options;      // symbols of stripped files may need the same places again
-  bool unsafe = false;               // places that only ResolveOptions::unsafe takes, too
+  // Replaces the recorded target; the entry in an archive stays the same.
+  std::optional<std::string> target;
+  TargetOptions target_options; // for example the debug files of stripped binaries
+  bool unsafe = false;          // see ResolveOptions::unsafe
 };
 
+// The result of a verification.
 struct VerifyOutcome {
-  std::vector<DriftRecord::Change> changes; // each that was found, as often as it was
-  std::size_t changed = 0;                  // recorded matches that something differs of
-  std::vector<ProbePoint> points;           // what the requests give now, in recorded order
-  std::size_t unresolved = 0;               // requests that find nothing any more
+  std::vector<DriftRecord::Change> changes; // one for each reported record
+  std::size_t changed = 0;                  // recorded matches with at least one change
+  std::vector<ProbePoint> points;           // the current matches, in recorded order
+  std::size_t unresolved = 0;               // requests that no longer match anything
 };
 
-// Asks every (target, request) of the record once more and reports what differs. Matches are
-// paired by symbol and version. A function that lies elsewhere in its image is function_moved; one
-// that only went along with its archive entry is archive_moved; a request that finds nothing any
-// more makes its matches gone.
+// Resolves each (target, request) of the record again, and writes a DriftRecord for each change.
+// Recorded and current matches are paired by symbol and version. A function with a different offset
+// in its image is function_moved. If only the offset of its archive entry differs, it is
+// archive_moved. If a request has no match, its recorded matches are gone.
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output);
 
-// The comparison itself, over values.
+// How a target selects files, which decides which matches may be paired.
+enum class Pairing {
+  in_one_file,  // one file, which may have another name now
+  in_each_file, // several files: match in the same archive entry, or else in the same file
+};
+// Whether both matches may be of the same file.
+bool are_paired(const RecordedMatch& recorded, const ProbePoint& current, Pairing pairing);
 
-// Whether a request was asked in one file, which may have another name by now, or in several, of
-// which each is compared with itself: the same entry, and where there is none the same file.
-enum class Pairing { in_one_file, in_each_file };
-bool are_paired(const RecordedMatch& then, const ProbePoint& now, Pairing pairing);
-
-// What differs between the matches of one request then and its points now. target is where it was
-// asked now.
-std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> then,
-                                         std::span<const ProbePoint> now, const std::string& target,
-                                         Pairing pairing);
+// Returns the differences between the recorded and the current matches of one request. `target` is
+// the target of the current ones.
+std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded,
+                                         std::span<const ProbePoint> current,
+                                         const std::string& target, Pairing pairing);
 
 } // namespace uprobectl

@@ -11,7 +11,7 @@ using namespace uprobectl::test;
 namespace {
 
 std::string base(std::string_view raw) {
-  const auto clone = clone_name(raw);
+  const auto clone = parse_clone_name(raw);
   return clone ? std::string(clone->base) + (clone->cold ? " cold" : "") : "none";
 }
 
