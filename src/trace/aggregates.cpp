@@ -226,8 +226,7 @@ bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
 
 bool UnwoundCounts::has_room_for(const unwind::Stack& stack) {
   if (stacks_.size() < max_stacks && frames_ + stack.frames.size() <= max_frames) return true;
-  output_.warn_once("more different stacks than can be kept: further ones are counted together, "
-                    "without frames");
+  output_.warn_once("too many different stacks: further ones are counted together, without frames");
   return false;
 }
 

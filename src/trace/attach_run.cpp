@@ -167,8 +167,8 @@ private:
       const auto reader = readers_.find_reader(point);
       if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
         return fail(ErrorKind::unsupported,
-                    display_name(point) + ": ART would end the app over a session program, which "
-                                          "replaces return addresses");
+                    display_name(point) + ": session programs cannot be attached to Java code: "
+                                          "they replace return addresses, and ART aborts the app");
     }
     return {};
   }
@@ -317,12 +317,12 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     const bool is_return = capture.measured->kind == ArgumentSource::Kind::returned;
     if (is_return && request.probes.static_probes) return "a static probe has no return value";
     if (!is_return && capture.pair_calls)
-      return "--measure takes an argument where the call begins, and --min-latency is known where "
-             "it ends";
+      return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
+             "the entry, latencies are known at the return";
   }
   const StackOutputs& outputs = request.stacks;
   if (outputs.folded && outputs.folded == outputs.flame_graph)
-    return "--folded and --flamegraph need a file each";
+    return "--folded and --flamegraph need different files";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
   if (walk == StackWalk::none) {
     // A map of the user's program may carry stacks.
@@ -353,17 +353,17 @@ Result<void> check_request(const AttachRequest& request) {
   if (command && filter.all)
     return fail(ErrorKind::usage, "--all-processes cannot be combined with a command");
   if (filter.follow && !processes && !command)
-    return fail(ErrorKind::usage,
-                "--follow needs processes whose children are meant: -p or a command");
+    return fail(ErrorKind::usage, "--follow needs -p or a command");
   if (request.program)
     if (const auto option = find_builtin_only_filter(request))
-      return fail(Error{ErrorKind::usage, *option + " is for the built-in program: programs of "
-                                                    "yours filter themselves"}
-                      .hint("give pids with -p, by which the kernel filters, or add "
-                            "--all-processes, and -p and --app only say what TARGET means"));
+      return fail(Error{ErrorKind::usage, *option + " is only supported by the built-in program: "
+                                                    "your programs filter themselves"}
+                      .hint("give pids with -p, which the kernel filters by, or add "
+                            "--all-processes: then -p and --app only select the files of TARGET"));
   if (request.probes.target == "*" && !processes && !app)
-    return fail(Error{ErrorKind::usage, "the TARGET '*' means the files of processes"}.hint(
-        "name them with -p or --app"));
+    return fail(
+        Error{ErrorKind::usage, "TARGET '*' needs processes: it means the files that they map"}
+            .hint("name them with -p or --app"));
   return {};
 }
 
@@ -389,8 +389,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
       AttachRun(request, filter, **program, readers, *files, &*command, *command_stdout, output)
           .run();
   if (outcome && !outcome->command_status)
-    output.warn(fmt::format("process {} did not end when asked to (SIGTERM), it still runs",
-                            command->pid()));
+    output.warn(fmt::format("process {} did not end after SIGTERM and still runs", command->pid()));
   return outcome;
 }
 

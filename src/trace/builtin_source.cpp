@@ -27,10 +27,10 @@ Result<void> check_pid_namespace(const CaptureSpec& capture) {
   const bool any = capture.stack != StackWalk::none || capture.count_stacks;
   if (!any || in_initial_pid_namespace()) return {};
   return fail(
-      Error{ErrorKind::unsupported, "stacks can be had only from outside of containers"}
-          .hint("this one has pids of its own (a pid namespace): run uprobectl on the host, or "
-                "start the container with the host's pids (docker run --pid=host)")
-          .hint("or leave out --stack"));
+      Error{ErrorKind::unsupported, "stacks are not supported in a container"}
+          .hint("the container has its own pid namespace: run uprobectl on the host, or start the "
+                "container with the host's pids (docker run --pid=host)")
+          .hint("or run without --stack"));
 }
 
 class BuiltinSource final : public ProbeProgram {
@@ -261,9 +261,9 @@ private:
     if (clones.empty()) return {};
     const std::string others =
         clones.size() == 1 ? "" : " and " + counted(clones.size() - 1, "other", "others");
-    return "the compiler may have left out or moved arguments of the " +
+    return "the compiler may have removed or reordered arguments of the " +
            std::string(clones.size() == 1 ? "clone " : "clones ") + display_name(*clones.front()) +
-           others + ": what is read as arg0, arg1, … need not be the source's";
+           others + ": arg0, arg1, … may not be those of the source";
   }
 
   std::uint32_t buffer_bytes() const {

@@ -66,8 +66,8 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
                        describe_process(pid), way);
   }
   if (facts.change == FileChange::replaced)
-    return fmt::format("{} maps the file that has this path by now: the one probed was replaced "
-                       "meanwhile, run it again",
+    return fmt::format("{} maps the new file at this path: the probed file was replaced, run the "
+                       "command again",
                        describe_process(*here));
   return fmt::format("{} maps another file that had this path: it was replaced, restart the "
                      "process to probe it",
@@ -90,7 +90,7 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
                                      : "none of the processes maps this file "
                                        "executable");
   if (survey.unreadable > 0)
-    text += fmt::format(" ({} could not be looked at)",
+    text += fmt::format(" ({} could not be examined)",
                         counted(survey.unreadable, "process", "processes"));
   return text;
 }

@@ -177,7 +177,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
   if (watch)
     watch_ = std::move(*watch);
   else
-    output_.warn("what processes of a short life map stays unknown: " + watch.error().message);
+    output_.warn("mappings of short-lived processes are not recorded: " + watch.error().message);
   for (const pid_t pid : who.running()) {
     if (watch_) watch_->follow(pid);
     processes_.read_process(pid);
@@ -324,9 +324,9 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
                          stack_.address - captured.address < capture_.stack_bytes;
   if (!not_there) return unwind::explain_end(stack_);
   return fmt::format(
-      "of the {} bytes only {} could be copied: the page at {:#x} was not in memory, "
-      "or the stack ends there",
-      capture_.stack_bytes, captured.bytes.size(), copied_to);
+      "only {} of {} bytes could be copied: the page at {:#x} was not in memory, or the stack ends "
+      "there",
+      captured.bytes.size(), capture_.stack_bytes, copied_to);
 }
 
 // One of those that end in the same place for the same reason. What lay on the stack is nobody
@@ -375,9 +375,9 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
   }
   if (asked && !any) {
     Error error{ErrorKind::unsupported,
-                without.empty() ? "no buffer of it could carry user stacks"
+                without.empty() ? "no buffer can carry user stacks"
                                 : "map '" + without.front() +
-                                      "' is a ring buffer, which carries no user stacks"};
+                                      "' is a ring buffer, which cannot carry user stacks"};
     return fail(
         std::move(error)
             .hint("send with bpf_perf_event_output to a BPF_MAP_TYPE_PERF_EVENT_ARRAY")
@@ -385,8 +385,7 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
   }
   for (const std::string& name : without)
     output.warn("map '" + name +
-                "' is a ring buffer: its records come without stacks, those of a perf event "
-                "array would have them");
+                "' is a ring buffer: its records have no stacks (use a perf event array)");
   return stacks;
 }
 

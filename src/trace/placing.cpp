@@ -44,7 +44,7 @@ bool concerns_one_site(const Error& error) {
   return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
 }
 
-// "placing probes: 250 of 1000" on a terminal, where there is time to read it.
+// Shows "attaching probes: 250 of 1000" on a terminal if there are many.
 class Progress {
 public:
   Progress(std::string_view what, std::size_t all, Output& output)
@@ -83,7 +83,7 @@ public:
       const auto expected =
           one_by_one ? time.estimate(attached, DurationEstimate::Clock::now()) : std::nullopt;
       if (expected)
-        output_.status(fmt::format("placing {} probes one by one takes some {} s", probes(sites),
+        output_.status(fmt::format("attaching {} probes one by one takes about {} s", probes(sites),
                                    std::chrono::ceil<std::chrono::seconds>(*expected).count()));
     });
   }
@@ -108,7 +108,7 @@ private:
 
   Result<Attachment> attach(std::span<const ProbeSite> sites,
                             const std::function<void(std::size_t)>& report) const {
-    const Progress progress("placing probes", probes(sites), output_);
+    const Progress progress("attaching probes", probes(sites), output_);
     std::size_t attached = 0;
     return Attachment::attach(mechanism_, sites, pids_, [&] {
       report(attached);
@@ -141,8 +141,7 @@ void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolv
 
 void warn_about_slow_detach(std::size_t events, Output& output) {
   if (events <= many_perf_events) return;
-  output.warn(fmt::format("taking away {} perf events will take {} to {} s, and cannot be "
-                          "interrupted",
+  output.warn(fmt::format("detaching {} perf events may take {} to {} s and cannot be interrupted",
                           events, events / 25, events / 2));
 }
 
@@ -173,7 +172,7 @@ std::optional<DurationEstimate::Clock::duration> DurationEstimate::estimate(std:
 
 void detach_probes(AttachedProbes& attached, Output& output) {
   if (!attached.attachment) return;
-  const Progress progress("taking probes away", attached.attachment->detach_steps(), output);
+  const Progress progress("detaching probes", attached.attachment->detach_steps(), output);
   attached.attachment->detach([&](std::size_t done) { progress.report(done); });
   attached.attachment.reset();
 }
@@ -201,14 +200,14 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
     if (!keep_going) return fail(std::move(refused.front().error));
     remove_refused(refused, resolved, output);
     if (resolved.probes.empty())
-      return fail(ErrorKind::unsupported, "the kernel takes none of the probes");
+      return fail(ErrorKind::unsupported, "the kernel rejected all probes");
   }
 }
 
 Result<void> check_unmodified(const MappedFile& file) {
   if (file.change() != FileChange::written) return {};
-  return fail(Error{ErrorKind::io, file.path() + ": written to while it was being read"}.hint(
-      "run it again when what writes the file is done"));
+  return fail(Error{ErrorKind::io, file.path() + ": was written to while it was being read"}.hint(
+      "try again when the file is completely written"));
 }
 
 Result<void> check_unmodified(std::span<const Probe> probes) {
@@ -220,9 +219,10 @@ Result<void> check_unmodified(std::span<const Probe> probes) {
 void warn_about_replaced_files(std::span<const Probe> probes, Output& output) {
   for (const MappedFile* file : collect_files(probes))
     if (file->change() == FileChange::replaced)
-      output.gathered_warning(
-          "replaced", file->path() + ": replaced while it was being read; the probes are in the "
-                                     "file it was, which only running processes still map");
+      output.gathered_warning("replaced",
+                              file->path() +
+                                  ": was replaced while it was being read: the probes are in the "
+                                  "old file, which only running processes map");
 }
 
 } // namespace uprobectl

@@ -65,8 +65,8 @@ namespace {
 // Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
 Error compressed_error(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
-                                          ": compressed in its archive, there "
-                                          "is not a file to probe"}
+                                          ": compressed in its archive, so "
+                                          "it cannot be probed"}
       .hint("probe the library where the device has installed it, in the app's lib folder");
 }
 
@@ -78,8 +78,8 @@ Result<void> check_places(const ProbeRequest& probe_request, std::span<const Pro
   for (const ProbePoint& point : points)
     if (point.static_probe || (point.symbol && point.symbol_offset != 0))
       return fail(Error{ErrorKind::usage, "'" + point.request +
-                                              "' is inside a function: a return can only be "
-                                              "probed from its start"}
+                                              "' is inside a function: returns need its "
+                                              "start"}
                       .hint("leave out --return, or the offset"));
   return {};
 }
@@ -119,7 +119,7 @@ private:
     if (!target) return fail(target.error());
     if (target->architecture_mismatch())
       return fail(Error(*target->architecture_mismatch())
-                      .hint("what is mapped there is found with: uprobectl resolve -p PID '*' "
+                      .hint("find the mapped file with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
     for (const std::string& text : probe_request.functions) {
@@ -168,14 +168,14 @@ private:
       return left_out.contains(*point.symbol);
     };
     if (std::ranges::all_of(*points, is_left_out))
-      return fail(
-          ErrorKind::unsupported,
-          display_name(points->front()) +
-              ": its semaphore is in no page of the file, so the kernel cannot count it up");
+      return fail(ErrorKind::unsupported,
+                  display_name(points->front()) +
+                      ": its semaphore is not in a mapped page of the file, so the kernel cannot "
+                      "increment it");
     std::erase_if(*points, is_left_out);
     for (const std::string& name : left_out)
       output_.detail(
-          fmt::format("left out: {} of {}", name, to_string(points->front().binary->path)));
+          fmt::format("skipped: {} of {}", name, to_string(points->front().binary->path)));
     without_semaphore_ += left_out.size();
     return points;
   }
@@ -183,7 +183,8 @@ private:
   void report_without_semaphore() {
     if (const auto count = std::exchange(without_semaphore_, 0); count > 0)
       output_.warn(fmt::format(
-          "{} left out: {} in no page of the file, so the kernel cannot count {} up (-v lists {})",
+          "{} skipped: {} not in a mapped page of the file, so the kernel cannot increment {} "
+          "(-v lists {})",
           counted(count, "static probe is", "static probes are"),
           count == 1 ? "its semaphore is" : "their semaphores are", count == 1 ? "it" : "them",
           count == 1 ? "it" : "them"));
@@ -208,7 +209,7 @@ private:
         const bool is_left_out =
             error.kind == ErrorKind::misaligned ||
             (error.kind == ErrorKind::unsupported && may_match_several(probe_request.functions[i]));
-        if (is_left_out) warn({"left out: " + error.message});
+        if (is_left_out) warn({"skipped: " + error.message});
         if (!is_left_out && error.kind != ErrorKind::not_found)
           add_failure(probe_request, probe_request.functions[i], std::move(error));
         else if (!reasons[i])
@@ -244,9 +245,8 @@ private:
     const std::size_t found = points.size();
     std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
-      add_failure(
-          probe_request, function,
-          Error(ErrorKind::not_found, "'" + function + "': all that it stands for is excluded"));
+      add_failure(probe_request, function,
+                  Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
       const auto [known, is_new] =
@@ -310,7 +310,7 @@ std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint
   const ProbeEffect effect = exit_effect(point, site.exit->offset);
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   return Error{ErrorKind::unsupported,
-               fmt::format("{}: '{}' cannot be probed where it is left (at {:#x}): {}",
+               fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
                            to_string(point.binary->path), display_name(point),
                            site.exit->offset.value, effect.reason)};
 }
@@ -372,7 +372,7 @@ private:
                                       .error = std::move(skipped.error)});
         continue;
       }
-      output_.detail("left out: " + skipped.error.message);
+      output_.detail("skipped: " + skipped.error.message);
       left_out[pattern_key(point)][skipped.reason].push_back(&point);
       ++total[pattern_key(point)];
     }
@@ -382,19 +382,19 @@ private:
       resolved_.failures.push_back(
           {.target = key.first,
            .function = key.second,
-           .error = Error{
-               ErrorKind::unsupported,
-               fmt::format("{}: nothing that '{}' matches can be probed", key.first, key.second)}});
+           .error = Error{ErrorKind::unsupported, fmt::format("{}: no match of '{}' can be probed",
+                                                              key.first, key.second)}});
     }
   }
 
   void warn(const PatternKey& key, std::string_view reason,
             std::span<const ProbePoint* const> points) const {
-    const std::string_view what = points.front()->static_probe ? "static probes" : "functions";
     const std::string which =
-        points.size() == 1 ? fmt::format("'{}' is", display_name(*points.front()))
-                           : fmt::format("{} of {} {} are", points.size(), matched_.at(key), what);
-    output_.warn(fmt::format("{}: {} left out of '{}': {}", key.first, which, key.second, reason));
+        points.size() == 1
+            ? fmt::format("'{}' (matched by '{}') is", display_name(*points.front()), key.second)
+            : fmt::format("{} of {} matches of '{}' are", points.size(), matched_.at(key),
+                          key.second);
+    output_.warn(fmt::format("{}: {} skipped: {}", key.first, which, reason));
   }
 
   ResolvedProbes& resolved_;

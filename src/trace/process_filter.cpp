@@ -128,7 +128,7 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
     if (error == ESRCH || error == EINVAL || error == ENOENT) {
       if (read_comm(pid))
         return fail(
-            Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, no process"}.hint(
+            Error{ErrorKind::not_found, std::to_string(pid) + " is a thread, not a process"}.hint(
                 "-p takes the process: Tgid in /proc/" + std::to_string(pid) + "/status"));
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
     }
@@ -207,11 +207,13 @@ Result<ControlGroup> ControlGroup::open(std::string_view path) {
   if (!fd) return fail(system_error(errno, "cannot open the control group " + *full));
   struct statfs status{};
   if (::fstatfs(fd.get(), &status) != 0)
-    return fail(system_error(errno, "cannot look at " + *full));
+    return fail(system_error(errno, "cannot examine " + *full));
   if (status.f_type != CGROUP2_SUPER_MAGIC)
-    return fail(Error{ErrorKind::usage, *full + " is not a control group of cgroup2"}
-                    .hint("--cgroup takes a folder of a cgroup2 mount, or its path from there on")
-                    .hint("which one a process is in stands in /proc/PID/cgroup, behind 0::/"));
+    return fail(
+        Error{ErrorKind::usage, *full + " is not a control group of cgroup2"}
+            .hint(
+                "--cgroup takes a directory of a cgroup2 mount, or its path relative to the mount")
+            .hint("the group of a process is in /proc/PID/cgroup, after 0::/"));
   return ControlGroup(std::move(fd), std::move(*full));
 }
 
@@ -237,9 +239,9 @@ Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::st
   if (target == "*")
     return fail(
         Error{ErrorKind::not_found, fmt::format("no process named {} runs", quoted(filter.names))}
-            .hint("the TARGET '*' means the files of processes that run already"));
+            .hint("TARGET '*' needs running processes: it means the files that they map"));
   if (!target.empty())
-    output.warn(fmt::format("no process named {} runs yet: {} is looked up without it",
+    output.warn(fmt::format("no process named {} runs yet: {} is resolved without it",
                             quoted(filter.names), target));
   return pids;
 }
@@ -266,8 +268,9 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
   }
   chosen.initial_pids_ = chosen.known_pids();
   if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
-    output.status("the program picks the processes: others that call these functions stop at the "
-                  "probes, too, and are passed over");
+    output.status(
+        "processes are filtered in the BPF program: calls in other processes also stop at "
+        "the probes, but are not shown");
   return chosen;
 }
 
@@ -287,8 +290,8 @@ Result<void> FilteredProcesses::find_user(Output& output) {
   user_ = user->id;
   output.detail(fmt::format("{} runs as user {}", package, user->id));
   if (!user->others.empty() && !asked_->user)
-    output.warn(fmt::format("{} also belongs to other users of the device: as {} it is not "
-                            "probed; choose with --uid",
+    output.warn(fmt::format("{} is also installed for other users of the device: it is not probed "
+                            "as {} (choose with --uid)",
                             package, fmt::join(user->others, ", ")));
   return {};
 }
@@ -296,9 +299,9 @@ Result<void> FilteredProcesses::find_user(Output& output) {
 Result<void> FilteredProcesses::watch(Output& output) {
   if (!in_initial_pid_namespace())
     return fail(
-        Error{ErrorKind::unsupported, "processes can be followed only from outside of containers"}
-            .hint("this one has pids of its own (a pid namespace): run uprobectl on the "
-                  "host, or give pids with -p and without --follow"));
+        Error{ErrorKind::unsupported, "-p NAME and --follow are not supported in a container"}.hint(
+            "the container has its own pid namespace: run uprobectl on the host, or "
+            "give pids with -p and without --follow"));
   auto set = ProcessSet::start({.names = asked_->names, .follow = asked_->follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
@@ -313,8 +316,8 @@ Result<void> FilteredProcesses::watch(Output& output) {
     if (find_named_processes(name).empty())
       output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > max_comm_length)
-      output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel keeps of a "
-                                "name: of a process that begins the first calls may be missed",
+      output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel stores of a "
+                                "name: the first calls of new processes may be missed",
                                 name, max_comm_length));
   }
   return {};

@@ -162,14 +162,13 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
 std::string explain_truncation(const CaptureSpec& capture) {
   const std::uint32_t size = capture.stack_bytes;
   if (capture.stack == StackWalk::frame_pointers)
-    return fmt::format("{} frames are the most that the kernel walks, --stack unwinds more",
-                       MAX_FRAMES);
+    return fmt::format("the kernel walks at most {} frames (--stack unwinds more)", MAX_FRAMES);
   return fmt::format(
-      "more than the {} bytes that are copied of each{}", size,
+      "deeper than the {} bytes that are copied{}", size,
       size < MAX_STACK_BYTES
-          ? fmt::format(", --stack-size {} copies more",
+          ? fmt::format(" (--stack-size {} copies more)",
                         std::min<std::uint64_t>(std::uint64_t{size} * 2, MAX_STACK_BYTES))
-          : ", which is the most that can be");
+          : " (the maximum)");
 }
 
 } // namespace
@@ -249,7 +248,7 @@ void report_end(const RunEnd& end, Output& output) {
       if (first) ++summary.probes_hit;
       if (first && summary.single_stepped && !probe.point.effect.emulated)
         ++*summary.single_stepped;
-      if (probe.hits == 0) record.reason = "other places of this probe were reached, this was not";
+      if (probe.hits == 0) record.reason = "other places of this probe were hit, this one was not";
       if (probe.hits > 0 && !hidden_reason.empty()) {
         record.reason = hidden_reason;
         output.gathered_warning(
@@ -282,10 +281,9 @@ void report_end(const RunEnd& end, Output& output) {
   warn_about_losses(end, output);
   output.write(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  output.status(fmt::format("{}, {} of {} probes hit{}{}", describe_result(end, summary),
-                            summary.probes_hit, probes,
-                            unknown > 0 ? fmt::format(", of {} it is not known", unknown) : "",
-                            describe_open_calls(end)));
+  output.status(fmt::format(
+      "{}, {} of {} probes hit{}{}", describe_result(end, summary), summary.probes_hit, probes,
+      unknown > 0 ? fmt::format(", {} unknown", unknown) : "", describe_open_calls(end)));
   if (summary.single_stepped > 0)
     output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
                               "instruction (docs/instructions.md)",
@@ -303,11 +301,10 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                             totals.failure,
                             outputs.kept ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
-    output.warn(fmt::format("{} of what processes map lost: frames may have no names, or "
-                            "those of what was mapped there before",
-                            counted(totals.lost_mappings, "record", "records")));
+    output.warn(fmt::format("{} lost: frames may have no names or outdated ones",
+                            counted(totals.lost_mappings, "mapping record", "mapping records")));
   if (totals.saved > 0)
-    output.status(fmt::format("{} saved below {}: look at them with uprobectl debug-unwind",
+    output.status(fmt::format("{} saved in {}: inspect them with uprobectl debug-unwind",
                               counted(totals.saved, "stack", "stacks"), *outputs.kept));
 }
 
@@ -315,8 +312,8 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 // out of it.
 void report_without_stack(std::uint64_t hits, Output& output) {
   if (hits == 0) return;
-  output.warn(fmt::format("{} counted without a stack, which the kernel could not keep: "
-                          "--count --stack unwinds stacks and keeps them itself",
+  output.warn(fmt::format("{} counted without a stack: the kernel could not store it "
+                          "(--count --stack stores stacks in uprobectl)",
                           counted(hits, "hit", "hits")));
 }
 
@@ -335,11 +332,9 @@ void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, 
     const std::optional<std::uint64_t>& hits = probe.total_hits;
     if (!probe.is_first() || (hits && *hits >= expected)) continue;
     const ProbePoint& point = probe.point;
-    const Error error{
-        ErrorKind::not_found,
-        fmt::format("{}: {} where {} {} expected", display_name(point),
-                    hits ? counted(*hits, "hit", "hits") : "it is not known how often it was hit",
-                    expected, expected == 1 ? "is" : "are")};
+    const Error error{ErrorKind::not_found,
+                      fmt::format("{}: {}, expected at least {}", display_name(point),
+                                  hits ? counted(*hits, "hit", "hits") : "hits unknown", expected)};
     output.fail(error, point.binary->target, point.request);
   }
 }

@@ -111,15 +111,15 @@ reading jump_reading(const JumpSource& source, const elf::Machine& machine) {
 
 Error add_java_hints(Error why) {
   return std::move(why)
-      .hint("a return probe of the kernel's would crash the app: ART reads the return addresses "
-            "on the stack")
+      .hint("the kernel's return probes would crash the app: ART reads the return addresses on "
+            "the stack")
       .hint("probe where the method begins, without --return");
 }
 
 Error add_exit_hints(Error why) {
   return std::move(why)
       .hint("probe where the function begins, without --return and --latency")
-      .hint("--return-at trampoline takes the kernel's return probe, which can end the program: "
+      .hint("--return-at trampoline uses the kernel's return probes, which can crash the program: "
             "see docs/mechanisms.md");
 }
 
@@ -135,13 +135,13 @@ Error conditional_exit_error(const ProbePoint& point, const FunctionReturns::Tai
                            "run each time",
                            display_name(point), call.source ? "indirect" : "conditional",
                            call.address.value)}
-      .hint("the built-in program can tell: leave out --object and --program");
+      .hint("the built-in program checks each jump: run without --object and --program");
 }
 
 Error add_program_hints(Error why) {
   return std::move(why).hint(
-      "give it the section uretprobe, or --return-at trampoline: the kernel's return probe can end "
-      "the probed program, see docs/mechanisms.md");
+      "give it the section uretprobe, or --return-at trampoline: the kernel's return probes can "
+      "crash the probed program, see docs/mechanisms.md");
 }
 
 // Of a file that cannot be read: by what ART calls its files.
@@ -167,7 +167,7 @@ public:
     if (trampoline && is_java)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": ART reads the return addresses on the stack, and "
-                                              "would end the app over one that a probe replaced"}
+                                              "aborts the app if a probe replaced one"}
                       .hint("probe its return instructions: --return-at ret"));
     if (trampoline) return std::nullopt;
     auto exits = reader ? plan(**reader, point) : fail(reader.error());
@@ -249,9 +249,9 @@ public:
 
   void finish() {
     fail_whole_patterns();
-    warn(skipped_.size() - never_left_, "is left out: not all of its exits can be probed",
-         "are left out: not all of their exits can be probed");
-    warn(never_left_, "is left out: it never returns", "are left out: they never return");
+    warn(skipped_.size() - never_left_, "is skipped: not all of its exits can be probed",
+         "are skipped: not all of their exits can be probed");
+    warn(never_left_, "is skipped: it never returns", "are skipped: they never return");
     warn(only_entries_, "never returns: it is probed at its entry only",
          "never return: they are probed at their entries only");
     resolved_.probes.remove_if([&](const Probe& probe) { return dropped_.contains(probe.number); });
@@ -275,7 +275,7 @@ private:
       const auto count = std::ranges::count(skipped_, each.request, &Skipped::request);
       Error none = each.why;
       none.message = fmt::format(
-          "'{}': the returns of none of its {} can be probed: {}", each.request,
+          "'{}': returns cannot be probed in any of its {}: {}", each.request,
           counted(static_cast<std::uint64_t>(count), "function", "functions"), each.why.message);
       resolved_.failures.push_back(
           {.target = each.target, .function = each.request, .error = std::move(none)});
@@ -395,8 +395,8 @@ std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mec
   if (!used) return std::nullopt;
   std::string notice =
       "return probes of the kernel replace return addresses: a program that leaves a probed call by "
-      "an exception, longjmp, pthread_exit or a switch of stacks may end or go on wrongly, and "
-      "while a probed call lasts no uprobe of this machine can be taken away";
+      "an exception, longjmp, pthread_exit or a stack switch may crash or misbehave, and no uprobe "
+      "on this machine can be detached during a probed call";
   if (!sees_entries)
     notice += "; returns of calls nested deeper than 64 are missed and not counted (the built-in "
               "program counts them with --entry --return and with --latency)";

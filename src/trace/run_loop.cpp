@@ -204,7 +204,8 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
   const auto is_cancelled = [&] {
     if (!notified && Clock::now() - begin > slow_flush_timeout) {
       notified = true;
-      output_.status("writing what is left: the output is read slowly (ctrl-c drops the rest)");
+      output_.status(
+          "writing the remaining events: the output is read slowly (ctrl-c discards them)");
     }
     return signals_.count() > signals_before;
   };

@@ -75,13 +75,12 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   std::erase_if(candidates,
                 [](const ObjectProgram* program) { return program->kind == SectionKind::other; });
   if (candidates.empty())
-    return fail(Error{ErrorKind::not_found, path() + ": no program of it is for uprobes"}.hint(
-        "leave out the TARGET to attach them where their sections say: " +
+    return fail(Error{ErrorKind::not_found, path() + ": contains no uprobe programs"}.hint(
+        "without a TARGET they are attached where their sections say: " +
         list_programs(object_->programs())));
   if (candidates.size() > 1)
-    return fail(
-        Error{ErrorKind::ambiguous, path() + ": which of its programs is to run there?"}.hint(
-            "name one with --program-name: " + list_programs(object_->programs())));
+    return fail(Error{ErrorKind::ambiguous, path() + ": contains several programs"}.hint(
+        "name one with --program-name: " + list_programs(object_->programs())));
   const ObjectProgram& program = *candidates.front();
   if (is_static(program) && !request.probes.static_probes)
     return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
@@ -123,12 +122,12 @@ Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) 
   auto place = parse_section_place(program);
   if (!place)
     return fail(Error{ErrorKind::not_found,
-                      fmt::format("{}: the section of program '{}' names no place: '{}'", path(),
-                                  program.name, program.section)}
+                      fmt::format("{}: the section of program '{}' does not name a place: '{}'",
+                                  path(), program.name, program.section)}
                     .hint(is_static(program)
-                              ? "say where it is to run: usdt attach --object FILE TARGET "
+                              ? "give the place: usdt attach --object FILE TARGET "
                                 "PROVIDER:NAME"
-                              : "say where it is to run: attach --object FILE TARGET FUNCTION…")
+                              : "give the place: attach --object FILE TARGET FUNCTION…")
                     .hint(is_static(program)
                               ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
                               : "or name the places in sections: "
@@ -150,7 +149,7 @@ Result<void> UserPrograms::check_kinds() const {
       chosen_, [&](const std::string& name) { return is_session(*find_program(*object_, name)); });
   if (sessions == 0 || static_cast<std::size_t>(sessions) == chosen_.size()) return {};
   return fail(Error{ErrorKind::unsupported,
-                    path() + ": programs for sessions and others cannot be attached in one run"}
+                    path() + ": session programs and other programs cannot be attached in one run"}
                   .hint("choose one of them with --program-name"));
 }
 
@@ -225,8 +224,8 @@ Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Pro
     return {};
   if (!supports_cookies)
     return fail(Error{ErrorKind::unsupported,
-                      "without cookies the program cannot tell where its arguments are"}
-                    .hint("they came with Linux 5.15; use --mechanism multi or perf"));
+                      "the mechanism has no cookies, which usdt.bpf.h needs to find the arguments"}
+                    .hint("use --mechanism multi or perf on Linux 5.15 or later"));
   auto specs = UsdtSpecs::open(*table);
   if (!specs) return fail(std::move(specs).error());
   specs_ = std::move(*specs);
@@ -248,7 +247,7 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
         if (!argument) {
           add_caution(point, n, unreadable_reason(place.probe->arguments[n]));
         } else if (!specs_->can_express(*argument, is_64bit)) {
-          add_caution(point, n, "the usdt.bpf.h of this program cannot say where it is");
+          add_caution(point, n, "not supported by the usdt.bpf.h of this program");
           argument.reset();
         }
       }

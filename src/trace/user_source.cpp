@@ -50,9 +50,9 @@ Result<PrintkReader> PrintkReader::open() {
     if (reader.fd_) break;
   }
   if (!reader.fd_ && reason == ENOENT)
-    return fail(Error{ErrorKind::not_found, "no trace_pipe, which --printk reads"}.hint(
+    return fail(Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
-  if (!reader.fd_) return fail(system_error(reason, "cannot read trace_pipe, as --printk does"));
+  if (!reader.fd_) return fail(system_error(reason, "--printk: cannot read trace_pipe"));
   while (!reader.take_lines().empty()) {
   }
   return reader;
@@ -242,7 +242,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
     if (found == known.end()) {
       const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
-          names.empty() ? "it has none that could be shown" : "there are: " + names));
+          names.empty() ? "the program has no maps that can be shown" : "there are: " + names));
     }
     maps_.push_back(std::move(*found));
     known.erase(found);
@@ -269,8 +269,8 @@ Result<void> UserSource::open_streams() {
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
   const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
   if (!has_stacks_ && (files_.wanted() || attach_request_.stacks.kept || size_is_given))
-    return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map of it has stacks"}.hint(
-        "a perf event array has them with --stack, or where its name ends in _with_stack"));
+    return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map carries stacks"}.hint(
+        "use a perf event array with --stack, or with a name that ends in _with_stack"));
   return {};
 }
 
@@ -312,7 +312,7 @@ Result<void> UserSource::open_maps() {
       }))
     return fail(std::move(known).error());
   if (!known && request_.maps.empty())
-    output_.warn("nothing the program sends can be shown: " + known.error().message);
+    output_.warn("the records of the program cannot be shown: " + known.error().message);
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
     return fail(std::move(selected).error());
   auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
@@ -367,7 +367,7 @@ void UserSource::show_maps() const {
   for (const UserMap& map : maps_) {
     if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
     if (map.use == MapUse::other) {
-      output_.warn(fmt::format("map '{}' is of a kind that cannot be shown", map.name));
+      output_.warn(fmt::format("map '{}': maps of this type cannot be shown", map.name));
       continue;
     }
     const auto table = read_table(map, max_entries_shown);

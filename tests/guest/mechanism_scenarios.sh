@@ -69,7 +69,7 @@ tells_expected_time() {
   "$UPROBECTL" attach --count -d 1 --mechanism tracefs "$FIXTURES/crowd" 'crowd_[0-3]*' -- "$FIXTURES/crowd" \
     >out 2>err || fail "attach fails: $(cat err)"
   took=$(($(seconds_up) - began))
-  said=$(sed '/^probing/q' err | grep -c 'placing 4000 probes one by one takes some \([3-9]\|[0-9][0-9]\{1,\}\) s$')
+  said=$(sed '/^probing/q' err | grep -c 'attaching 4000 probes one by one takes about \([3-9]\|[0-9][0-9]\{1,\}\) s$')
   [ "$took" -le 8 ] || expect_equal 'expected time before a slow start' 1 "$said"
   [ "$took" -gt 2 ] || expect_equal 'expected time before a quick start' 0 "$said"
 }
@@ -77,7 +77,7 @@ tells_expected_time() {
 warns_of_slow_detach() {
   start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
   attach_ends_with 0 180
-  expect_match 'message' 'taking away 51 perf events will take 2 to 25 s' "$(cat err)"
+  expect_match 'message' 'detaching 51 perf events may take 2 to 25 s' "$(cat err)"
 }
 
 # The reader is stopped, so that nobody makes room.

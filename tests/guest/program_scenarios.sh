@@ -239,5 +239,5 @@ asks_for_program_name() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
-  expect_match 'message' "the section of program 'count_plain' names no place" "$(cat err)"
+  expect_match 'message' "the section of program 'count_plain' does not name a place" "$(cat err)"
 }

@@ -157,7 +157,7 @@ spares_coroutines() {
     -- "$FIXTURES/flow-cxx" coroutine >said 2>err
   expect_equal 'exit status' 0 "$?"
   expect_equal 'the program' ok "$(sed -n 's/^coroutine //p' said)"
-  ! grep 'left out' err || fail 'a function is left out'
+  ! grep 'skipped' err || fail 'a function is skipped'
   for kind in entry return; do
     records event "kind=$kind" | sed -n 's/.*"symbol": *"\([^"]*\)".*/\1/p' | sort | uniq -c >"$kind"
   done

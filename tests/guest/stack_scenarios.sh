@@ -176,7 +176,7 @@ refuses_other_pids() {
     # shellcheck disable=SC2086 # several words
     unshare -pf --mount-proc "$UPROBECTL" attach -d 5 $option "$FIXTURES/depths" depth_leaf -- \
       "$FIXTURES/depths" plain 1 0 >out 2>err && fail "$option is taken"
-    expect_match "$option" 'stacks can be had only from outside of containers' "$(cat err)"
+    expect_match "$option" 'stacks are not supported in a container' "$(cat err)"
     expect_match "$option" 'docker run --pid=host' "$(cat err)"
   done
 }
@@ -341,7 +341,7 @@ folds_promised_stacks() {
   expect_match 'folded' '(^|;)main;depth_outer;depth_middle;depth_leaf 5$' "$(cat folded)"
   "$UPROBECTL" attach -d 5 --object "$FIXTURES/greetings.bpf.o" --folded folded "$FIXTURES/depths" depth_leaf \
     >out 2>err && fail 'lines of no stacks are taken'
-  expect_match 'error' 'no map of it has stacks' "$(cat err)"
+  expect_match 'error' 'no map carries stacks' "$(cat err)"
 }
 
 keeps_stacks() {
@@ -385,7 +385,7 @@ refuses_ring() {
   "$UPROBECTL" attach -d 5 --stack --object "$FIXTURES/greetings.bpf.o" \
     "$FIXTURES/depths" depth_leaf >out 2>err &&
     fail 'a ring buffer is taken'
-  expect_match 'error' 'is a ring buffer, which carries no user stacks' "$(cat err)"
+  expect_match 'error' 'is a ring buffer, which cannot carry user stacks' "$(cat err)"
   expect_match 'hint' 'BPF_MAP_TYPE_PERF_EVENT_ARRAY' "$(cat err)"
 }
 

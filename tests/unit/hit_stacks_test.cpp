@@ -115,8 +115,8 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.totals().failed == 0);
   Output output(-1, {.messages = told.fd()});
   report_stacks(stacks.totals(), request.capture, request.stacks, output);
-  CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks cut off: 127 frames are the most that "
-                       "the kernel walks, --stack unwinds more\n");
+  CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks cut off: the kernel walks at most "
+                       "127 frames (--stack unwinds more)\n");
 }
 
 TEST_CASE("of stacks that are copied the report names the size that would help") {
@@ -124,14 +124,14 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
   request.capture.stack = StackWalk::frame_data;
   const StackTotals totals{.all = 3, .truncated = 1};
   for (const auto& [size, expected] :
-       {std::pair(16384U, "16384 bytes that are copied of each, --stack-size 32768 copies more"),
-        std::pair(65528U, "65528 bytes that are copied of each, which is the most that can be")}) {
+       {std::pair(16384U, "16384 bytes that are copied (--stack-size 32768 copies more)"),
+        std::pair(65528U, "65528 bytes that are copied (the maximum)")}) {
     const Told told;
     request.capture.stack_bytes = size;
     Output output(-1, {.messages = told.fd()});
     report_stacks(totals, request.capture, request.stacks, output);
     CHECK(told.text() ==
-          fmt::format("uprobectl: warning: 1 of 3 stacks cut off: more than the {}\n", expected));
+          fmt::format("uprobectl: warning: 1 of 3 stacks cut off: deeper than the {}\n", expected));
   }
 }
 
@@ -141,16 +141,16 @@ TEST_CASE("hits that the kernel has counted without their stack are told") {
   report_without_stack(0, output);
   CHECK(told.text().empty());
   report_without_stack(3, output);
-  CHECK(told.text() == "uprobectl: warning: 3 hits counted without a stack, which the kernel could "
-                       "not keep: --count --stack unwinds stacks and keeps them itself\n");
+  CHECK(told.text() == "uprobectl: warning: 3 hits counted without a stack: the kernel could not "
+                       "store it (--count --stack stores stacks in uprobectl)\n");
 }
 
 TEST_CASE("stacks that lost records of what is mapped belong to are told to have wrong names") {
   const Told told;
   Output output(-1, {.messages = told.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
-  CHECK(told.text() == "uprobectl: warning: 2 records of what processes map lost: frames may have "
-                       "no names, or those of what was mapped there before\n");
+  CHECK(told.text() == "uprobectl: warning: 2 mapping records lost: frames may have no names "
+                       "or outdated ones\n");
 }
 
 TEST_CASE("below stacks that are not whole their folded lines have what stands for the rest") {

@@ -77,15 +77,15 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(wrong(request) == "-p cannot be combined with a command");
   request.processes = {};
   request.processes.follow = true;
-  CHECK(wrong(request) == "--follow needs processes whose children are meant: -p or a command");
+  CHECK(wrong(request) == "--follow needs -p or a command");
   request.processes.pids = {1};
   CHECK(check_request(request));
   request.program.emplace();
   CHECK(wrong(request) ==
-        "--follow is for the built-in program: programs of yours filter themselves");
+        "--follow is only supported by the built-in program: your programs filter themselves");
   request = {};
   request.probes.target = "*";
-  CHECK(wrong(request) == "the TARGET '*' means the files of processes");
+  CHECK(wrong(request) == "TARGET '*' needs processes: it means the files that they map");
   request.probes.target_options.app = "com.foo";
   CHECK(check_request(request));
   request = {};
@@ -94,7 +94,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.capture.stack = StackWalk::frame_pointers;
   CHECK(check_request(request));
   request.stacks.flame_graph = "stacks";
-  CHECK(wrong(request) == "--folded and --flamegraph need a file each");
+  CHECK(wrong(request) == "--folded and --flamegraph need different files");
   request.stacks = {.kept = "folder", .folded = {}, .flame_graph = {}};
   CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
   request.capture.stack = StackWalk::frame_data;

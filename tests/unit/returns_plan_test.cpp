@@ -91,7 +91,7 @@ TEST_CASE("a pattern none of whose functions can be probed is a failure") {
       planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
   REQUIRE(all.failures.size() == 1);
   CHECK(all.failures.front().error.message.starts_with(
-      "'g*': the returns of none of its 1 function can be probed"));
+      "'g*': returns cannot be probed in any of its 1 function"));
 }
 
 TEST_CASE("the rules of exits say what the program tests, each once") {

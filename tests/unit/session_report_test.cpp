@@ -67,15 +67,15 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
 TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
   CHECK(
       diagnose({.executable = {}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 3},
-               {}) == "no process maps this file executable (3 processes could not be looked at)");
+               {}) == "no process maps this file executable (3 processes could not be examined)");
 }
 
 TEST_CASE("what maps a file's successor is told") {
   const MappingSurvey survey{
       .executable = {}, .other_inode = {4194304}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
-        "process 4194304 maps the file that has this path by now: the one probed was replaced "
-        "meanwhile, run it again");
+        "process 4194304 maps the new file at this path: the probed file was replaced, run the "
+        "command again");
   CHECK(
       diagnose(survey, {}, {.change = FileChange::none}) ==
       "process 4194304 maps another file that had this path: it was replaced, restart the process "

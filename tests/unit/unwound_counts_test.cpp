@@ -86,8 +86,8 @@ TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that i
   counting.hit({0x1000});
   CHECK(counting.tell() == "4464\tf\t<the stack could not be kept>\n3\tf\t0x1000\n");
   CHECK(counting.told.text() ==
-        "uprobectl: warning: more different stacks than can be kept: further ones are counted "
-        "together, without frames\n");
+        "uprobectl: warning: too many different stacks: further ones are counted together, "
+        "without frames\n");
 }
 
 TEST_CASE("stacks that are not whole are counted apart, with what stands for the rest") {
