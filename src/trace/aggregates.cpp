@@ -15,7 +15,7 @@ std::uint64_t nanoseconds(KernelAggregates::Time time) {
 }
 
 constexpr std::size_t max_stacks = 65536;
-constexpr std::size_t max_frames = 1U << 20; // of all stacks together: some 64 MiB
+constexpr std::size_t max_frames = 1U << 20; // of all stacks together: about 64 MiB
 
 std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind::Frame& frame) {
   if (frame.place && frame.place->module != nullptr)
@@ -49,7 +49,7 @@ std::vector<CountRecord> KernelAggregates::counts_by_probe() {
     const ProbeCounts before = std::exchange(reported_[probe.number].counts, now[probe.number]);
     const std::uint64_t entries = now[probe.number].entries - before.entries;
     const std::uint64_t returns = now[probe.number].returns - before.returns;
-    // Where an entry waits for its return they are one call.
+    // With paired calls, entry and return are one call.
     if (entries > 0 && !capture_.pair_calls)
       records.push_back({.point = &probe.point, .count = entries, .pid = {}, .comm = {}});
     if (returns > 0)
@@ -121,7 +121,7 @@ void KernelAggregates::report(Time now, Output& output) {
       if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
-    // The most first; of equals what stands first in the request.
+    // Highest count first; equal counts in the order of the request.
     const auto before = [](const CountRecord& a, const CountRecord& b) {
       return std::tuple(b.count, a.point, a.on_return, a.pid) <
              std::tuple(a.count, b.point, b.on_return, b.pid);
@@ -140,7 +140,7 @@ void KernelAggregates::report(Time now, Output& output) {
   since_ns_ = now_ns;
 }
 
-// The first address is that of the point, where the thread was.
+// The first address is that of the probe.
 unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   const auto pid = static_cast<pid_t>(counted.pid);
   const ProbePoint& point = probes_[counted.probe].point;
@@ -163,7 +163,7 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
     if (count == 0) continue;
     if (each.frames.empty()) without_stack_ += count;
     unwind::Stack frames = symbolize_stack(each);
-    const auto completeness = // the kernel does not say whether one of just so many is whole
+    const auto completeness = // the kernel does not report whether such a stack is complete
         each.frames.size() >= MAX_FRAMES ? StackCompleteness::truncated
                                          : StackCompleteness::complete;
     std::string text;

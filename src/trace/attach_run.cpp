@@ -39,7 +39,8 @@ Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
 
 MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
                                const ProbeProgram& program, const ResolvedProbes& resolved) {
-  // Only at entry the built-in program knows which of several probes of one event it runs for.
+  // The probes that can share an event. At returns the built-in program cannot tell which of
+  // several probes of an event was hit, so these do not share.
   std::size_t sharing = 0;
   bool semaphores = false;
   for (const Probe& probe : resolved.probes) {
@@ -55,7 +56,7 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
           .kind = program.kind()};
 }
 
-// The flow but for the life of a command, which is the only one of the filter's pids.
+// A run, without starting and ending the command. A command is the only pid of the filter.
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
@@ -87,9 +88,9 @@ public:
 
 private:
   Result<void> resolve() {
-    const ExitOnSignal ends_on_signal; // a large file takes seconds
+    const ExitOnSignal ends_on_signal; // resolving in a large file takes seconds
     TargetOptions options = request_.probes.target_options;
-    if (command_ == nullptr) { // which maps nothing of its own yet
+    if (command_ == nullptr) { // a suspended command has not mapped its files yet
       auto pids = find_target_pids(filter_, request_.probes.target, output_);
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
@@ -114,7 +115,7 @@ private:
       output_.write(point);
   }
 
-  // Until they are armed.
+  // Loads, attaches and starts the programs.
   Result<AttachedProbes> load_and_attach(const FilteredProcesses& processes, SignalWatch& signals) {
     const auto features = probe_kernel_features();
     if (!features) return fail(features.error());
@@ -138,7 +139,7 @@ private:
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     history_.emplace(filter_, request_.capture.count_by_process, probes);
-    // Of processes that may end before the run does.
+    // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty())
       add_surveys(probes, survey_probes(probes, known));
     if (processes.is_system_wide())
@@ -160,7 +161,7 @@ private:
     return attached;
   }
 
-  // What a session program does at returns it does by the kernel's return probes.
+  // Rejects Java code: session programs use the kernel's return probes.
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {
       const ProbePoint& point = probe.point;
@@ -173,7 +174,7 @@ private:
     return {};
   }
 
-  // Programs that run elsewhere do so for every process.
+  // Programs that are not attached to probes run for all processes.
   HitProcesses hit_processes(const FilteredProcesses& processes) const {
     return {.others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
                       program_.others() > 0,
@@ -181,7 +182,7 @@ private:
             .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
   }
 
-  // The end of a command is expected.
+  // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
@@ -219,8 +220,8 @@ private:
       output_.status("no probed process is left: the run ends early");
     const auto end = Clock::now();
 
-    // First nothing counts any more, then the probes go: they go one after the other, and nobody
-    // should take the longer life of some for more calls.
+    // Stop counting before detaching: probes are detached one after the other, and those that stay
+    // longer must not have higher counts.
     const bool stopped = program_.stop().has_value();
     detach_probes(attached, output_);
     loop.finish();
@@ -254,7 +255,7 @@ private:
     Probes& probes = resolved_.probes;
     add_surveys(probes, history_->surveys(known, false));
     std::vector<MappingSurvey> descendants = history_->surveys(known, true);
-    // Of --follow all that come from them are probed.
+    // With --follow all descendants are probed.
     if (filter_.follow)
       add_surveys(probes, descendants);
     else if (processes.excludes_children())
@@ -280,7 +281,7 @@ private:
 
   void warn_about_signal(const SuspendedChild::End& end) const {
     if (end.signal == 0 || (end.got_sigterm && end.signal == SIGTERM)) return;
-    const char* const name = ::sigabbrev_np(end.signal); // none of real-time signals
+    const char* const name = ::sigabbrev_np(end.signal); // null for real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));
   }
@@ -294,11 +295,11 @@ private:
   const CommandStdout& command_stdout_;
   Output& output_;
   ResolvedProbes resolved_;
-  std::optional<ProcessHistory> history_; // since the probes are in place
+  std::optional<ProcessHistory> history_; // set when the probes are attached
   Clock::time_point start_;
 };
 
-// The first filter that only the built-in program applies.
+// Returns the first filter option of the request that only the built-in program applies.
 std::optional<std::string> find_builtin_only_filter(const AttachRequest& request) {
   const ProcessFilter& filter = request.processes;
   if (filter.all) return std::nullopt;
@@ -310,7 +311,7 @@ std::optional<std::string> find_builtin_only_filter(const AttachRequest& request
   return std::nullopt;
 }
 
-// What a hit collects, and where its stacks go.
+// Returns the first contradiction in what a hit captures and where its stacks go.
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   if (capture.measured) {

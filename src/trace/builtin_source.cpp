@@ -18,11 +18,11 @@ namespace uprobectl {
 
 namespace {
 
-// Of the buffer: a record with a stack is a hundred times as large as one without.
+// The buffer size with stacks: a record with a stack is a hundred times as large as one without.
 constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
-// The program tells whose stack it is by a pid of the kernel's own, and what that maps is asked of
-// /proc: in a pid namespace of its own another process has the number, or none.
+// Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
+// or none, in /proc there.
 Result<void> check_pid_namespace(const CaptureSpec& capture) {
   const bool any = capture.stack != StackWalk::none || capture.count_stacks;
   if (!any || in_initial_pid_namespace()) return {};
@@ -106,7 +106,7 @@ public:
   }
 
   void report_cautions() const override {
-    std::set<std::string> reported; // a static probe may have several places
+    std::set<std::string> reported; // static probes may have several places
     for (const Probe& probe : probes_)
       for (const std::string& problem : plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
@@ -164,8 +164,8 @@ public:
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
     if (!request_.capture.pair_calls && buffer_ == RecordBuffer::ring) return losses;
-    // Of calls that were passed over at their entry nobody misses the return. Not all of them have
-    // returned: some returns of others may stay untold.
+    // Returns of calls that were skipped at their entry are not missed. Some of these calls have
+    // not returned, so this may hide other missed returns.
     const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
     const std::uint64_t passed_over = program_->lost(SKIPPED_CALLS);
     losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
@@ -217,8 +217,8 @@ private:
            (capture.on_return || capture.pair_calls);
   }
 
-  // A process that ended leaves its open calls behind. Looking takes a system call for each open
-  // call of all, so it is done for at most a hundredth of the time.
+  // Removes open calls of processes that have ended. This takes a system call for each open call,
+  // so it is done for at most 1 % of the time.
   void forget_calls_of_ended() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_ended_check_ || !in_initial_pid_namespace()) return;
@@ -251,7 +251,7 @@ private:
     return !request_.capture.send_events || visit(*event);
   }
 
-  // Said once, however many there are.
+  // Returns one warning for all clones with changed arguments, or an empty string.
   std::string explain_clone_arguments() const {
     std::vector<const ProbePoint*> clones;
     for (const Probe& probe : probes_)

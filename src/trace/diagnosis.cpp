@@ -15,20 +15,20 @@ namespace uprobectl {
 
 namespace {
 
-// Beyond this many a run does not depend on who else maps the file.
+// Limits the memory for recorded mappings.
 constexpr std::size_t max_mappings = 4096;
-// As many as are counted for themselves (process_counts of src/bpf/programs/maps.h).
+// The capacity of process_counts in src/bpf/programs/maps.h.
 constexpr std::size_t max_ended = 65536;
 
-// Most files have the same path here and there.
+// Returns the path of the file as /proc/PID/maps shows it.
 std::string path_in_maps(const ProbedBinary& binary) {
   if (!binary.real_path.starts_with("/proc/")) return binary.real_path;
   return read_descriptor_path(binary.file->fd()).value_or(binary.real_path);
 }
 
-constexpr std::size_t max_pids = 65536; // that are remembered
+constexpr std::size_t max_pids = 65536; // cached
 
-// A pid is not used again within this time: all others come first.
+// A pid is not reused within this time, because the kernel assigns pids in a cycle.
 constexpr std::uint64_t pid_trust_ns = 1'000'000'000;
 
 std::string describe_process(pid_t pid) {
@@ -55,7 +55,7 @@ bool contains(std::span<const pid_t> pids, pid_t pid) {
 }
 
 std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& facts) {
-  // One that sees another file there because its mounts are others says less of the rest.
+  // Prefer a process in our mount namespace: it explains more.
   const auto here = std::ranges::find_if(
       survey.other_inode, [&](pid_t pid) { return !contains(survey.other_mount_namespace, pid); });
   if (here == survey.other_inode.end()) {
@@ -75,7 +75,7 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
 }
 
 std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
-  // What has ended maps nothing any more: it can only be said what was seen while it lived.
+  // Only what was recorded can be said about processes that have ended.
   if (!pids.empty() &&
       std::ranges::none_of(pids, [](pid_t pid) { return read_comm(pid).has_value(); }))
     return pids.size() == 1
@@ -95,8 +95,8 @@ std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t>
   return text;
 }
 
-// "; process 4711 (app) maps another copy of it: /opt/lib/libfoo.so". Where all processes were
-// looked at and some map the file itself, copies are nothing to wonder at.
+// "; process 4711 (app) maps another copy of it: /opt/lib/libfoo.so". Copies are not mentioned if
+// all processes were examined and some map the file itself.
 std::string mention_copy(const MappingSurvey& survey, bool filtered) {
   if (survey.other_copies.empty() || (!filtered && !survey.executable.empty())) return {};
   const MappedCopy& copy = survey.other_copies.front();
@@ -124,8 +124,8 @@ std::string mention_children(std::span<const pid_t> children) {
                      any_runs ? "map" : "mapped");
 }
 
-// The name of the function that begins at the point, as its source has it: debug data know no
-// "f.constprop.0".
+// Returns the source name of the function that begins at the point. Debug info does not know clones
+// such as "f.constprop.0".
 std::optional<std::string_view> source_name(const ProbePoint& point) {
   if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt)
     return std::nullopt;
@@ -137,8 +137,7 @@ std::string format_times(std::uint64_t count) {
   return count == 1 ? std::string("once") : fmt::format("{} times", count);
 }
 
-// Those that have it as a library, and do not run it: all processes of a program are its own
-// business.
+// Returns the number of processes that map the file as a library, without those that execute it.
 std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids) {
   return static_cast<std::size_t>(std::ranges::count_if(
       pids, [&](pid_t pid) { return process_executable(pid) != binary.file->identity(); }));
@@ -147,10 +146,10 @@ std::size_t count_users(const ProbedBinary& binary, std::span<const pid_t> pids)
 constexpr std::chrono::seconds first_report_delay{2};
 constexpr std::chrono::seconds report_interval{10};
 
-// The mappings of all processes are read for it: at most this share of the time.
+// A report reads the mappings of all processes. It may take at most this share of the time.
 constexpr int max_share = 100; // a hundredth
 
-// Of more probes only the first are looked at.
+// At most this many probes are reported.
 constexpr std::size_t max_reported = 20;
 
 } // namespace
@@ -170,7 +169,7 @@ std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
 
 ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool wants_names,
                                std::span<const Probe> probes)
-    // The program tells pids as the kernel itself has them.
+    // Names need the kernel's pids, as the program reports them.
     : wants_names_(wants_names && in_initial_pid_namespace()), files_(probed_files(probes)) {
   const bool only_these = !filter.pids.empty() && filter.names.empty() && !filter.all;
   if (!wants_names_ && !only_these) return;
@@ -196,7 +195,7 @@ void ProcessHistory::add(const MappingEvent& event) {
     if (wants_names_) names_[event.pid] = event.name;
     break;
   case MappingEvent::Kind::forked:
-    names_.erase(event.pid); // that of a process that had the pid before
+    names_.erase(event.pid); // the name of a previous process with this pid
     break;
   case MappingEvent::Kind::ended:
     forget_ended(event.pid);
@@ -214,7 +213,7 @@ void ProcessHistory::keep_mapping(const MappingEvent& event) {
   if (is_new) mapped_[event.pid].push_back(mapping);
 }
 
-// Those that ended long ago.
+// Drops the names of processes that ended long ago.
 void ProcessHistory::forget_ended(pid_t pid) {
   if (!wants_names_) return;
   ended_.push_back(pid);
@@ -245,14 +244,14 @@ NamespacePids::NamespacePids() : available_(in_initial_pid_namespace()) {}
 std::optional<std::uint32_t> NamespacePids::find(std::uint32_t pid, std::uint64_t time_ns) {
   if (!available_) return std::nullopt;
   const auto found = known_.find(pid);
-  // Events of several CPUs may be a little out of order.
+  // Events of different CPUs may be slightly out of order.
   if (found != known_.end() && time_ns < found->second.read_ns + pid_trust_ns)
     return found->second.own;
   if (known_.size() >= max_pids) known_.clear();
   const auto own = pid_in_namespace(static_cast<pid_t>(pid));
   CachedPid& known = known_[pid];
   known.read_ns = time_ns;
-  // Where it has ended since, it is still what it was.
+  // Keep the known pid if the process has ended since.
   if (own) known.own = static_cast<std::uint32_t>(*own);
   return known.own;
 }
@@ -350,7 +349,7 @@ std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& ca
 
 void warn_about_shared_libraries(std::span<const Probe> probes,
                                  std::span<const MappingSurvey> surveys, Output& output) {
-  // By the path of the file: the probe that most processes may hit.
+  // The probe that most processes map, by file path.
   std::map<std::string_view, std::size_t> most;
   for (std::size_t i = 0; i < probes.size() && i < surveys.size(); ++i) {
     const auto [at, is_new] = most.try_emplace(probes[i].point.binary->real_path, i);

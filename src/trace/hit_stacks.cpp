@@ -15,13 +15,13 @@ namespace uprobectl {
 
 namespace {
 
-// The names of one stack's frames, for as long as it takes to add them.
+// The name of a frame; the names live while a stack is added.
 struct NamedFrame {
   std::string name;
   std::string_view module;
 };
 
-// What has no name is at least told from other such places.
+// Frames without a function are named after their mapping or file.
 NamedFrame name_frame(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
   if (frame.place->module == nullptr) {
@@ -35,7 +35,7 @@ NamedFrame name_frame(const unwind::Frame& frame) {
   return {"[" + std::string(file) + "]", file};
 }
 
-// Of frames with the innermost first.
+// Adds a stack whose innermost frame is first.
 void add_to(StackTree& tree, std::span<const unwind::Frame> frames, StackCompleteness completeness,
             std::uint64_t weight) {
   std::vector<NamedFrame> names;
@@ -51,22 +51,22 @@ void add_to(StackTree& tree, std::span<const unwind::Frame> frames, StackComplet
 
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
-// At least, of all processes' maps; an app has thousands.
+// Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
 constexpr std::uint64_t min_reread_interval_ns = 250'000'000; // ns
 
 bool starts_program(const MappingEvent& event) {
   return event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked;
 }
 
-// The innermost frame is at the first byte of what is called by a name.
+// Returns true if the innermost frame is at the first byte of a function.
 bool is_at_entry(const unwind::Stack& stack) {
   if (stack.frames.empty()) return false;
   const auto frame = stack.frames.front().symbolized();
   return frame != nullptr && frame->function && frame->function->offset == 0;
 }
 
-// The kernel keeps 15 bytes of a map's name (BPF_OBJ_NAME_LEN), which is what a pinned program's
-// maps are known by.
+// Returns true if the map's name ends in "_with_stack". The kernel keeps 15 bytes of a name
+// (BPF_OBJ_NAME_LEN), so the names of a pinned program's maps may be cut.
 bool has_stack_suffix(std::string_view name) {
   constexpr std::string_view ending = "_with_stack";
   constexpr std::size_t kept = 15;
@@ -82,7 +82,8 @@ std::uint64_t read_register(const SenderContext& from, std::size_t index) {
   return index < from.registers.size() ? from.registers[index] : 0;
 }
 
-// As a call has left it.
+// Returns the caller's address if the thread is at a function's entry: from the link register, or
+// from the top of the stack.
 std::uint64_t caller_at_entry(const SenderContext& from) {
   if (from.registers_abi != PERF_SAMPLE_REGS_ABI_64) return 0;
   const ArchInfo& arch = host_arch_info();
@@ -135,7 +136,7 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
   files.folded_ = std::move(*folded);
   files.flame_graph_ = std::move(*flame_graph);
   files.title_ = outputs.title;
-  // What the kernel counts comes as a number of hits, whatever their latency.
+  // Kernel counts are numbers of hits, even if latencies are measured.
   const bool timed = capture.pair_calls && !capture.count_stacks;
   files.unit_ = timed ? "ns" : "hit";
   return files;
@@ -146,7 +147,7 @@ void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
   if (wanted()) add_to(tree_, stack.frames, completeness, weight);
 }
 
-// A pipe or a device has no length to be set.
+// ftruncate fails with EINVAL for pipes and devices.
 Result<void> StackFiles::File::write(std::string_view text) const {
   if (::ftruncate(fd.get(), 0) != 0 && errno != EINVAL) return fail(system_error(errno, path));
   while (!text.empty()) {
@@ -202,12 +203,12 @@ void HitStacks::queue_mapping_events() {
 
 void HitStacks::look() {
   queue_mapping_events();
-  // Where hits are long in coming.
+  // Limits the queue if there are no hits for long.
   while (waiting_.size() > max_waiting) apply_first_event();
   reread_after_loss();
 }
 
-// An address that is mapped again by another file would keep the name of the one before.
+// Rereads the maps if mapping events were lost: an address may belong to another file by now.
 void HitStacks::reread_after_loss() {
   if (!watch_ || watch_->lost() == handled_losses_ || events_read_ns_ < next_reread_ns_) return;
   handled_losses_ = watch_->lost();
@@ -217,8 +218,8 @@ void HitStacks::reread_after_loss() {
   next_reread_ns_ = end + std::max(min_reread_interval_ns, 10 * (end - begin));
 }
 
-// It waits no more when the processes are told: they may ask has_newer_program(), and so
-// queue_mapping_events others.
+// Removes the event before applying it: LiveProcesses::add() may call has_newer_program(), which
+// queues further events.
 void HitStacks::apply_first_event() {
   const MappingEvent event = std::move(waiting_.front());
   waiting_.pop_front();
@@ -232,8 +233,8 @@ void HitStacks::apply_events_until(std::uint64_t time_ns) {
   while (!waiting_.empty() && waiting_.front().time_ns <= time_ns) apply_first_event();
 }
 
-// Hits are many milliseconds old when they are looked at: by now the process may run another
-// program, and its record be in the kernel's ring yet.
+// A hit is processed milliseconds after it occurred. The process may run another program by then,
+// and the exec event may still be in the kernel's buffer.
 bool HitStacks::has_newer_program(pid_t pid) {
   queue_mapping_events();
   return program_starts_.contains(pid);
@@ -254,7 +255,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   ++totals_.all;
   if (captured.registers.empty()) {
     stack_ = symbolize_walked(pid, event.time_ns, captured);
-    // One of just so many may be whole, too: the kernel does not say.
+    // The kernel does not report whether a stack with the maximum number of frames is complete.
     const bool is_full = captured.frames.size() >= MAX_FRAMES;
     completeness_ = is_full ? StackCompleteness::truncated : StackCompleteness::complete;
     if (is_full) ++totals_.truncated;
@@ -302,21 +303,23 @@ StackCompleteness HitStacks::classify(const CapturedStack& captured, const unwin
   return truncated ? StackCompleteness::truncated : StackCompleteness::incomplete;
 }
 
-// Whether a larger copy has, or would have, what is missing. Elsewhere it may lie, too: of the
-// handler of a signal on a stack of its own, of a coroutine.
+// Returns true if a larger copy would contain the missing bytes. They may also be on another stack:
+// of a signal handler, or of a coroutine.
 bool HitStacks::is_truncated(const CapturedStack& captured) const {
   if (stack_.end != unwind::End::stack_too_short) return false;
-  // The kernel shrinks what would not fit its record of 64 KiB, where replaced_returns are, too.
+  // The kernel shortens copies that do not fit a record of 64 KiB, which also holds
+  // replaced_returns.
   constexpr std::size_t tolerance = 512;
   constexpr std::size_t max_copied = MAX_STACK_BYTES - sizeof(replaced_returns);
   const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, max_copied);
   if (captured.bytes.size() + tolerance < most) return false;
-  // Where nothing larger can be copied at all, a stack that is deeper yet counts as cut off.
+  // With the maximum size, deeper stacks count as truncated, too.
   const std::uint64_t reach = most == max_copied ? 2 * MAX_STACK_BYTES : MAX_STACK_BYTES;
   return stack_.address - captured.address < reach; // modulo 2^64
 }
 
-// Copying ends at the first page that is not there, and the stack may go on behind it.
+// The kernel stops copying at the first page that is not in memory; the stack may continue after
+// it.
 std::string HitStacks::explain_failure(const CapturedStack& captured) const {
   const std::uint64_t copied_to = captured.address + captured.bytes.size();
   const bool not_there = stack_.end == unwind::End::stack_too_short &&
@@ -329,8 +332,8 @@ std::string HitStacks::explain_failure(const CapturedStack& captured) const {
       captured.bytes.size(), capture_.stack_bytes, copied_to);
 }
 
-// One of those that end in the same place for the same reason. What lay on the stack is nobody
-// else's business.
+// Saves one stack for each place and reason of an end. The directory is private: stacks contain the
+// program's data.
 void HitStacks::save(const unwind::Sample& sample) {
   if (saved_.size() >= max_saved) return;
   std::uint64_t where = 0;

@@ -11,8 +11,8 @@ namespace uprobectl {
 
 namespace {
 
-// Detaching perf events takes a grace period each, one after the other and unkillable: 0.04 s on
-// Linux 6.8, up to 0.5 s on 6.12.
+// Detaching a perf event waits for a grace period and cannot be interrupted. One takes 0.04 s on
+// Linux 6.8, up to 0.5 s on 6.12; they are detached one after the other.
 constexpr std::size_t many_perf_events = 50;
 
 std::vector<ProbeSite> collect_sites(const Probes& probes) {
@@ -21,7 +21,7 @@ std::vector<ProbeSite> collect_sites(const Probes& probes) {
     const ProbePoint& point = probe.point;
     for (const PlannedSite& site : probe.sites)
       sites.push_back({.file = point.binary->file->fd(),
-                       // resolve_requests() takes no points without an offset
+                       // resolve_requests() rejects points without an offset
                        .offset = site.exit ? site.exit->offset : *point.offset,
                        .semaphore = point.semaphore,
                        .on_return = site.on_return && !site.exit,
@@ -33,13 +33,13 @@ std::vector<ProbeSite> collect_sites(const Probes& probes) {
   return sites;
 }
 
-// The kernel refuses a site of the probe.
+// A probe with a site that the kernel rejects.
 struct RefusedSite {
   std::size_t probe = 0;
   Error error;
 };
 
-// One place's own fault, as against what would keep every probe from being placed.
+// Returns true if the error concerns one site, not all probes.
 bool concerns_one_site(const Error& error) {
   return error.kind == ErrorKind::unsupported || error.kind == ErrorKind::io;
 }
@@ -74,10 +74,10 @@ public:
                 Output& output)
       : pids_(pids), mechanism_(mechanism), signals_(signals), output_(output) {}
 
-  // Says how long it takes, if that is long.
+  // Attaches all sites, and prints the expected time if it is long.
   Result<Attachment> attach_all(std::span<const ProbeSite> sites) const {
     DurationEstimate time(probes(sites), DurationEstimate::Clock::now());
-    // A link places many at once.
+    // One link attaches many sites at once.
     const bool one_by_one = count_perf_events(mechanism_, sites, pids_.size()) > 0;
     return attach(sites, [&](std::size_t attached) {
       const auto expected =
@@ -88,7 +88,7 @@ public:
     });
   }
 
-  // The sites that the kernel refuses, among some that it refused together; attaches for moments.
+  // Finds by bisection the sites that the kernel rejects. Attaches the others for a moment.
   void find_refused(std::span<const ProbeSite> sites, std::vector<RefusedSite>& refused) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;
@@ -123,7 +123,7 @@ private:
   Output& output_;
 };
 
-// Removes the probes of the refused sites, of static probes all places.
+// Reports the rejected sites and removes their probes; of static probes all places.
 void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolved,
                     Output& output) {
   std::set<std::size_t> reported; // by Probe::first
@@ -145,7 +145,7 @@ void warn_about_slow_detach(std::size_t events, Output& output) {
                           events, events / 25, events / 2));
 }
 
-// Each file once.
+// Returns each probed file once.
 std::vector<const MappedFile*> collect_files(std::span<const Probe> probes) {
   std::map<FileIdentity, const MappedFile*> files;
   for (const Probe& probe : probes)
@@ -196,7 +196,8 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
 
     std::vector<RefusedSite> refused;
     attacher.find_refused(sites, refused);
-    if (refused.empty()) return fail(std::move(attachment).error()); // only together: too many
+    if (refused.empty())
+      return fail(std::move(attachment).error()); // each half succeeded: there are too many sites
     if (!keep_going) return fail(std::move(refused.front().error));
     remove_refused(refused, resolved, output);
     if (resolved.probes.empty())

@@ -62,7 +62,7 @@ void add_up_hits(std::span<Probe> probes) {
 
 namespace {
 
-// Nothing asks `attach` to inflate, so this is to be read only if somebody changes that.
+// `attach` never inflates files, so this is an internal safeguard.
 Error compressed_error(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
                                           ": compressed in its archive, so "
@@ -70,7 +70,7 @@ Error compressed_error(const ProbePoint& point) {
       .hint("probe the library where the device has installed it, in the app's lib folder");
 }
 
-// Whether the places of one FUNCTION can be probed as asked.
+// Checks that the points of one FUNCTION can be probed as requested.
 Result<void> check_places(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(compressed_error(point));
@@ -84,11 +84,12 @@ Result<void> check_places(const ProbeRequest& probe_request, std::span<const Pro
   return {};
 }
 
-// A pattern, or a provider alone.
+// Returns true for a pattern or a provider without a name.
 bool may_match_several(const std::string& static_probes) {
   return is_pattern(static_probes) || !static_probes.contains(':');
 }
 
+// Resolves the requests of a run one after the other, and collects their probes and failures.
 class RequestResolver {
 public:
   RequestResolver(const ProbeSelection& selection, const TargetOptions& options, Output& output)
@@ -98,7 +99,8 @@ public:
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
-    // A probe that misses calls is worse than milliseconds of searching; but not for each of many.
+    // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
+    // no copies.
     constexpr std::size_t few = 64;
     resolve_options_.thorough = probe_request.functions.size() <= few;
     const auto targets = find_targets(probe_request.target, options_);
@@ -156,7 +158,7 @@ private:
     return target.resolve(*function, resolve_options_);
   }
 
-  // Probes whose semaphore the kernel cannot count up are left out with all their places.
+  // Skips probes with all their places if the kernel cannot increment their semaphore.
   Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
     auto points = target.static_probes(text);
     if (!points) return points;
@@ -190,7 +192,7 @@ private:
           count == 1 ? "it" : "them"));
   }
 
-  // What one file has no other needs to have.
+  // A static probe must be found in one of the files only.
   Result<void> resolve_static_in_files(const ProbeRequest& probe_request, const Targets& targets) {
     std::vector<std::optional<Error>> reasons(probe_request.functions.size());
     std::vector<bool> found(probe_request.functions.size());
@@ -263,7 +265,7 @@ private:
     }
   }
 
-  // The kernel would fire twice for a place that two FUNCTIONs name.
+  // Skips duplicates: the kernel would hit twice if two FUNCTIONs name one place.
   static void add_site(Probe& probe, const PlannedSite& site) {
     if (std::ranges::none_of(probe.sites, [&](const PlannedSite& known) {
           return known.program == site.program && known.on_return == site.on_return;
@@ -271,7 +273,7 @@ private:
       probe.sites.push_back(site);
   }
 
-  // Said once, however many places it is true of.
+  // Prints each warning once.
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
   bool is_excluded(const ProbePoint& point) const {
@@ -286,12 +288,12 @@ private:
   const std::vector<std::string>& excluded_;
   Output& output_;
   ResolvedProbes resolved_;
-  std::size_t without_semaphore_ = 0; // static probes that are left out
-  // By file and offset the number of the probe; two static probes may be at one place.
+  std::size_t without_semaphore_ = 0; // number of skipped static probes
+  // The probe number by file, offset and static probe name. Two static probes may share a place.
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
 };
 
-// The instruction by which the function of the point is left.
+// Returns the effect of a probe on an exit instruction of the function.
 ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
   const auto arch = code_arch(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
@@ -301,10 +303,10 @@ ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
                       0, CodeExtent::part);
 }
 
-// Not the function's first instruction besides.
+// Returns true if the site is an exit but not also the function's first instruction.
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
-// Why a site must not be probed.
+// Returns the reason why a site cannot be probed, or nullopt.
 std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
   if (!is_exit_only(site)) return probe_error(point);
   const ProbeEffect effect = exit_effect(point, site.exit->offset);
@@ -319,9 +321,10 @@ std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
   return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
 }
 
-// What a pattern stands for in one file.
-using PatternKey = std::pair<std::string, std::string>; // TARGET and FUNCTION as typed
+// TARGET and FUNCTION of a pattern, as typed.
+using PatternKey = std::pair<std::string, std::string>;
 
+// Removes the probes that cannot be probed, and reports them.
 class UnprobeableFilter {
 public:
   UnprobeableFilter(ResolvedProbes& resolved, Output& output)
@@ -355,7 +358,7 @@ private:
     return {point.binary->target, point.request};
   }
 
-  // How many probes each pattern stands for.
+  // Counts the matches of each pattern.
   void count_matches() {
     for (const Probe& probe : resolved_.probes)
       if (probe.is_first() && is_pattern_match(probe.point)) ++matched_[pattern_key(probe.point)];
@@ -423,7 +426,7 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   const bool goes_on = selection.keep_going && !resolved.probes.empty();
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
-  // Several files of one TARGET can each have a reason.
+  // A FUNCTION can fail in several files of a TARGET, each with its own error.
   std::set<std::pair<std::string_view, std::string_view>> failed;
   for (const Failure& failure : resolved.failures) {
     failed.emplace(failure.target, failure.function);

@@ -22,13 +22,13 @@ namespace uprobectl {
 
 namespace {
 
-// When a process that was renamed is looked at again: after an execve the arguments are there
-// within microseconds; Android's zygote names its child, and then writes the same into the
-// arguments, on a busy machine much later.
+// Delays after which a renamed process is checked again. After an execve the arguments are there
+// within microseconds. Android's zygote first renames its child and then writes the arguments, much
+// later on a busy machine.
 constexpr std::array recheck_delays = {std::chrono::milliseconds(2), std::chrono::milliseconds(50),
                                        std::chrono::milliseconds(300)};
 
-// Takes the first word away; fields are separated by one space.
+// Removes the first field of the line and returns it. Fields are separated by one space.
 std::string_view take_field(std::string_view& line) {
   const auto end = std::min(line.find(' '), line.size());
   const std::string_view field = line.substr(0, end);
@@ -36,7 +36,7 @@ std::string_view take_field(std::string_view& line) {
   return field;
 }
 
-// Blanks and backslashes are written in octal: "\040".
+// Decodes octal escapes of spaces and backslashes: "\040".
 std::string unescaped(std::string_view field) {
   constexpr std::size_t digits = 3;
   std::string text;
@@ -57,10 +57,10 @@ std::string unescaped(std::string_view field) {
 
 void add_pids(const std::string& file, std::vector<pid_t>& pids) {
   const auto text = read_pseudo_file(file);
-  if (!text) return; // the group has gone meanwhile
+  if (!text) return; // the group was removed meanwhile
   std::string_view rest = *text;
   while (!rest.empty()) {
-    // 0 stands for processes of other pid namespaces.
+    // 0 means a process of another pid namespace.
     if (const auto pid = parse_number<pid_t>(take_line(rest)); pid && *pid > 0)
       pids.push_back(*pid);
   }
@@ -77,21 +77,20 @@ Result<std::string> full_path(std::string_view path) {
   return *mount + "/" + std::string(path);
 }
 
-// How often it is asked whether a family has ended.
+// How often the members of the process set are counted.
 constexpr std::chrono::milliseconds member_check_interval{20};
 
-// A longer name is no comm, by which the kernel itself sees a process begin.
+// The kernel compares names with comm, which has at most 15 bytes.
 constexpr std::size_t max_comm_length = 15;
 
-// A process that has ended meanwhile needs no place in the set, and beyond its capacity there is
-// none.
+// Ignores errors: the process may have ended, or the set may be full.
 void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership stay) {
   static_cast<void>(set.add(pid, stay).has_value());
 }
 
-// Adds the descendants of a member, those that are made meanwhile included.
+// Adds the descendants of a member, including those that start meanwhile.
 void add_descendants(ProcessSet& set, pid_t pid) {
-  // A child of one that is not yet a member may be missed, and is seen the next time.
+  // A child of a process that is not yet a member may be missed; the next pass finds it.
   for (bool found = true; found;) {
     found = false;
     for (const pid_t child : find_descendants(pid)) {
@@ -124,7 +123,7 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   for (const pid_t pid : pids) {
     ProcessHandle process(pid);
     const int error = process.open_error();
-    // A thread's id is refused with EINVAL, by newer kernels with ENOENT.
+    // The id of a thread fails with EINVAL, or with ENOENT on newer kernels.
     if (error == ESRCH || error == EINVAL || error == ENOENT) {
       if (read_comm(pid))
         return fail(
@@ -282,7 +281,7 @@ Result<void> FilteredProcesses::find_user(Output& output) {
   if (!user) return fail(user.error());
   if (asked_->user && *asked_->user != user->id) {
     const bool of_other = std::ranges::find(user->others, *asked_->user) != user->others.end();
-    if (of_other) return {}; // --uid says which of the device's users is meant
+    if (of_other) return {}; // --uid selects the user of the device
     return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
                                                     user->id, *asked_->user)}
                     .hint("leave out --uid"));

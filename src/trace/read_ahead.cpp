@@ -68,7 +68,7 @@ void ReadAhead::finish() {
 void ReadAhead::read() {
   const Visit visit = [this](std::size_t tag, Bytes record) { return add(tag, record); };
   while (!abandoned_) {
-    const bool last = ending_; // before the drain: what came until then is in it
+    const bool last = ending_; // read before draining, so that the last drain sees all records
     if (source_.drain(visit)) continue;
     if (last) break;
     wait();
@@ -128,15 +128,15 @@ void ReadAhead::drop_taken() {
   taken_.pop_front();
 }
 
-// Takes over what waits. False where nothing is left and nothing more will come, or just nothing
-// yet while the run goes on.
+// Moves the waiting blocks to taken_. Returns false if there are none, now or, after finish(), for
+// good.
 bool ReadAhead::take_waiting_blocks() {
   std::unique_lock lock(mutex_);
-  while (!taken_.empty()) drop_taken(); // read to its end
+  while (!taken_.empty()) drop_taken(); // all their records were visited
   clear(ready_);
   if (ending_) changed_.wait(lock, [&] { return ended_ || waiting_bytes_ > 0; });
   if (waiting_.empty()) {
-    if (spare_.size() > 1) spare_.resize(1); // the next burst may be long in coming
+    if (spare_.size() > 1) spare_.resize(1); // frees memory that may not be needed for long
     return false;
   }
   taken_ = std::exchange(waiting_, {});
@@ -170,7 +170,7 @@ bool ReadAhead::take(const Visit& visit) {
       } else if (!take_waiting_blocks()) {
         return false;
       }
-      // The taker has more to do than this: the clock to watch, an output to write.
+      // Return from time to time: the consumer must also watch the clock and write output.
       if (++blocks > 1) return true;
     }
     const Bytes block(taken_.front());

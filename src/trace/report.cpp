@@ -55,7 +55,7 @@ std::string describe_probes(const ProbeTotals& totals) {
          counted(totals.static_places, "place", "places");
 }
 
-// Whole milliseconds, or microseconds where it was less than one.
+// Rounds to milliseconds, or to microseconds below one millisecond.
 std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
   using namespace std::chrono;
   if (duration < 1ms) return duration_cast<microseconds>(duration);
@@ -65,7 +65,7 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
 // Completes the surveys of all probes and the facts of unhit ones.
 void complete_diagnosis_facts(const RunEnd& end) {
   const std::span<Probe> probes = end.probes;
-  // Over nobody there is nothing to survey; over no pids it would be over all processes.
+  // With an empty pid list survey_probes() would examine all processes.
   if (end.no_process_reason.empty()) {
     const std::vector<MappingSurvey> now = survey_probes(probes, end.pids);
     add_surveys(probes, now);
@@ -89,7 +89,7 @@ void complete_diagnosis_facts(const RunEnd& end) {
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
 
-// Which a person has asked not to see.
+// Returns the number of events that --max-events suppressed.
 std::uint64_t count_over_max_events(const RunTotals& totals) {
   const auto beyond =
       std::ranges::find(totals.losses, loss_reasons::beyond_max_events, &Loss::reason);
@@ -118,7 +118,7 @@ std::string explain_unpaired(std::string_view reason) {
 
 void warn_about_losses(const RunEnd& end, Output& output) {
   for (const auto& [reason, count] : end.totals.losses) {
-    if (reason == loss_reasons::beyond_max_events) { // asked for
+    if (reason == loss_reasons::beyond_max_events) { // requested by the user
       output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
       continue;
     }
@@ -228,7 +228,7 @@ void report_end(const RunEnd& end, Output& output) {
     summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
   else if (end.command_end)
     summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
-  // The kernel's return probes may miss returns that nobody pairs, too.
+  // The kernel's return probes may miss returns even if calls are not paired.
   if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
@@ -267,7 +267,7 @@ void report_end(const RunEnd& end, Output& output) {
         const bool is_explained = hidden_reason.empty() && end.no_process_reason.empty();
         const std::string reason =
             is_explained ? diagnose(probe.survey, end.pids, shared) : *record.reason;
-        // At how many places each is inlined does not make it another kind, only that it is.
+        // Probes that are inlined at different numbers of places are gathered in one warning.
         output.gathered_warning(
             (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
             fmt::format("{}: never hit: {}", display_name(probe.point), *record.reason));
@@ -308,8 +308,8 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                               counted(totals.saved, "stack", "stacks"), *outputs.kept));
 }
 
-// Linux kernel/bpf/stackmap.c: stacks whose hashes have the same place in the map keep each other
-// out of it.
+// A stack is dropped if another one with the same hash bucket is in the map (Linux
+// kernel/bpf/stackmap.c).
 void report_without_stack(std::uint64_t hits, Output& output) {
   if (hits == 0) return;
   output.warn(fmt::format("{} counted without a stack: the kernel could not store it "

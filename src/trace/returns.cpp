@@ -15,9 +15,10 @@ FunctionReaderCache::FunctionReaderCache(std::vector<std::string> debug_places)
     : debug_places_(std::move(debug_places)) {}
 FunctionReaderCache::~FunctionReaderCache() = default;
 
-// Before the first instruction of a function and behind the last one that takes its frame down the
-// caller's stack begins right above the return address, or on arm64 the link register is the
-// caller's. A CFA by other registers is that of code that switches stacks.
+// Returns true if the function has a stack frame at the address. At the first instruction, and
+// after the epilogue, the CFA is right above the return address; on arm64 the return address is in
+// the link register then. A CFA that is based on other registers belongs to code that switches
+// stacks.
 bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) {
   using Kind = unwind::Rule::Kind;
   const auto arch = unwind::unwound_arch(image.machine());
@@ -69,9 +70,10 @@ CodeAbi FunctionReaderCache::read_code_abi(const ProbePoint& point, bool strings
 
 namespace {
 
-// A register as instructions number it. 31 of arm64, which reads as zero, is none.
+// Converts a register number of an instruction. Register 31 of arm64 reads as zero, and is
+// NO_REGISTER.
 std::uint32_t find_encoded_register(std::uint8_t code, const elf::Machine& machine) {
-  // 32-bit code runs on a kernel that saves the registers of its own architecture.
+  // The kernel saves the registers of its own architecture for 32-bit code.
   const ArchInfo& arch = machine.info().registers.empty() ? host_arch_info() : machine.info();
   return arch.find_encoded_register(code).value_or(NO_REGISTER);
 }
@@ -91,7 +93,7 @@ record_u32 condition_test(JumpCondition::Test test) {
   case JumpCondition::Test::bit_set:
     return EXIT_IF_BIT_SET;
   case JumpCondition::Test::always:
-  case JumpCondition::Test::unknown: // FunctionReader returns none
+  case JumpCondition::Test::unknown: // FunctionReader does not return these
     break;
   }
   return EXIT_ALWAYS;
@@ -127,7 +129,7 @@ bool is_always_taken(const FunctionReturns::TailCall& call) {
   return call.condition.test == JumpCondition::Test::always && !call.source;
 }
 
-// A program of the user's runs at the jump whether or not it leaves, and cannot tell.
+// A user's program would run at the jump whether or not it leaves the function.
 Error conditional_exit_error(const ProbePoint& point, const FunctionReturns::TailCall& call) {
   return Error{ErrorKind::unsupported,
                fmt::format("'{}': your program cannot be attached where it returns: the {} jump at "
@@ -144,7 +146,7 @@ Error add_program_hints(Error why) {
       "crash the probed program, see docs/mechanisms.md");
 }
 
-// Of a file that cannot be read: by what ART calls its files.
+// Guesses from the file name whether an unreadable file has Java code.
 bool may_be_java(const ProbePoint& point) {
   const std::string_view name = point.binary->path.file;
   return name.ends_with(".odex") || name.ends_with(".oat");
@@ -155,7 +157,8 @@ public:
   ReturnPlanner(ReturnAt return_at, bool checks_exits, FunctionReaderCache& readers)
       : return_at_(return_at), checks_exits_(checks_exits), readers_(readers) {}
 
-  // Nothing: by the kernel's return probe. Empty: it never returns.
+  // Returns the exits to probe, or nullopt to use the kernel's return probe. An empty list means
+  // that the function never returns.
   Result<std::optional<std::vector<PlannedExit>>> plan_exits(const PlannedSite& site,
                                                              const ProbePoint& point) {
     const auto reader = readers_.find_reader(point);
@@ -182,7 +185,7 @@ public:
 
   std::vector<exit_rule> take_rules() { return std::move(rules_).take(); }
 
-  // Functions where a program of the user's also runs at tail calls.
+  // The number of functions where a user's program also runs at tail calls.
   std::size_t tail_call_functions() const { return tail_call_functions_; }
 
 private:
@@ -213,7 +216,7 @@ private:
   std::size_t tail_call_functions_ = 0;
 };
 
-// Points that are left out, or have no return, and why.
+// Collects and reports probes that are skipped, or that have no return.
 class SkippedReturns {
 public:
   SkippedReturns(ResolvedProbes& resolved, Output& output) : resolved_(resolved), output_(output) {}
@@ -264,7 +267,7 @@ private:
     Error why;
   };
 
-  // Patterns of whose functions none is left.
+  // Makes a failure of each pattern that has no probe left.
   void fail_whole_patterns() {
     std::set<std::string> with_points;
     for (const Probe& probe : resolved_.probes)
@@ -292,11 +295,12 @@ private:
   Output& output_;
   std::set<std::size_t> dropped_;
   std::vector<Skipped> skipped_;
-  std::size_t never_left_ = 0; // of these
+  std::size_t never_left_ = 0; // skipped matches that never return
   std::size_t only_entries_ = 0;
 };
 
-// One program for both sees the entry before the exit, which two at one place need not.
+// Makes an entry site also the exit if both are at one offset: then one program handles the entry
+// before the exit, while the order of two programs is undefined.
 bool join_entry(std::vector<PlannedSite>& sites, const PlannedSite& exit, FileOffset entry) {
   if (exit.exit->offset != entry) return false;
   for (PlannedSite& site : sites)

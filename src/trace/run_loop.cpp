@@ -13,10 +13,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A reader that has stopped reading must not make us grow: beyond this the buffers are left to
-// fill, and what they cannot take is counted as lost.
+// Limit of buffered output if the reader does not read. Above it, the kernel's buffers fill up and
+// count lost records.
 constexpr std::size_t max_pending_output = 4U << 20;
-// When the end takes longer than this, a person is told what is waited for.
+// After this time the user is told what the end of a run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
 
 sigset_t watched_signals() {
@@ -24,8 +24,8 @@ sigset_t watched_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGCONT); // it continues a stopped process even if it is blocked (signal(7))
-  // Under nohup it is ignored already, and stays so.
+  sigaddset(&set, SIGCONT); // SIGCONT continues a stopped process even if it is blocked (signal(7))
+  // nohup ignores SIGHUP; keep it ignored.
   struct sigaction hangup{};
   if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
     sigaddset(&set, SIGHUP);
@@ -140,7 +140,7 @@ void RunLoop::report_losses() {
   for (const Loss& loss : source_.losses()) report_loss(loss);
 }
 
-// The count is since the start.
+// `loss` is the total since the start; reports the increase.
 void RunLoop::report_loss(const Loss& loss) {
   auto known = std::ranges::find(totals_.losses, loss.reason, &Loss::reason);
   const std::uint64_t before = known == totals_.losses.end() ? 0 : known->count;
@@ -152,7 +152,7 @@ void RunLoop::report_loss(const Loss& loss) {
 }
 
 void RunLoop::wait(std::chrono::milliseconds timeout) {
-  // Asked for nothing, a descriptor still tells that its reader is gone.
+  // poll() reports a closed reader even if no events are requested.
   const short writable = out_.pending() > 0 ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = writable, .revents = 0},
                                 {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
@@ -167,7 +167,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
   if (limits_.duration) deadline = start + *limits_.duration;
   auto next_report = Clock::now() + interval_.value_or(std::chrono::nanoseconds());
   for (;;) {
-    // Asked before draining: what a process did before it ended must still be shown.
+    // Check before draining, so that the events of an ended process are still written.
     const bool gone = processes_.all_gone();
     const bool more = drain();
     report_losses();
@@ -196,7 +196,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
   }
 }
 
-// Returns why the rest cannot be written; empty if all is.
+// Returns the reason why remaining events cannot be written; empty if all were.
 std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
   const std::uint64_t signals_before = signals_.count();
   const auto begin = Clock::now();
@@ -210,7 +210,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
     return signals_.count() > signals_before;
   };
   for (;;) {
-    // A drain that did not take place says nothing about what waits.
+    // If the output was blocked, drain() did nothing and its result says nothing.
     const bool was_blocked = out_.pending() > max_pending_output;
     const bool more = drain();
     if (!out_.flush_within(timeout, is_cancelled))
@@ -231,7 +231,7 @@ void RunLoop::finish(std::chrono::milliseconds timeout) {
   totals_.events -= std::min(totals_.events, unwritten);
   report_losses();
   report_loss({.reason = reason, .count = unread + unwritten});
-  // A `lost` record is small, the reader has taken all before it.
+  // A `lost` record is small, and the reader has read all before it.
   out_.flush_within(timeout);
 }
 

@@ -10,11 +10,11 @@ namespace uprobectl {
 
 namespace {
 
-// In the child, where only async-signal-safe calls are allowed until exec.
+// Runs in the child, where only async-signal-safe calls are allowed until exec.
 [[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
                                 char* const* words) {
   constexpr int cannot_execute = 127;
-  // Signals that we ignore would stay ignored across exec.
+  // Ignored signals stay ignored across exec.
   std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGXFSZ, SIG_DFL);
   if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
@@ -48,7 +48,7 @@ Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& wor
   auto go = make_pipe();
   auto failure = make_pipe();
   if (!go || !failure) return fail(go ? failure.error() : go.error());
-  std::vector<char*> arguments; // execvp does not write to them; its type is older than const
+  std::vector<char*> arguments; // execvp takes char* but does not modify the strings
   arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -56,7 +56,7 @@ Result<SuspendedChild> SuspendedChild::start(const std::vector<std::string>& wor
   const pid_t pid = ::fork();
   if (pid < 0) return fail(system_error(errno, "cannot start " + words.front()));
   if (pid == 0) {
-    go->write_end.reset(); // or its end would never come
+    go->write_end.reset(); // otherwise the read end never sees end of file
     wait_and_exec(go->read_end.get(), failure->write_end.get(), output, arguments.data());
   }
   return SuspendedChild(words.front(), pid, std::move(go->write_end), std::move(failure->read_end));
@@ -72,7 +72,7 @@ SuspendedChild::SuspendedChild(SuspendedChild&& other) noexcept
       exec_error_pipe_(std::move(other.exec_error_pipe_)) {}
 
 SuspendedChild::~SuspendedChild() {
-  if (pid_ < 0 || !release_pipe_) return; // it runs: end() was asked, or it outlives us
+  if (pid_ < 0 || !release_pipe_) return; // it was released: end() was called, or it outlives us
   release_pipe_.reset();
   reap();
 }
@@ -101,7 +101,7 @@ std::optional<SuspendedChild::End> SuspendedChild::end() {
   if (pid_ < 0) return std::nullopt;
   if (const auto end = reap(0ms)) return End{*end};
   ::kill(pid_, SIGTERM);
-  resume(); // a stopped process takes no signal but SIGKILL until it goes on
+  resume(); // a stopped process handles no signal but SIGKILL until it continues
   if (const auto end = reap(2s)) return End{*end, true};
   return std::nullopt;
 }

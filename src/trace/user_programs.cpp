@@ -104,8 +104,8 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
   return {};
 }
 
-// A return probe of the kernel's takes what lies on top of the stack for a return address, which it
-// is only where a function begins.
+// A return probe takes the top of the stack for the return address, which is true only at the start
+// of a function.
 Result<void> UserPrograms::check_static_use(const ObjectProgram& program) const {
   if (!program.on_return && !is_session(program)) return {};
   return fail(Error{ErrorKind::usage,
@@ -143,7 +143,7 @@ Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) 
   return {};
 }
 
-// One mechanism serves a run, and no other than session links serves session programs.
+// A run uses one mechanism, and only session links accept session programs.
 Result<void> UserPrograms::check_kinds() const {
   const auto sessions = std::ranges::count_if(
       chosen_, [&](const std::string& name) { return is_session(*find_program(*object_, name)); });

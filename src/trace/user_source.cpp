@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs of a user as an event source.
+// The event source for a user's programs.
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/read_ahead.hpp"
@@ -20,15 +20,15 @@ namespace uprobectl {
 
 namespace {
 
-// Reads what BPF programs print through bpf_printk: lines of tracefs' trace_pipe. There is one for
-// the whole machine, and a line that was read is gone (Linux Documentation/trace/ftrace.rst).
+// Reads the output of bpf_printk from tracefs' trace_pipe. There is one for the whole machine, and
+// each line can be read once (Linux Documentation/trace/ftrace.rst).
 class PrintkReader {
 public:
-  // What has been said before is taken and dropped. not_permitted, not_found name the way out.
+  // Discards earlier output. Fails with not_permitted or not_found, with hints.
   static Result<PrintkReader> open();
 
   int fd() const { return fd_.get(); }
-  // The lines that wait, those of other tracers left out: "cat-4711 [000] …: bpf_trace_printk: hi".
+  // Returns the waiting lines of bpf_printk: "cat-4711 [000] …: bpf_trace_printk: hi".
   std::vector<std::string> take_lines();
 
 private:
@@ -36,7 +36,7 @@ private:
   std::string unfinished_;
 };
 
-// A flood must not keep events waiting.
+// Limits the reads of one call, so that much output does not delay events.
 constexpr int max_reads = 64;
 constexpr std::size_t max_line_length = 8192;
 
@@ -149,7 +149,7 @@ public:
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     return drain_buffers(one);
   }
-  // What cannot be decoded is shown raw, but for what the kernel has added.
+  // Records that cannot be decoded are shown raw.
   std::uint64_t corrupt() const override { return decoder_ ? decoder_->unknown_layouts() : 0; }
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
@@ -160,7 +160,7 @@ public:
       ++events;
       return true;
     };
-    // A pinned program may be attached by others, too, and never stop sending.
+    // A pinned program may have other links, too, and never stop sending.
     for (std::size_t rounds = 0; rounds < max_discard_rounds; ++rounds)
       if (!drain_buffers(count)) break;
     return events;
@@ -174,13 +174,13 @@ private:
   std::optional<std::uint64_t> runs(std::size_t program) const {
     return counting_.runs(programs_.program(program).fd);
   }
-  // Also when the probes are gone: what ran until then has sent records.
+  // Valid after detaching, too.
   std::optional<std::uint64_t> runs_since_start(std::size_t program) const {
     const auto now = runs(program);
     const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
     return now && before ? std::optional(*now - *before) : std::nullopt;
   }
-  // Programs send until their probes are gone, which is after the thread has ended.
+  // Programs send until they are detached, which is after the thread ends.
   bool drain_buffers(const ReadAhead::Visit& visit) {
     if (!read_ahead_) return streams_->drain(visit);
     if (read_ahead_->take(visit)) return true;
@@ -190,8 +190,8 @@ private:
   Result<void> read_ahead();
   Result<void> open_streams();
   std::uint64_t program_lost_count() const { return lost_ ? read_lost_count(*lost_) : 0; }
-  // The kernel counts what perf buffers lose, the program what it could not send: without a ring
-  // buffer that is the same.
+  // The kernel counts records that perf buffers lose; the program counts those it could not send.
+  // Without a ring buffer both count the same records.
   std::uint64_t lost_in_buffers() const {
     const std::uint64_t by_program = program_lost_count() - lost_count_before_;
     const bool has_ring =
@@ -208,11 +208,11 @@ private:
   StackFiles& files_;
   Output& output_;
   KernelFeatures features_;
-  std::vector<UserMap> spec_table_;     // that of usdt.bpf.h, if the program has one
-  UserStaticProbes static_probes_;      // goes before the table
-  std::vector<UserMap> maps_;           // that are read or shown
-  std::optional<UserMap> lost_;         // where the program counts what it could not send
-  std::uint64_t lost_count_before_ = 0; // a pinned one may have run before
+  std::vector<UserMap> spec_table_; // the specification map of usdt.bpf.h; empty if there is none
+  UserStaticProbes static_probes_;  // destroyed before spec_table_
+  std::vector<UserMap> maps_;       // selected maps
+  std::optional<UserMap> lost_;     // the program's count of records that it could not send
+  std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
@@ -220,12 +220,12 @@ private:
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
   std::vector<ObjectLink> others_;
   std::uint64_t corrupt_ = 0;
-  bool has_stacks_ = false;               // records come with them
+  bool has_stacks_ = false;               // records carry stacks
   std::optional<HitStacks> stacks_;       // likewise, once it has started
   std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
 };
 
-// Those named, or all.
+// Selects the named maps, or all.
 Result<void> UserSource::select_maps(std::vector<UserMap> known) {
   if (request_.maps.empty()) {
     maps_ = std::move(known);
@@ -250,7 +250,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
   return {};
 }
 
-// A descriptor of its own for libbpf's table of static probes.
+// Returns a duplicate of libbpf's specification map of static probes.
 std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
   std::vector<UserMap> found;
   const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
@@ -274,7 +274,7 @@ Result<void> UserSource::open_streams() {
   return {};
 }
 
-// Only stacks take so long that it is worth a thread.
+// Starts a reading thread if stacks are unwound; other records are fast.
 Result<void> UserSource::read_ahead() {
   if (!stacks_) return {};
   const auto fds = streams_->poll_fds();
@@ -327,8 +327,8 @@ Result<void> UserSource::open_maps() {
   return {};
 }
 
-// The kernel counts runs by program: they tell of a place if the program has no other, or never
-// ran.
+// The kernel counts runs for each program. The count is that of a probe if the program has no other
+// probe, or never ran.
 void UserSource::count_hits(std::span<Probe> probes) const {
   std::vector<std::set<Probe*>> probes_of(programs_.count()); // by program
   for (Probe& probe : probes) {
