@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways to place sites. Each appends the descriptors that keep its probes in place, and
-// leaves what it has appended behind when it fails: the caller drops all of them.
+// The mechanisms by which probes are attached. Each appends the descriptors that keep its probes
+// attached. After an error the caller closes the descriptors that were appended before it.
 #pragma once
 
 #include "probe/probe.hpp"
@@ -12,38 +12,38 @@
 
 namespace uprobectl {
 
-// Uprobe events of tracefs, made for one attachment. Source of the text format: Linux
-// Documentation/trace/uprobetracer.rst. The kernel keeps events until they are removed: the
-// destructor does it, once nothing uses them any more. Those of a killed process stay until the
-// next one opens this.
+// Uprobe events of tracefs, created for one attachment. The kernel keeps events until they are
+// removed, which the destructor does; by then no perf event may use them. Events of a killed
+// process are removed by the next open(). Text format: Linux Documentation/trace/uprobetracer.rst.
 class TracefsEvents {
 public:
-  // Takes away what processes that have ended left behind. unsupported, not_permitted.
+  // Opens uprobe_events and removes the events of processes that have ended. Errors: unsupported,
+  // not_permitted.
   static Result<TracefsEvents> open();
 
   TracefsEvents(TracefsEvents&&) noexcept = default;
   TracefsEvents& operator=(TracefsEvents&&) noexcept = default;
   ~TracefsEvents() { remove(); }
 
-  struct Place {
-    int file = -1; // given to the kernel as a descriptor: it looks it up while this runs, so
-                   // neither a rename nor an odd name matters
+  struct Location {
+    int file = -1; // passed to the kernel as /proc/self/fd/N, so that renames do not matter
     FileOffset offset;
     std::optional<FileOffset> semaphore = {};
   };
-  // Makes one event of all the places, which are different ones, and tells its id for
-  // perf_event_open(2). An errno; EOPNOTSUPP where the kernel wants an event for each place, and
-  // ECANCELED after `interrupted`, which is asked before each place.
-  std::expected<std::uint64_t, int> add(std::span<const Place> places, bool on_return,
+  // Creates one event with all the locations, which must be distinct. Returns its id for
+  // perf_event_open(2), or an errno: EOPNOTSUPP if the kernel supports only one location per event,
+  // ECANCELED if `interrupted`, called before each location, returns true.
+  std::expected<std::uint64_t, int> add(std::span<const Location> locations, bool on_return,
                                         const std::function<bool()>& interrupted);
-  // The last first. What is still used after some tries is left for the next run.
+  // Removes the events in reverse order. Retries while an event is in use, then leaves it for the
+  // next open().
   void remove();
 
 private:
   TracefsEvents(std::string folder, UniqueFd commands);
-  std::expected<void, int> command(const std::string& text) const;
+  std::expected<void, int> write_command(const std::string& text) const;
   void remove_leftovers() const;
-  std::size_t places_of(const std::string& name) const;
+  std::size_t count_locations(const std::string& name) const;
 
   std::string folder_;
   std::string group_;
@@ -52,42 +52,45 @@ private:
   std::size_t next_ = 0; // number for the next name
 };
 
+// The descriptors that keep probes attached.
 struct ProbeDescriptors {
-  std::unique_ptr<TracefsEvents> events; // go last: the kernel keeps those that are used
+  std::unique_ptr<TracefsEvents> events; // destroyed last: events in use cannot be removed
   std::vector<UniqueFd> perf_events;
   std::vector<UniqueFd> links;
 };
 
+// The arguments of an attach_…() function.
 struct AttachPlan {
   Mechanism mechanism;
   std::span<const ProbeSite> sites;
-  std::span<const pid_t> pids; // {0}: every process
+  std::span<const pid_t> pids; // {0} for all processes
   const std::function<bool()>& interrupted;
 };
 
 Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors);
-Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors); // perf_ioctl, too
+Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors); // also perf_ioctl
 Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors);
 
 Error interrupted_error();
-Error semaphore_error(const std::string& label); // this kernel counts none up
+Error semaphore_error(const std::string& label); // this kernel has none
 
-// What the kernel's refusal means for somebody who wanted a probe there.
+// Translates an errno of attaching to an error with hints.
 Error attach_error(int errnum, const std::string& label, Mechanism mechanism);
 
-// The path under which the kernel finds an open file again, whatever its name is by now.
+// Returns "/proc/self/fd/N", the path of an open file for the kernel, which survives renames.
 std::string descriptor_path(int fd);
 
-// How programs come onto perf events in this kernel.
+// How a program is attached to a perf event: by a BPF link, or by PERF_EVENT_IOC_SET_BPF.
 enum class PerfBinding { link, ioctl };
 
-// The ioctl lets wrong kinds of program pass, which take the kernel down at the first hit. So it is
-// for programs that this process has loaded as plain ones, and for others only where the kernel is
-// older than all other kinds. Also refuses a cookie that could not arrive.
+// Checks that a program may be attached in this way. The ioctl accepts programs of a wrong kind,
+// which crash the kernel at the first hit. It is therefore allowed only for programs that this
+// process loaded as plain ones, and for others only on kernels without other kinds. Also rejects a
+// cookie that the program would not get.
 Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kernel_has_links);
 
-// Opens the event for the process (0: for all), puts the site's program onto it and enables it. An
-// event that got no program stays in `descriptors`, to be dropped with the others.
+// Opens the event for a process (0 for all), attaches the site's program to it and enables it. An
+// event without a program stays in `descriptors` after an error.
 std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const ProbeSite& site,
                                               pid_t pid, PerfBinding binding,
                                               ProbeDescriptors& descriptors);

@@ -8,7 +8,7 @@ namespace uprobectl {
 
 namespace {
 
-// What one link can carry: many offsets of one file, one program, all entries or all returns.
+// A link has one file, one program and either entry or return probes, at many offsets.
 struct BatchKey {
   int file = -1;
   int program = -1;
@@ -23,10 +23,10 @@ struct Batch {
   std::string first_label;
 };
 
-std::map<BatchKey, Batch> batches_of(std::span<const ProbeSite> sites) {
+std::map<BatchKey, Batch> make_batches(std::span<const ProbeSite> sites) {
   std::map<BatchKey, Batch> batches;
   for (const ProbeSite& site : sites) {
-    // A session program runs at both; the kernel refuses to be told which.
+    // A session program runs at entry and return; the kernel rejects the return flag for it.
     const bool on_return = site.on_return && site.program.kind == ProgramKind::multi;
     Batch& batch = batches[{site.file, site.program.fd, on_return}];
     if (batch.offsets.empty()) {
@@ -43,7 +43,7 @@ std::map<BatchKey, Batch> batches_of(std::span<const ProbeSite> sites) {
 } // namespace
 
 Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors) {
-  for (const auto& [key, batch] : batches_of(plan.sites)) {
+  for (const auto& [key, batch] : make_batches(plan.sites)) {
     const std::string path = descriptor_path(key.file);
     for (const pid_t pid : plan.pids) {
       if (plan.interrupted()) return fail(interrupted_error());

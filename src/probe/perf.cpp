@@ -32,25 +32,25 @@ Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kern
   if (binding == PerfBinding::link) return {};
   if (site.program.kind != ProgramKind::plain || (!site.program.loaded_by_us && kernel_has_links))
     return fail(Error{ErrorKind::unsupported,
-                      site.label + ": a program that others have loaded is not put onto a perf "
-                                   "event by ioctl"}
-                    .hint("kernels take wrong ones, too, and crash at the first hit")
-                    .hint("use --mechanism perf, which has the kernel look at it"));
+                      site.label + ": a program loaded by another process cannot be attached to a "
+                                   "perf event by ioctl"}
+                    .hint("the ioctl does not check the kind of program: a wrong one crashes the "
+                          "kernel at the first hit")
+                    .hint("use --mechanism perf, which lets the kernel check the program"));
   if (site.cookie != 0)
-    return fail(Error{ErrorKind::unsupported,
-                      site.label + ": without BPF links no cookie reaches the program"}
-                    .hint("they came with Linux 5.15; use --mechanism perf or multi"));
+    return fail(Error{ErrorKind::unsupported, site.label + ": cookies need BPF links"}.hint(
+        "use --mechanism perf (Linux 5.15) or multi (Linux 6.6)"));
   return {};
 }
 
 std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const ProbeSite& site,
                                               pid_t pid, PerfBinding binding,
                                               ProbeDescriptors& descriptors) {
-  // Without a pid the event is opened on CPU 0, but its BPF program runs wherever the probe is hit.
+  // Without a pid the event is opened on CPU 0, but its BPF program runs for hits on every CPU.
   const long fd = ::syscall(SYS_perf_event_open, &attributes, pid > 0 ? pid : -1, pid > 0 ? -1 : 0,
                             -1, PERF_FLAG_FD_CLOEXEC);
   if (fd < 0) return std::unexpected(errno);
-  // The event goes into the list first: a link must never outlive what it hangs on.
+  // Add the event before its link is created: a link must not outlive its event.
   descriptors.perf_events.emplace_back(static_cast<int>(fd));
   const int event = descriptors.perf_events.back().get();
   if (auto bound = bind(site, event, binding, descriptors); !bound) return bound;
@@ -60,14 +60,14 @@ std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const
 
 namespace {
 
-// The part of perf_event_attr.config that says where the semaphore is.
+// The bits of perf_event_attr.config with the offset of the semaphore.
 Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSource& source) {
   if (!site.semaphore) return 0;
   if (!source.semaphore_shift) return fail(semaphore_error(site.label));
   const std::uint64_t bits = site.semaphore->value << *source.semaphore_shift;
   if (bits >> *source.semaphore_shift != site.semaphore->value)
     return fail(Error{ErrorKind::unsupported,
-                      site.label + ": its semaphore lies beyond what a perf event can be told"}
+                      site.label + ": the offset of its semaphore does not fit into a perf event"}
                     .hint("use --mechanism multi or tracefs"));
   return bits;
 }
@@ -83,7 +83,7 @@ Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors) 
   raise_descriptor_limit();
 
   for (const ProbeSite& site : plan.sites) {
-    if (auto may = check_binding(site, binding, has_links); !may) return may;
+    if (auto checked = check_binding(site, binding, has_links); !checked) return checked;
     const auto semaphore = semaphore_bits(site, *source);
     if (!semaphore) return fail(semaphore.error());
     const std::string path = descriptor_path(site.file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places probes through one mechanism and takes them away again. All attaching goes to open files
-// (through /proc/self/fd), so a path that is replaced meanwhile cannot move a probe. Source of the
+// Attaches probes by one mechanism, and detaches them. Files are passed to the kernel as open
+// descriptors (/proc/self/fd/N), so a path that is replaced meanwhile does not matter. Kernel
 // interfaces: Linux include/uapi/linux/bpf.h (BPF_LINK_CREATE), perf_event_open(2).
 #pragma once
 
@@ -11,6 +11,7 @@
 
 namespace uprobectl {
 
+// How the kernel attaches uprobes.
 enum class Mechanism {
   multi,   // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
   session, // the same for programs that run at entry and at return (Linux 6.13)
@@ -19,53 +20,57 @@ enum class Mechanism {
   tracefs, // events of uprobe_events (Linux 3.5), one for many probes where their program can tell
            // them apart: 0.1 s to detach 200, for which perf takes 14 s
 };
-std::string_view to_string(Mechanism mechanism); // as --mechanism has it
-// Whether what is attached so can tell its probes apart by their cookies.
+std::string_view to_string(Mechanism mechanism); // the value of --mechanism
+// Whether programs get the cookie of a probe, by which they distinguish probes.
 bool supports_cookies(Mechanism mechanism, const KernelFeatures& features);
 
+// The kind of program that the mechanism needs.
 ProgramKind program_kind(Mechanism mechanism);
 
+// The requirements for the choice of a mechanism.
 struct MechanismNeeds {
   bool filters_by_pid = false;
-  std::size_t probes = 0;   // how many there will be that could share an event of tracefs
-  bool loaded_by_us = true; // not a program that somebody else has loaded
-  bool semaphores = false;  // of static probes, which the kernel is to count up
-  // Of a program that is loaded already, or can be of no other kind; nothing: it will be loaded for
-  // the mechanism that is chosen.
+  std::size_t probes = 0;   // number of probes that could share an event of tracefs
+  bool loaded_by_us = true; // this process loads the program
+  bool semaphores = false;  // static probes with semaphores, which the kernel must increment
+  // The kind of a program that is loaded already or supports no other kind. nullopt if the program
+  // will be loaded for the chosen mechanism.
   std::optional<ProgramKind> kind = {};
 };
 
-// Which mechanism to use: the one asked for, or the best one this kernel has for these needs.
-// unsupported with the reason if there is none. To be called before any program is loaded. Who asks
-// for multi gets session for a program of that kind.
-Result<Mechanism> choose_mechanism(std::optional<Mechanism> wanted, const KernelFeatures& features,
-                                   const MechanismNeeds& needs);
+// Returns the requested mechanism, or the first in preference order that this kernel supports. For
+// a session program, multi means session. Call it before loading programs. Errors: unsupported or
+// not_permitted, with the reason.
+Result<Mechanism> choose_mechanism(std::optional<Mechanism> requested,
+                                   const KernelFeatures& features, const MechanismNeeds& needs);
 
+// A location to probe and the program to run there.
 struct ProbeSite {
-  int file = -1; // an open descriptor of the file, borrowed
+  int file = -1; // open descriptor of the file, borrowed
   FileOffset offset;
-  // In the same file: a counter that the kernel counts up in each process that is probed, for as
-  // long as it is. Nothing: there is none.
+  // Offset in the same file of a counter that the kernel increments in each probed process while
+  // the probe is attached; nullopt if there is none.
   std::optional<FileOffset> semaphore = {};
-  bool on_return = false; // ignored for session programs, which run at both
+  bool on_return = false; // ignored for session programs, which run at entry and return
   LoadedProgram program;
   std::uint64_t cookie = 0; // reaches the program through bpf_get_attach_cookie
   std::string label;        // names the site in errors
-  std::size_t probe = 0;    // the caller's number of the probe that it belongs to
+  std::size_t probe = 0;    // the caller's index of its probe
 };
 
-// How many perf events that takes. Each costs one or two grace periods of the kernel when it goes.
+// Returns the number of perf events to attach the sites. Detaching each takes one or two RCU grace
+// periods.
 std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> sites,
                               std::size_t processes);
 
 struct ProbeDescriptors;
 
-// Probes that are in place. Destroying it detaches them.
+// Attached probes. The destructor detaches them.
 class Attachment {
 public:
-  // All sites or none. Without pids every process is probed; with pids only those, present threads
-  // and later ones. A program that was loaded for another mechanism is refused before the kernel
-  // sees it. Between placements `interrupted` is asked; true ends it with that kind of error.
+  // Attaches all sites or none, to all processes or to those in `pids`, including their later
+  // threads. Rejects a program that was loaded for another mechanism, before the kernel sees it.
+  // Calls `interrupted` between sites and returns an error of that kind if it is true.
   static Result<Attachment> attach(Mechanism mechanism, std::span<const ProbeSite> sites,
                                    std::span<const pid_t> pids,
                                    const std::function<bool()>& interrupted);
@@ -74,8 +79,8 @@ public:
   Attachment& operator=(Attachment&&) noexcept;
   ~Attachment();
 
-  std::size_t detach_steps() const; // that are taken away one after the other
-  // The same as destroying it; tells after each step how many have been taken away.
+  std::size_t detach_steps() const; // number of calls of `progress` in detach()
+  // Detaches the probes, as the destructor does. Calls `progress` after each step.
   void detach(const std::function<void(std::size_t done)>& progress = {});
 
 private:

@@ -39,17 +39,17 @@ Result<TracefsEvents> TracefsEvents::open() {
     return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
   const std::string path = *folder + "/uprobe_events";
-  // Appending: opened with O_TRUNC it takes away the events of everybody.
+  // O_APPEND, because O_TRUNC removes the events of all programs.
   UniqueFd commands{::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)};
   if (!commands)
-    return fail(system_error(errno, path).hint("needs root, or the right to write it"));
+    return fail(system_error(errno, path).hint("needs root, or write permission for this file"));
   TracefsEvents events(*folder, std::move(commands));
   events.remove_leftovers();
   return events;
 }
 
-// A command is one write; the kernel's answer is what write(2) returns.
-std::expected<void, int> TracefsEvents::command(const std::string& text) const {
+// Each command is a single write, whose errno is the result.
+std::expected<void, int> TracefsEvents::write_command(const std::string& text) const {
   const std::string line = text + "\n";
   for (;;) {
     if (::write(commands_.get(), line.data(), line.size()) >= 0) return {};
@@ -71,10 +71,10 @@ void TracefsEvents::remove_leftovers() const {
         EventOwner::parse_group(std::string_view(line).substr(colon + 1, slash - colon - 1));
     if (owner && owner->has_ended()) left.push_back(line.substr(colon + 1, space - colon - 1));
   }
-  for (const std::string& event : left) (void)command("-:" + event); // another run may be faster
+  for (const std::string& event : left) (void)write_command("-:" + event); // may be removed already
 }
 
-std::size_t TracefsEvents::places_of(const std::string& name) const {
+std::size_t TracefsEvents::count_locations(const std::string& name) const {
   std::size_t count = 0;
   std::ifstream list(folder_ + "/uprobe_events");
   for (std::string line; std::getline(list, line);)
@@ -82,22 +82,24 @@ std::size_t TracefsEvents::places_of(const std::string& name) const {
   return count;
 }
 
-std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> places, bool on_return,
+std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Location> locations,
+                                                     bool on_return,
                                                      const std::function<bool()>& interrupted) {
   const std::string name =
       group_ + "/" + (on_return ? "return_" : "entry_") + std::to_string(next_++);
-  for (const Place& place : places) {
+  for (const Location& location : locations) {
     if (interrupted()) return std::unexpected(ECANCELED);
-    std::string text = (on_return ? "r:" : "p:") + name + " " + descriptor_path(place.file) + ":" +
-                       hex(place.offset.value);
-    if (place.semaphore) text += "(" + hex(place.semaphore->value) + ")";
-    const auto made = command(text);
+    std::string text = (on_return ? "r:" : "p:") + name + " " + descriptor_path(location.file) +
+                       ":" + hex(location.offset.value);
+    if (location.semaphore) text += "(" + hex(location.semaphore->value) + ")";
+    const auto made = write_command(text);
     if (!made) return std::unexpected(made.error());
     if (names_.empty() || names_.back() != name) names_.push_back(name);
   }
-  // Linux commit 41af3cf587f2 ("tracing/uprobe: Add multi-probe per uprobe event support") in v5.4:
-  // before it an event of the same name took the place of the first.
-  if (places.size() > 1 && places_of(name) != places.size()) return std::unexpected(EOPNOTSUPP);
+  // Before Linux 5.4 (commit 41af3cf587f2, "tracing/uprobe: Add multi-probe per uprobe event
+  // support") an event replaced the previous one with the same name.
+  if (locations.size() > 1 && count_locations(name) != locations.size())
+    return std::unexpected(EOPNOTSUPP);
   std::ifstream id(folder_ + "/events/" + name + "/id");
   std::uint64_t number = 0;
   if (!(id >> number)) return std::unexpected(EIO);
@@ -106,11 +108,11 @@ std::expected<std::uint64_t, int> TracefsEvents::add(std::span<const Place> plac
 
 void TracefsEvents::remove() {
   using namespace std::chrono_literals;
-  // A perf event that has just been closed may still be on its way out.
+  // The kernel releases a closed perf event asynchronously.
   constexpr int max_tries = 100;
   for (; !names_.empty(); names_.pop_back())
     for (int tries = 0; tries < max_tries; ++tries) {
-      const auto gone = command("-:" + names_.back());
+      const auto gone = write_command("-:" + names_.back());
       if (gone || gone.error() != EBUSY) break;
       std::this_thread::sleep_for(20ms);
     }
@@ -118,25 +120,25 @@ void TracefsEvents::remove() {
 
 namespace {
 
-// Sites that one event serves: one program with one cookie. In the guest with Linux 6.1 taking away
-// 200 probes costs as much by 200 such events as by 200 perf events, 14 s, and 0.1 s where they
-// share one (6.12: 23 s and 0.13 s): a grace period is paid for each event and each link.
+// Sites with the same program and cookie, which can share an event. Detaching costs a grace period
+// per event and link: 200 probes take 14 s with 200 events and 0.1 s with one (Linux 6.1 in a
+// guest; 6.12: 23 s and 0.13 s).
 struct SharedEvent {
   std::vector<std::size_t> sites;
-  std::set<std::pair<int, std::uint64_t>> places; // an event takes a place only once
+  std::set<std::pair<int, std::uint64_t>> locations; // an event can have each only once
 };
 
-std::vector<SharedEvent> shared_events(std::span<const ProbeSite> sites) {
+std::vector<SharedEvent> group_into_events(std::span<const ProbeSite> sites) {
   std::map<std::tuple<int, bool, std::uint64_t>, std::vector<SharedEvent>> groups;
   for (std::size_t i = 0; i < sites.size(); ++i) {
     const ProbeSite& site = sites[i];
     auto& events = groups[{site.program.fd, site.on_return, site.cookie}];
-    const std::pair place{site.file, site.offset.value};
+    const std::pair location{site.file, site.offset.value};
     auto fits = std::ranges::find_if(
-        events, [&](const SharedEvent& event) { return !event.places.contains(place); });
+        events, [&](const SharedEvent& event) { return !event.locations.contains(location); });
     if (fits == events.end()) fits = events.emplace(events.end());
     fits->sites.push_back(i);
-    fits->places.insert(place);
+    fits->locations.insert(location);
   }
   std::vector<SharedEvent> all;
   for (auto& [key, events] : groups) std::ranges::move(events, std::back_inserter(all));
@@ -148,11 +150,11 @@ public:
   TracefsAttacher(const AttachPlan& plan, ProbeDescriptors& descriptors)
       : plan_(plan), descriptors_(descriptors) {}
 
-  Result<void> place() const {
+  Result<void> attach() const {
     for (const ProbeSite& site : plan_.sites)
-      if (auto may = check_binding(site, binding(), has_links_); !may) return may;
-    // An event for each process: a program can be put onto one only once.
-    for (const SharedEvent& event : shared_events(plan_.sites))
+      if (auto checked = check_binding(site, binding(), has_links_); !checked) return checked;
+    // One event per process: a program can be attached to an event only once.
+    for (const SharedEvent& event : group_into_events(plan_.sites))
       for (const pid_t pid : plan_.pids)
         if (auto done = attach_event(event.sites, pid); !done) return done;
     return {};
@@ -163,12 +165,12 @@ private:
 
   Result<void> attach_event(std::span<const std::size_t> sites, pid_t pid) const {
     const ProbeSite& first = plan_.sites[sites.front()];
-    std::vector<TracefsEvents::Place> places;
+    std::vector<TracefsEvents::Location> locations;
     for (const std::size_t i : sites)
-      places.push_back({.file = plan_.sites[i].file,
-                        .offset = plan_.sites[i].offset,
-                        .semaphore = plan_.sites[i].semaphore});
-    const auto id = descriptors_.events->add(places, first.on_return, plan_.interrupted);
+      locations.push_back({.file = plan_.sites[i].file,
+                           .offset = plan_.sites[i].offset,
+                           .semaphore = plan_.sites[i].semaphore});
+    const auto id = descriptors_.events->add(locations, first.on_return, plan_.interrupted);
     if (!id && id.error() == ECANCELED) return fail(interrupted_error());
     if (!id && id.error() == EOPNOTSUPP && sites.size() > 1) {
       for (const std::size_t& i : sites)
@@ -197,7 +199,7 @@ Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptor
   if (!events) return fail(std::move(events).error());
   descriptors.events = std::make_unique<TracefsEvents>(std::move(*events));
   raise_descriptor_limit();
-  return TracefsAttacher(plan, descriptors).place();
+  return TracefsAttacher(plan, descriptors).attach();
 }
 
 std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> sites,
@@ -212,7 +214,7 @@ std::size_t count_perf_events(Mechanism mechanism, std::span<const ProbeSite> si
   case Mechanism::tracefs:
     break;
   }
-  return shared_events(sites).size() * std::max<std::size_t>(processes, 1);
+  return group_into_events(sites).size() * std::max<std::size_t>(processes, 1);
 }
 
 } // namespace uprobectl

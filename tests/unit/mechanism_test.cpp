@@ -61,7 +61,7 @@ TEST_CASE("a semaphore needs a kernel that counts it up, which all with multi do
   const auto old = choose_mechanism(std::nullopt, linux_5_4(), needs);
   REQUIRE_FALSE(old);
   CHECK(old.error().message ==
-        "the static probe has a semaphore, which this kernel does not count up");
+        "the static probe has a semaphore, which this kernel does not support");
   KernelFeatures newer = linux_5_4();
   newer.semaphores = true;
   CHECK(choose_mechanism(std::nullopt, newer, needs) == Mechanism::perf_ioctl);
@@ -75,7 +75,7 @@ TEST_CASE("a mechanism that is asked for is taken or refused with the reason") {
   CHECK(missing.error().hints.size() == 1);
 }
 
-TEST_CASE("the preference_order goes on where a rung is missing") {
+TEST_CASE("the next mechanism in preference order is chosen if one is missing") {
   KernelFeatures features = linux_5_4();
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::perf_ioctl);
   features.perf_uprobe = false;
@@ -114,8 +114,7 @@ TEST_CASE("a program of others gets no ioctl where the kernel has links") {
   const MechanismNeeds pinned{.loaded_by_us = false, .kind = ProgramKind::plain};
   const auto refused = choose_mechanism(Mechanism::perf_ioctl, linux_6_12, pinned);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().message ==
-        "a program that others have loaded is not attached by perf-ioctl");
+  CHECK(refused.error().message == "perf-ioctl cannot attach a program loaded by another process");
   CHECK(choose_mechanism(Mechanism::perf_ioctl, linux_5_4(), pinned) == Mechanism::perf_ioctl);
   CHECK(choose_mechanism(Mechanism::perf_ioctl, linux_6_12, {}) == Mechanism::perf_ioctl);
 }
