@@ -60,11 +60,11 @@ std::string_view folder(std::string_view name) {
 
 // A common prefix counts most: arm64 is closer to arm64-v8a than to x86_64, although both differ by
 // four letters.
-unsigned folder_distance(std::string_view wanted, std::string_view name) {
-  const auto shared = std::mismatch(wanted.begin(), wanted.end(), name.begin(), name.end());
-  const auto unshared = static_cast<std::size_t>(wanted.end() - shared.first);
+unsigned folder_distance(std::string_view requested, std::string_view name) {
+  const auto shared = std::mismatch(requested.begin(), requested.end(), name.begin(), name.end());
+  const auto unshared = static_cast<std::size_t>(requested.end() - shared.first);
   const unsigned letters =
-      edit_distance(wanted, name, max_folder_distance).value_or(max_folder_distance + 1);
+      edit_distance(requested, name, max_folder_distance).value_or(max_folder_distance + 1);
   return static_cast<unsigned>(std::min<std::size_t>(unshared, 64)) * (max_folder_distance + 2) +
          letters;
 }
@@ -72,11 +72,11 @@ unsigned folder_distance(std::string_view wanted, std::string_view name) {
 // Ranks an entry as a suggestion, 0 being the best; nullopt if it is not worth suggesting. First
 // come those with the same base name in another folder (usually another ABI), then those that
 // differ by a few letters in the whole name or in the base name.
-std::optional<unsigned> entry_rank(std::string_view wanted, std::string_view name) {
-  const std::string_view base = base_name(wanted);
+std::optional<unsigned> entry_rank(std::string_view requested, std::string_view name) {
+  const std::string_view base = base_name(requested);
   if (base_name(name) == base && !base.empty())
-    return folder_distance(folder(wanted), folder(name));
-  auto rank = suggestion_rank(wanted, name, suggestion_limit(wanted));
+    return folder_distance(folder(requested), folder(name));
+  auto rank = suggestion_rank(requested, name, suggestion_limit(requested));
   if (!rank) rank = suggestion_rank(base, base_name(name), suggestion_limit(base));
   if (!rank) return std::nullopt;
   return misspelt_rank + *rank;
@@ -86,7 +86,7 @@ constexpr std::size_t max_entries = 1U << 20;
 constexpr int max_collisions = 16; // different names with one hash: hardly ever by chance
 
 // Eight bytes at a time: the directory of a large archive has megabytes of names.
-std::uint64_t hash_of(std::string_view name) {
+std::uint64_t hash_name(std::string_view name) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15; // 2^64 / golden ratio
   std::uint64_t hash = name.size() * odd;
   const auto mix = [&](std::uint64_t word) {
@@ -326,7 +326,7 @@ Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice",
                               max_entries));
-    if (seen.insert(hash_of(record->name))) continue;
+    if (seen.insert(hash_name(record->name))) continue;
     if (++collisions > max_collisions)
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice: "

@@ -164,8 +164,8 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
           .folder = file != nullptr ? find_folder(*file) : std::string()};
 }
 
-DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria wanted) {
-  DebugFileSearch search(std::move(wanted));
+DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) {
+  DebugFileSearch search(std::move(criteria));
   for (const std::string& place : where.places)
     if (!search.done()) search.look_in(place);
   if (!search.done()) search.look_by_build_id(where.system_folder);
@@ -199,13 +199,13 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected != Expected::maybe) warn_unused(source, file.error().message);
     return;
   }
-  const BuildMatch match = match_build(wanted_.machine, wanted_.build_id, *file);
+  const BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *file);
   if (match.answer == BuildMatch::Answer::different ||
       (match.answer == BuildMatch::Answer::unknown && expected == Expected::maybe)) {
     if (expected != Expected::maybe) warn_unused(source, match.reason);
     return;
   }
-  auto table = file->symbols(Table::debug_file, wanted_.versions);
+  auto table = file->symbols(Table::debug_file, criteria_.versions);
   if (!table) return warn_unused(source, table.error().message);
   if (table->size() == 0) { // often the stripped binary itself
     if (expected == Expected::named) warn_unused(source, "it has no .symtab");
@@ -239,17 +239,17 @@ void DebugFileSearch::look_in(const std::string& place) {
   }
   if (done() || warnings_.size() != warning_count) return;
   warnings_.push_back(
-      wanted_.build_id
-          ? fmt::format("{} has no symbol file with build id {}", place, *wanted_.build_id)
-          : fmt::format("{} has no symbol file named {}", place, wanted_.base_name));
+      criteria_.build_id
+          ? fmt::format("{} has no symbol file with build id {}", place, *criteria_.build_id)
+          : fmt::format("{} has no symbol file named {}", place, criteria_.base_name));
 }
 
 void DebugFileSearch::look_by_build_id(const std::string& folder) {
   constexpr std::size_t first_part = 2; // one byte in hex
-  if (!wanted_.build_id || wanted_.build_id->size() <= first_part) return;
+  if (!criteria_.build_id || criteria_.build_id->size() <= first_part) return;
   const std::string path =
-      fmt::format("{}/.build-id/{}/{}.debug", folder, wanted_.build_id->substr(0, first_part),
-                  wanted_.build_id->substr(first_part));
+      fmt::format("{}/.build-id/{}/{}.debug", folder, criteria_.build_id->substr(0, first_part),
+                  criteria_.build_id->substr(first_part));
   if (exists(path)) try_file(path, Expected::by_name);
 }
 
@@ -265,33 +265,33 @@ void DebugFileSearch::try_link(const std::string& path) {
   const Bytes bytes = file->bytes();
   const auto symbols = SymbolFile::read(bytes);
   if (!symbols) return warn_unused(path, symbols.error().message);
-  const BuildMatch match = match_build(wanted_.machine, wanted_.build_id, *symbols);
+  const BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *symbols);
   // The CRC is required in any case; it is the only proof unless both have a build id.
-  if (match.answer == BuildMatch::Answer::different && (wanted_.build_id && symbols->build_id()))
+  if (match.answer == BuildMatch::Answer::different && (criteria_.build_id && symbols->build_id()))
     return warn_unused(path, match.reason);
-  if (!(symbols->machine() == wanted_.machine)) return warn_unused(path, match.reason);
+  if (!(symbols->machine() == criteria_.machine)) return warn_unused(path, match.reason);
   if (bytes.size() > max_file_size)
     return warn_unused(path,
                        fmt::format("it has {} bytes, too many to check its CRC", bytes.size()));
-  if (const std::uint32_t crc = crc32_of(bytes); crc != wanted_.link->crc32)
+  if (const std::uint32_t crc = crc32_of(bytes); crc != criteria_.link->crc32)
     return warn_unused(path, fmt::format("its CRC is {:#010x}, .gnu_debuglink says {:#010x}", crc,
-                                         wanted_.link->crc32));
-  auto table = symbols->symbols(Table::debug_file, wanted_.versions);
+                                         criteria_.link->crc32));
+  auto table = symbols->symbols(Table::debug_file, criteria_.versions);
   if (!table) return warn_unused(path, table.error().message);
   if (table->size() == 0) return warn_unused(path, "it has no .symtab");
   found_ = FoundSymbols{std::move(*table), std::move(file), path, bytes};
 }
 
 void DebugFileSearch::look_by_link(const std::string& system_folder) {
-  if (!wanted_.link || wanted_.folder.empty()) return;
-  const std::string& name = wanted_.link->name;
-  const std::string& folder = wanted_.folder;
+  if (!criteria_.link || criteria_.folder.empty()) return;
+  const std::string& name = criteria_.link->name;
+  const std::string& folder = criteria_.folder;
   const auto rooted = split_process_root(folder);
   const std::string in_system =
       rooted ? rooted->root + system_folder + rooted->path : system_folder + folder;
   for (const std::string& path :
        {folder + "/" + name, folder + "/.debug/" + name, in_system + "/" + name}) {
-    const bool is_itself = path == folder + "/" + wanted_.base_name;
+    const bool is_itself = path == folder + "/" + criteria_.base_name;
     if (!done() && !is_itself) try_link(path);
   }
 }
@@ -301,7 +301,7 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
   const FolderWalk walk(folder);
   for (const bool same_name : {true, false}) {
     for (const std::string& path : walk.files()) {
-      if (wanted_.accepts_name(file_name_of(path)) != same_name) continue;
+      if (criteria_.accepts_name(file_name_of(path)) != same_name) continue;
       try_file(path, same_name ? Expected::by_name : Expected::maybe);
       if (done()) return;
     }
@@ -323,7 +323,7 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
   std::vector<ArchiveEntry> same_name;
   std::vector<ArchiveEntry> others;
   const auto whole = archive->for_each([&](const ArchiveEntry& entry) {
-    if (wanted_.accepts_name(file_name_of(entry.name)))
+    if (criteria_.accepts_name(file_name_of(entry.name)))
       same_name.push_back(entry);
     else if (others.size() < max_others)
       others.push_back(entry);
@@ -340,11 +340,11 @@ void DebugFileSearch::look_in_archive(const std::shared_ptr<const MappedFile>& f
     const auto head = archive->extract(entry, head_size);
     if (!head) return warn(head.error().message);
     if (!looks_like_elf(*head)) return;
-    if (const auto start = SymbolFile::read(*head); start && start->machine() != wanted_.machine)
+    if (const auto start = SymbolFile::read(*head); start && start->machine() != criteria_.machine)
       return; // the same library for another ABI
-    else if (start && start->build_id() && wanted_.build_id &&
-             *start->build_id() != *wanted_.build_id)
-      return warn(match_build(wanted_.machine, wanted_.build_id, *start).reason);
+    else if (start && start->build_id() && criteria_.build_id &&
+             *start->build_id() != *criteria_.build_id)
+      return warn(match_build(criteria_.machine, criteria_.build_id, *start).reason);
     if (entry.size > max_entry_size)
       return warn_unused(source, fmt::format("it has {} bytes, at most {} are inflated: "
                                              "extract it and name the file",

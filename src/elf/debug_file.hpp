@@ -73,7 +73,7 @@ struct FoundSymbols {
 // has a .symtab. Warns about candidates that should belong to the image but do not.
 class DebugFileSearch {
 public:
-  explicit DebugFileSearch(DebugFileCriteria wanted) : wanted_(std::move(wanted)) {}
+  explicit DebugFileSearch(DebugFileCriteria criteria) : criteria_(std::move(criteria)) {}
 
   // A place that the user named: a folder, a symbol file, or a ZIP archive of symbol files.
   void look_in(const std::string& place);
@@ -99,7 +99,7 @@ private:
   void look_in_archive(const std::shared_ptr<const MappedFile>& file, const std::string& path);
   void warn_unused(const std::string& source, const std::string& reason);
 
-  DebugFileCriteria wanted_;
+  DebugFileCriteria criteria_;
   std::optional<FoundSymbols> found_;
   std::vector<std::string> warnings_;
 };
@@ -108,7 +108,7 @@ private:
 DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
                                       const MappedFile* file);
 // Searches all places in order of preference.
-DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria wanted);
+DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria);
 
 // The symbols that Image::add_debug_file would add.
 std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);

@@ -245,9 +245,10 @@ DebugReport Image::add_embedded_symbols() {
 }
 
 DebugReport Image::add_debug_file(const DebugSearch& where) {
-  DebugFileCriteria wanted = debug_file_criteria(state_->layout, state_->path, state_->file.get());
-  wanted.versions = known_versions(state_->dynamic);
-  DebugFileSearch search = search_in(where, std::move(wanted));
+  DebugFileCriteria criteria =
+      debug_file_criteria(state_->layout, state_->path, state_->file.get());
+  criteria.versions = known_versions(state_->dynamic);
+  DebugFileSearch search = search_in(where, std::move(criteria));
   DebugReport report{{}, std::move(search.warnings())};
   if (auto& found = search.found()) {
     report.used = std::move(found->source);

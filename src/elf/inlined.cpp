@@ -473,7 +473,7 @@ count_in(const Layout& layout, std::span<const std::string_view> names) {
     *bytes = (*content)->bytes;
     contents.push_back(std::move(**content));
   }
-  if (debug.info.empty()) return fail(ErrorKind::not_found, "there is no .debug_info");
+  if (debug.info.empty()) return fail(ErrorKind::not_found, "no .debug_info");
   return count_inlined_places(debug, names);
 }
 

@@ -35,7 +35,7 @@ public:
   const Header* at(std::uint64_t index) const {
     return index < headers_.size() ? &headers_[index] : nullptr;
   }
-  const Header* first_of(std::uint32_t type) const {
+  const Header* find_first(std::uint32_t type) const {
     const auto* const found = std::ranges::find_if(
         headers_, [&](const Header& header) { return header.sh_type == type; });
     return found == end() ? nullptr : found;
@@ -134,7 +134,7 @@ Result<SymbolTable> section_symbols(const Layout& layout, std::uint32_t type, Ta
                                     KnownVersions versions) {
   const std::string_view name = type == raw::SHT_SYMTAB ? ".symtab" : ".dynsym";
   return with_headers(layout, [&](const auto& headers) -> Result<SymbolTable> {
-    const auto* const section = headers.first_of(type);
+    const auto* const section = headers.find_first(type);
     if (section == nullptr) return SymbolTable();
     const std::uint64_t entry_size = section->sh_entsize;
     if (entry_size != symbol_size(layout.machine))
@@ -229,7 +229,7 @@ std::vector<NoteTable> note_sections(const Layout& layout) {
 
 std::optional<std::uint64_t> section_symbol_count(const Layout& layout, VirtualAddress address) {
   return with_headers(layout, [&](const auto& headers) -> std::optional<std::uint64_t> {
-    const auto* const section = headers.first_of(raw::SHT_DYNSYM);
+    const auto* const section = headers.find_first(raw::SHT_DYNSYM);
     if (section == nullptr || section->sh_addr != address.value) return std::nullopt;
     return section->sh_size / symbol_size(layout.machine);
   });

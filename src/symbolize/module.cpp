@@ -34,7 +34,7 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
                                              std::optional<std::string> entry,
                                              const NameSources& names) {
   const auto bytes = slice(object.bytes, begin.value, size);
-  if (!bytes) return fail(ErrorKind::corrupt, "the image lies outside of the file");
+  if (!bytes) return fail(ErrorKind::corrupt, "the image is outside the file");
   // The path is used to find a debug file. An image inside another file has a path only if that
   // file is an archive.
   const bool has_path = object.file != nullptr && (entry || begin.value == 0);

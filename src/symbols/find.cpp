@@ -31,22 +31,22 @@ VersionedName parse_version(std::string_view text) {
 
 // Removes symbols of other versions. If no symbol has the version after "@@", it is a prefix
 // ("f@@GLIBC"), and the default version is preferred.
-void keep_version(std::vector<elf::Symbol>& symbols, const VersionedName& wanted) {
-  if (!wanted.version) return;
+void keep_version(std::vector<elf::Symbol>& symbols, const VersionedName& requested) {
+  if (!requested.version) return;
   const auto has_version = [&](const elf::Symbol& symbol) {
-    return symbol.version && symbol.version->name == *wanted.version;
+    return symbol.version && symbol.version->name == *requested.version;
   };
   const auto is_default = [](const elf::Symbol& symbol) {
     return symbol.version && symbol.version->is_default;
   };
-  if (!wanted.default_only || std::ranges::any_of(symbols, has_version)) {
+  if (!requested.default_only || std::ranges::any_of(symbols, has_version)) {
     std::erase_if(symbols, [&](const elf::Symbol& symbol) {
-      return !has_version(symbol) || (wanted.default_only && !is_default(symbol));
+      return !has_version(symbol) || (requested.default_only && !is_default(symbol));
     });
     return;
   }
   std::erase_if(symbols, [&](const elf::Symbol& symbol) {
-    return !symbol.version || !symbol.version->name.starts_with(*wanted.version);
+    return !symbol.version || !symbol.version->name.starts_with(*requested.version);
   });
   if (std::ranges::any_of(symbols, is_default))
     std::erase_if(symbols, [&](const elf::Symbol& symbol) { return !is_default(symbol); });
@@ -61,16 +61,16 @@ std::vector<elf::Symbol> definitions_first(const std::vector<elf::Symbol>& symbo
 }
 
 // Scans a table for the symbols of this name.
-std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const VersionedName& wanted,
+std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const VersionedName& requested,
                               const elf::Machine& machine) {
   std::vector<elf::Symbol> symbols;
   for (std::uint32_t index = 1; index < table.size(); ++index) {
-    if (!table.has_name(index, wanted.name)) continue;
+    if (!table.has_name(index, requested.name)) continue;
     const auto symbol = table.at(index);
-    if (symbol && symbol->name == wanted.name && is_named(*symbol, machine))
+    if (symbol && symbol->name == requested.name && is_named(*symbol, machine))
       symbols.push_back(*symbol);
   }
-  keep_version(symbols, wanted);
+  keep_version(symbols, requested);
   return symbols;
 }
 
@@ -86,12 +86,12 @@ void add_new(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& 
 }
 
 Result<std::vector<elf::Symbol>> find_versioned(const elf::Image& image,
-                                                const VersionedName& wanted) {
-  auto found = image.find_dynamic(wanted.name);
+                                                const VersionedName& requested) {
+  auto found = image.find_dynamic(requested.name);
   if (!found) return found;
   std::erase_if(*found,
                 [&](const elf::Symbol& symbol) { return !is_named(symbol, image.machine()); });
-  keep_version(*found, wanted);
+  keep_version(*found, requested);
 
   // Data in .dynsym does not hide a static function of the same name in .symtab, nor does an import
   // hide one in a debug file.
@@ -102,10 +102,10 @@ Result<std::vector<elf::Symbol>> find_versioned(const elf::Image& image,
   if (!has_code()) {
     const auto table = image.full_symbols();
     if (!table) return fail(table.error());
-    add_new(*found, scan(*table, wanted, image.machine()));
+    add_new(*found, scan(*table, requested, image.machine()));
   }
   for (const elf::SymbolTable& table : image.debug_symbols())
-    if (!has_code()) add_new(*found, scan(table, wanted, image.machine()));
+    if (!has_code()) add_new(*found, scan(table, requested, image.machine()));
   // Usually they are in order already. (std::stable_partition of libstdc++ 12 uses a function that
   // C++17 has deprecated, which clang rejects.)
   if (std::ranges::is_partitioned(*found, &elf::Symbol::defined)) return found;
@@ -145,25 +145,26 @@ std::string_view mangled_identifier(std::string_view name) {
   return base;
 }
 
-// Whether `wanted`, which has no spaces, is the whole name, the short one, or the whole one without
-// its return type.
-bool matches_parts(const DemangledName& name, std::string_view wanted) {
+// Whether `requested`, which has no spaces, is the whole name, the short one, or the whole one
+// without its return type.
+bool matches_parts(const DemangledName& name, std::string_view requested) {
   const std::string whole = without_spaces(name.whole);
-  if (whole == wanted) return true;
+  if (whole == requested) return true;
   const std::string short_name = without_spaces(name.name);
   if (short_name.empty()) return false;
-  if (short_name == wanted) return true;
+  if (short_name == requested) return true;
   const std::size_t at = whole.find(short_name); // preceded by the return type
-  return at != std::string::npos && std::string_view(whole).substr(at) == wanted;
+  return at != std::string::npos && std::string_view(whole).substr(at) == requested;
 }
 
-std::vector<elf::Symbol> filter_by_demangled_name(const SymbolList& list, std::string_view wanted,
+std::vector<elf::Symbol> filter_by_demangled_name(const SymbolList& list,
+                                                  std::string_view requested,
                                                   std::string_view part) {
   std::vector<elf::Symbol> symbols;
   for (const elf::Symbol& symbol : list) {
     if (!looks_mangled(symbol.name) || symbol.name.find(part) == std::string_view::npos) continue;
     const auto parts = demangle_parts(symbol.name);
-    if (parts && matches_parts(*parts, wanted)) symbols.push_back(symbol);
+    if (parts && matches_parts(*parts, requested)) symbols.push_back(symbol);
   }
   return symbols;
 }
@@ -173,26 +174,30 @@ constexpr std::uint32_t max_suggestion_candidates = 200000;
 // Collects names that are similar to a name that was not found.
 class Suggestions {
 public:
-  explicit Suggestions(std::string_view wanted)
-      : wanted_(wanted.substr(0, wanted.find('@', 1))), wanted_base_(base_name(wanted_)),
-        qualified_(wanted_.find("::") != std::string_view::npos), limit_(suggestion_limit(wanted_)),
-        base_limit_(std::min(limit_, suggestion_limit(wanted_base_))) {}
+  explicit Suggestions(std::string_view requested)
+      : requested_(requested.substr(0, requested.find('@', 1))),
+        requested_base_(base_name(requested_)),
+        qualified_(requested_.find("::") != std::string_view::npos),
+        limit_(suggestion_limit(requested_)),
+        base_limit_(std::min(limit_, suggestion_limit(requested_base_))) {}
 
   void consider(std::string_view raw) {
-    if (const auto rank = suggestion_rank(wanted_, raw, limit_)) return nearest_.offer(*rank, raw);
+    if (const auto rank = suggestion_rank(requested_, raw, limit_))
+      return nearest_.offer(*rank, raw);
     if (!looks_mangled(raw) || !has_similar_identifier(raw)) return;
     const auto parts = demangle_parts(raw);
     if (!parts || parts->name.empty()) return;
     const auto rank =
-        qualified_ ? suggestion_rank(wanted_.substr(0, wanted_.find('(')), parts->name, limit_)
-                   : suggestion_rank(wanted_base_, base_name(parts->name), base_limit_);
+        qualified_
+            ? suggestion_rank(requested_.substr(0, requested_.find('(')), parts->name, limit_)
+            : suggestion_rank(requested_base_, base_name(parts->name), base_limit_);
     if (rank) nearest_.offer(*rank, parts->name);
   }
 
   std::vector<std::string> take() { return std::move(nearest_).take(); }
 
 private:
-  // Whether an identifier of the mangled name ("<length><text>") is similar to the wanted base
+  // Whether an identifier of the mangled name ("<length><text>") is similar to the requested base
   // name. Few are, so that few names have to be demangled.
   bool has_similar_identifier(std::string_view raw) const {
     for (std::size_t at = 2; at < raw.size();) {
@@ -203,14 +208,14 @@ private:
         ++at;
         continue;
       }
-      if (edit_distance(wanted_base_, raw.substr(at, length), base_limit_)) return true;
+      if (edit_distance(requested_base_, raw.substr(at, length), base_limit_)) return true;
       at += length;
     }
     return false;
   }
 
-  std::string_view wanted_;
-  std::string_view wanted_base_;
+  std::string_view requested_;
+  std::string_view requested_base_;
   bool qualified_;
   unsigned limit_;
   unsigned base_limit_;
@@ -220,17 +225,17 @@ private:
 } // namespace
 
 void prefetch_names(const elf::Image& image, std::span<const std::string_view> names) {
-  std::vector<std::string_view> wanted;
-  wanted.reserve(names.size());
-  for (const std::string_view name : names) wanted.push_back(parse_version(name).name);
-  elf::Prefetch::dynamic(image, wanted);
+  std::vector<std::string_view> requested;
+  requested.reserve(names.size());
+  for (const std::string_view name : names) requested.push_back(parse_version(name).name);
+  elf::Prefetch::dynamic(image, requested);
 }
 
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name) {
-  const VersionedName wanted = parse_version(name);
-  auto found = find_versioned(image, wanted);
+  const VersionedName requested = parse_version(name);
+  auto found = find_versioned(image, requested);
   // The '@' may be part of the name.
-  if (found && found->empty() && wanted.version)
+  if (found && found->empty() && requested.version)
     return find_versioned(image, {.name = name, .version = std::nullopt});
   return found;
 }
@@ -244,18 +249,18 @@ bool matches_demangled_name(std::string_view raw, std::string_view name) {
 
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name) {
-  const std::string wanted = without_spaces(name);
+  const std::string requested = without_spaces(name);
   const std::string_view part = mangled_identifier(name);
   DemanglingBudget::for_this_thread().refill();
   const auto own = list_own_symbols(image, {});
   if (!own) return fail(own.error());
-  auto symbols = filter_by_demangled_name(*own, wanted, part);
+  auto symbols = filter_by_demangled_name(*own, requested, part);
   if (symbols.empty())
-    symbols = filter_by_demangled_name(list_debug_symbols(image, {}), wanted, part);
+    symbols = filter_by_demangled_name(list_debug_symbols(image, {}), requested, part);
   if (!symbols.empty()) return symbols;
   const auto imports = list_own_symbols(image, {.imports = true});
   if (!imports) return fail(imports.error());
-  return filter_by_demangled_name(*imports, wanted, part);
+  return filter_by_demangled_name(*imports, requested, part);
 }
 
 std::vector<std::string> nearest_names(const elf::Image& image, std::string_view name) {

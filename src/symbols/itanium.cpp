@@ -79,13 +79,13 @@ private:
   static constexpr std::size_t block_size = 16384;
   static_assert(sizeof(PrintCost) <= header_size && alignof(std::max_align_t) <= header_size);
 
-  static const PrintCost& cost_of(const Node& node) {
+  static const PrintCost& get_cost(const Node& node) {
     return *reinterpret_cast<const PrintCost*>(reinterpret_cast<const std::byte*>(&node) -
                                                header_size);
   }
   static void add(PrintCost& cost, const Node* node) {
     if (node == nullptr) return;
-    const PrintCost& child = cost_of(*node);
+    const PrintCost& child = get_cost(*node);
     cost.size += child.size;
     cost.depth = std::max(cost.depth, child.depth + 1);
   }

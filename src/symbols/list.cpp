@@ -126,15 +126,15 @@ private:
     DemanglingBudget::for_this_thread().refill(); // new threads start with a full one
     const unsigned parts = thread_count_for(table.size());
     std::vector<std::vector<SymbolList::Entry>> found(parts - 1); // of all parts but the first
-    const auto begin_of = [&](unsigned part) {
+    const auto part_begin = [&](unsigned part) {
       return static_cast<std::uint32_t>(std::uint64_t{table.size()} * part / parts);
     };
     // The kernel does not allocate unused pages of reserved memory; growing in steps uses more.
     const bool takes_most = filter_.patterns.empty();
     if (takes_most) entries_.reserve(entries_.size() + table.size());
     parallel_for(parts, [&](unsigned part) {
-      const std::uint32_t begin = begin_of(part);
-      const std::uint32_t end = begin_of(part + 1);
+      const std::uint32_t begin = part_begin(part);
+      const std::uint32_t end = part_begin(part + 1);
       auto& entries = part == 0 ? entries_ : found[part - 1];
       if (takes_most && part != 0) entries.reserve(end - begin);
       add(table, number, begin, end, entries);
@@ -188,13 +188,13 @@ void sort_by_address(std::vector<SymbolList::Entry>& entries) {
   std::vector<SymbolList::Entry> sorted(differing == 0 ? 0 : entries.size());
   for (unsigned shift = 0; shift < 64 && differing >> shift != 0; shift += digit_bits) {
     if ((differing >> shift) % digits == 0) continue;
-    const auto digit_of = [&](const SymbolList::Entry& entry) {
+    const auto get_digit = [&](const SymbolList::Entry& entry) {
       return (entry.address.value >> shift) % digits;
     };
     std::array<std::size_t, digits> next = {}; // where the next entry with this digit goes
-    for (const SymbolList::Entry& entry : entries) ++next[digit_of(entry)];
+    for (const SymbolList::Entry& entry : entries) ++next[get_digit(entry)];
     std::exclusive_scan(next.begin(), next.end(), next.begin(), std::size_t{0});
-    for (const SymbolList::Entry& entry : entries) sorted[next[digit_of(entry)]++] = entry;
+    for (const SymbolList::Entry& entry : entries) sorted[next[get_digit(entry)]++] = entry;
     entries.swap(sorted);
   }
 }

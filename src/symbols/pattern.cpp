@@ -28,8 +28,8 @@ std::optional<Bracket> match_bracket(std::string_view pattern, std::size_t at, c
       if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
       high = static_cast<unsigned char>(pattern[i]);
     }
-    const auto wanted = static_cast<unsigned char>(c);
-    if (low <= wanted && wanted <= high) found = true;
+    const auto value = static_cast<unsigned char>(c);
+    if (low <= value && value <= high) found = true;
   }
   return std::nullopt; // not closed: the bracket is an ordinary character
 }

@@ -19,7 +19,7 @@ public:
   // Returns the value; null if the address is not in the table. Valid until the next put().
   Value* find(std::uint64_t address) {
     if (slots_.empty()) return nullptr;
-    Slot* const slot = &slots_[first_of(address)];
+    Slot* const slot = &slots_[set_begin(address)];
     for (std::size_t i = 0; i < ways; ++i)
       if (slot[i].used && slot[i].address == address) return &slot[i].value;
     return nullptr;
@@ -28,8 +28,8 @@ public:
   // Adds an address that is not in the table. The result is valid until the next put().
   Value& put(std::uint64_t address, Value value) {
     if (slots_.empty()) slots_.resize(first_size);
-    while (slots_.size() < max_slots && slots_[first_of(address) + ways - 1].used) grow();
-    Slot* const slot = &slots_[first_of(address)];
+    while (slots_.size() < max_slots && slots_[set_begin(address) + ways - 1].used) grow();
+    Slot* const slot = &slots_[set_begin(address)];
     for (std::size_t i = ways - 1; i > 0; --i) slot[i] = std::move(slot[i - 1]);
     slot[0] = {address, true, std::move(value)};
     return slot[0].value;
@@ -47,7 +47,7 @@ private:
 
   // Fibonacci hashing: the upper bits of the product with 2^64 / golden ratio. If the table
   // doubles, each set of four is split into two sets, so no value is lost.
-  std::size_t first_of(std::uint64_t address) const {
+  std::size_t set_begin(std::uint64_t address) const {
     const int sets = std::countr_zero(slots_.size() / ways);
     return ways * static_cast<std::size_t>(address * 0x9e3779b97f4a7c15 >> (64 - sets));
   }
