@@ -17,8 +17,8 @@ namespace uprobectl {
 
 namespace {
 
-// The folder is lib/ABI in an APK and lib/ISA beside it: VMRuntime.ABI_TO_INSTRUCTION_SET_MAP (AOSP
-// libcore).
+// The native library folder beside an APK is lib/ISA, inside the APK it is lib/ABI (AOSP libcore,
+// VMRuntime.ABI_TO_INSTRUCTION_SET_MAP).
 std::string_view instruction_set_of(std::string_view abi) {
   for (const ArchInfo* const info : all_archs())
     if (std::ranges::find(info->android_abis, abi) != info->android_abis.end())
@@ -26,7 +26,7 @@ std::string_view instruction_set_of(std::string_view abi) {
   return abi;
 }
 
-// "lib/ABI/libfoo.so": the only folders of an APK that the loader searches.
+// Splits "lib/ABI/libfoo.so". The loader searches no other folders of an APK.
 struct EntryParts {
   std::string_view abi;
   std::string_view name;
@@ -135,7 +135,7 @@ void AppFiles::choose_abi() {
   if (const auto found = std::ranges::find_if(abis_, has); found != abis_.end()) abi_ = *found;
 }
 
-// The libraries of the app's ABI, without those in APKs that an extracted one hides.
+// The libraries of the app's ABI. An extracted one takes precedence over one in an APK.
 std::vector<const AppFiles::Library*> AppFiles::usable_libraries() const {
   std::vector<const Library*> result;
   std::set<std::string_view> extracted;

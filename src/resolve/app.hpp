@@ -9,23 +9,25 @@
 
 namespace uprobectl {
 
+// The ELF and OAT files of one package.
 class AppFiles {
 public:
-  // usage for an invalid package name, unsupported if this is not Android, not_found if the package
-  // is not installed.
+  // Finds the files of an installed package. Errors: usage for an invalid package name, unsupported
+  // if this is not Android, not_found if the package is not installed.
   static Result<AppFiles> read(const std::string& package);
 
-  // The file of the package that the text means; nullopt if it is none of them. The name of a
-  // library means the file that the app's loader takes: that in the native library folder, else the
-  // one that is stored in an APK; ambiguous if several are. An APK or compiled file is found by its
+  // Returns the file of the package that the text names, or nullopt. A library name selects the
+  // file that the app's loader loads: the one in the native library folder, else the one stored in
+  // an APK. Error ambiguous if several APKs store it. An APK or compiled file is selected by its
   // file name: "base.apk!/lib/arm64-v8a/libfoo.so".
   Result<std::optional<TargetFile>> find(std::string_view text) const;
 
-  // Why find() has no library of this name: it is for other ABIs, or there is none.
+  // Returns the error for a library that find() did not find. It lists the other ABIs for which the
+  // package has the library.
   Error no_library(std::string_view text) const;
 
-  // Every ELF file for the app's ABI: the native library folder, the libraries of the APKs that are
-  // not in that folder, the compiled code.
+  // Returns every ELF file for the app's ABI: the native library folder, the libraries of the APKs
+  // that are not in that folder, the compiled code.
   Result<Targets> all() const;
 
 private:

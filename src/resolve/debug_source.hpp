@@ -7,6 +7,7 @@
 
 namespace uprobectl {
 
+// Adds the symbols of .gnu_debugdata and debug files to an image on demand.
 class DebugSource {
 public:
   explicit DebugSource(elf::DebugSearch where = {}) : where_(std::move(where)) {}
@@ -14,7 +15,7 @@ public:
   // Adds the next source that has symbols to the image: .gnu_debugdata, then the debug file.
   // Returns false if there is none left.
   bool add_next(elf::Image& image);
-  // Adds all sources unless the image has a .symtab: for questions about all symbols.
+  // Adds all sources unless the image has a .symtab: for queries that need all symbols.
   void complete(elf::Image& image);
 
   const elf::DebugSearch& where() const { return where_; }
@@ -28,6 +29,7 @@ private:
   DebugNotes notes_;
 };
 
+// Whether the image has a .symtab with symbols.
 bool has_symtab(const elf::Image& image);
 
 } // namespace uprobectl

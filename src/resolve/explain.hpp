@@ -7,23 +7,23 @@
 
 namespace uprobectl {
 
-// what: "no function" or "no function matches".
+// The error for a name without a function. what: "no function" or "no function matches".
 Error no_function(const Query& query, std::string_view what);
 
-// The symbol exists, but only as an import or as data.
+// The error for a symbol that is an import or data.
 Error not_code(const Query& query, const elf::Symbol& symbol);
 
-// The compiler removed the function itself and left these clones of it.
+// The error for a function of which the compiler kept only clones.
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones);
 
 // Adds where an imported function can be probed: "uprobectl COMMAND LIBRARY FUNCTION".
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
                       const elf::Symbol& symbol);
 
-// Why there is no PLT entry of this name.
+// The error for a name without a PLT entry, with the reason.
 Error no_plt_entry(const Query& query);
 
-// Lists at most ten candidates, then a count.
+// The error for a name with several places. Lists at most ten of them, then a count.
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates);
 
 // Java methods.
@@ -32,14 +32,14 @@ inline constexpr std::string_view method_name_hint =
 Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name);
 Error several_classes(const Query& query, const art::OatFile& oat,
                       std::span<const art::Class> classes);
-// called: the methods of that name, all with other signatures.
+// called: the methods of that name, whose signatures differ from the requested one.
 Error no_such_method(const Query& query, const art::OatFile& oat, art::Class defined,
                      const MethodName& name, std::span<const art::Method> called);
-// The methods are abstract, native, or not compiled.
+// The error for methods that are abstract, native, or not compiled.
 Error no_method_code(const Query& query, const art::OatFile& oat,
                      std::span<const art::Method> methods);
 Error no_method_matches(const Query& query, const art::OatFile& oat);
-// A DEX file is missing, so its methods have no names.
+// The error for an OAT file whose methods have no names because a DEX file is missing.
 Error no_dex_file(std::string_view subject, const art::OatFile& oat);
 
 } // namespace uprobectl

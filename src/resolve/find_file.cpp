@@ -21,15 +21,15 @@ namespace {
 
 bool is_bare_name(std::string_view text) { return text.find('/') == std::string_view::npos; }
 
-// A plain file is shown as it was typed, an entry as ARCHIVE!/ENTRY.
+// Prints a plain file as it was typed, an entry as ARCHIVE!/ENTRY.
 TargetFile as_typed(BinaryPath path, std::string_view text) {
   BinaryPath shown = path.entry ? path : BinaryPath{std::string(text), std::nullopt};
   return {
       .path = std::move(path), .display_path = std::move(shown), .opened = nullptr, .warnings = {}};
 }
 
-// The first reading whose file exists. A folder is taken only if nothing else exists, for the error
-// message, and never for a bare name, which may mean a program.
+// Returns the first candidate whose file exists. Returns a folder only if nothing else exists, for
+// the error message, and never for a bare name, which can be a program.
 std::optional<BinaryPath> first_existing(std::string_view text) {
   std::optional<BinaryPath> folder;
   for (BinaryPath& reading : parse_candidates(text)) {
@@ -63,7 +63,7 @@ Error missing_target(std::string_view text) {
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
-// A file in the current folder takes precedence. Warns a user who meant the installed one.
+// Warns that a file in the current folder takes precedence over an installed one of that name.
 void warn_if_hiding(std::string_view text, TargetFile& found) {
   struct stat status{};
   if (::stat(found.path.file.c_str(), &status) != 0) return;
@@ -76,7 +76,7 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
   }
 }
 
-// By path, then by name as a library or program that is installed on this machine.
+// Finds the text as a path, then as the name of an installed library or program.
 Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
@@ -124,7 +124,7 @@ Result<std::optional<TargetFile>> find_in_pids(std::string_view text, std::span<
   return found;
 }
 
-// In the package, else a library of the system.
+// Finds the text in the package, else as a library of the system.
 Result<TargetFile> find_in_app(std::string_view text, const std::string& package) {
   const auto app = AppFiles::read(package);
   if (!app) return fail(app.error());
@@ -139,7 +139,8 @@ Result<TargetFile> find_in_app(std::string_view text, const std::string& package
   return found;
 }
 
-// Libraries whose file name matches that of the pattern come first: often only the folder is wrong.
+// Returns libraries whose file name matches the pattern's, because often only the folder is wrong;
+// else similar names.
 std::vector<std::string> nearest_entries(const std::string& pattern,
                                          const std::vector<std::string>& libraries) {
   constexpr unsigned limit = 8;
@@ -167,7 +168,8 @@ Error no_match_error(const TargetFile& archive, const std::vector<std::string>& 
                                shell_word(archive.display_path.file));
 }
 
-// The library entries that match, each name once; or the one entry that has exactly this name.
+// Returns the library entries that match the pattern, each name once, or the entry that has exactly
+// this name.
 Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
   Targets targets{.text = std::string(text), .several = true, .files = {}, .warnings = {}};
   std::swap(targets.warnings, archive_file.warnings);
@@ -214,7 +216,7 @@ TargetFile to_target_file(ProcessFile file) {
           .warnings = std::move(file.warnings)};
 }
 
-// The TARGET `*`: every file of the processes or of the app.
+// Expands the TARGET `*` to every file of the processes or of the app.
 Result<Targets> all_files(const TargetOptions& options) {
   if (options.app) {
     const auto app = AppFiles::read(*options.app);
@@ -253,7 +255,7 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   auto known = find_in_pids(text, options.pids);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);
-  // Warns that the file was not found through the processes.
+  // No process has it: use this machine's file, with a warning.
   auto found = find_on_this_machine(text);
   if (!found || text.starts_with("/proc/") || find_mapping_process(found->path.file, options.pids))
     return found;

@@ -13,8 +13,8 @@ constexpr std::uint8_t frame_encoding = 0x1b;
 constexpr std::uint8_t count_encoding = 0x03;
 constexpr std::uint8_t table_encoding = 0x3b;
 
-// A description: length, distance to its CIE, start, size, a ULEB128 with the size of augmentation
-// data, these, instructions.
+// Offsets in an FDE: length, distance to its CIE, start, size, the size of the augmentation data
+// (ULEB128), the data, instructions.
 constexpr std::uint64_t cie_field = 4;
 constexpr std::uint64_t start_field = 8;
 constexpr std::uint64_t size_field = 12;
@@ -25,8 +25,8 @@ VirtualAddress relative(VirtualAddress base, std::uint32_t distance) {
   return {base.value + static_cast<std::uint64_t>(static_cast<std::int32_t>(distance))};
 }
 
-// Whether the first of the unwinding instructions says that a frame is set up. For a function that
-// is called, they first advance over the instruction that sets it up.
+// Whether the unwind instructions describe a frame that is already set up at the start. For a
+// function that is called, they first advance past the instructions that set it up.
 bool begin_inside_frame(Bytes instructions) {
   for (const std::byte byte : instructions) {
     const auto opcode = std::to_integer<std::uint8_t>(byte);
@@ -67,7 +67,7 @@ std::optional<VirtualAddress> FrameTable::entry(std::uint64_t index, std::uint64
 }
 
 std::optional<FramePiece> FrameTable::piece_at(VirtualAddress address) const {
-  std::uint64_t begin = 0; // behind the last piece that begins at or before the address
+  std::uint64_t begin = 0; // after the loop: end of the pieces that begin at or before address
   for (std::uint64_t end = table_.size() / entry_size; begin < end;) {
     const std::uint64_t middle = begin + (end - begin) / 2;
     const auto start = entry(middle, 0);
@@ -94,8 +94,8 @@ std::optional<FramePiece> FrameTable::read(VirtualAddress description, VirtualAd
   const auto size = read_at<std::uint32_t>(bytes, size_field, order);
   if (!length || !distance || !begin || !size) return std::nullopt;
   const auto whole = slice(bytes, 0, std::uint64_t{*length} + cie_field);
-  // The CIE has the encoding of addresses. It is not read: that the usual one yields the start is
-  // enough.
+  // The CIE has the encoding of addresses. Instead of reading it, check that the usual encoding
+  // yields the start.
   if (!whole || relative({description.value + start_field}, *begin) != start) return std::nullopt;
   FramePiece piece{.range = {start, *size}};
   if (!has_augmentation(description, *distance)) return piece;

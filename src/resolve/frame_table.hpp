@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extent of code without a symbol, by unwind data. A stripped library has no names of its
-// functions' cold parts but still has these.
+// The extent of code without a symbol, from unwind data. A stripped library has no names for the
+// cold parts of its functions, but still has unwind data for them.
 #pragma once
 
 #include "elf/layout.hpp"
@@ -10,7 +10,7 @@ namespace uprobectl {
 // The code that one frame description (FDE) covers.
 struct FramePiece {
   elf::AddressRange range;
-  // A frame is set up already at its start, so it is entered by a jump, not a call.
+  // The frame is already set up at the start of the range: it is entered by a jump, not a call.
   bool inside_frame = false;
 };
 
@@ -18,9 +18,10 @@ struct FramePiece {
 // the encodings that GNU ld, gold, lld and mold write.
 class FrameTable {
 public:
-  // The image's bytes must outlive the table, which is empty if there are no unwind data.
+  // The image's bytes must outlive the table. The table is empty if the image has no unwind data.
   explicit FrameTable(const elf::Image& image);
 
+  // Returns the piece that covers the address.
   std::optional<FramePiece> piece_at(VirtualAddress address) const;
 
 private:

@@ -19,13 +19,14 @@ namespace uprobectl {
 
 namespace {
 
-// Bounds the work that a symbol table can ask for, bytes. No known function is half as long.
+// In bytes. Bounds the work that a malformed symbol table can cause. No known function is half as
+// long.
 constexpr std::uint64_t max_function_size = std::uint64_t{4} << 20U;
 constexpr std::size_t max_parts = 64; // of one function; GCC makes one or two
 
 using Jump = FunctionExits::Jump;
 
-// Why the point is not the start of a function with a known end; nullopt if it is.
+// Returns why the point is not the start of a function with a known end; nullopt if it is.
 std::optional<std::string> unsupported_reason(const ProbePoint& point) {
   if (!point.offset) return "it is compressed in its archive";
   if (!point.symbol) return "no symbol covers it, so its start and end are not known";
@@ -43,7 +44,7 @@ Error exits_error(ErrorKind kind, const std::string& subject, const ProbePoint& 
                             display_name(point), reason)};
 }
 
-// A PLT entry has no return of its own.
+// The error for returns of a PLT entry, which has no return instruction.
 Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
                       const ProbePoint& point) {
   Error error{ErrorKind::unsupported,
@@ -56,20 +57,20 @@ Error plt_entry_jumps(const elf::Image& image, const std::string& subject,
   return error;
 }
 
-// Sections of Go's linker (cmd/link/internal/ld/data.go, elf.go); the third in position-independent
-// programs.
+// Sections that Go's linker writes (cmd/link/internal/ld/data.go, elf.go). The third is in
+// position-independent programs.
 constexpr std::array<std::string_view, 4> go_sections = {
     ".go.buildinfo", ".gopclntab", ".data.rel.ro.gopclntab", ".note.go.buildid"};
-// Functions of Go's runtime/cgo, in every Go program that C is linked to. `_cgo_init` and its like
-// are variables of the runtime that all programs have.
+// Functions of Go's runtime/cgo, which every Go program with linked C code has. `_cgo_init` and
+// similar names are runtime variables that all Go programs have.
 constexpr std::array<std::string_view, 2> cgo_names = {"crosscall2", "x_cgo_init"};
-// Personality routines, which frames name for exceptions.
+// Personality routines that frames reference for exceptions and panics.
 constexpr std::array<std::string_view, 2> personalities = {"__gxx_personality_v0",
                                                            "rust_eh_personality"};
 constexpr std::array<std::string_view, 3> cxx_libraries = {"libstdc++.so", "libc++.so",
                                                            "libc++_shared.so"};
 
-// Whether a name of either table passes.
+// Whether `passes` accepts a name of .dynsym or .symtab.
 template <typename Passes>
 bool any_name(const elf::Image& image, Passes passes) {
   const auto any_in = [&](const Result<elf::SymbolTable>& table) {
@@ -89,7 +90,7 @@ bool has_any_of(const elf::Image& image, std::span<const std::string_view> names
 bool has_go_tables(const elf::Image& image) {
   const auto layout = elf::read_layout(image.bytes());
   if (!layout) return false;
-  // cmd/link/internal/ld/elf.go; there without section headers, too.
+  // cmd/link/internal/ld/elf.go. Programs without section headers have the note, too.
   constexpr std::uint32_t elf_note_gobuildid_tag = 4;
   return elf::has_note(*layout, "Go", elf_note_gobuildid_tag) ||
          std::ranges::any_of(go_sections, [&](std::string_view name) {
@@ -120,8 +121,8 @@ struct StringNames {
   }
 };
 
-// Looks for the inline namespaces around std::basic_string: those of libc++ (the platform's ABI or
-// the NDK's) and of libstdc++.
+// Searches mangled names for the inline namespaces of std::basic_string: those of libc++ (platform
+// ABI and NDK) and of libstdc++.
 StringNames string_names(const Result<elf::SymbolTable>& table) {
   StringNames found;
   if (!table) return found;
@@ -163,9 +164,9 @@ struct FunctionReader::State {
     return *marks;
   }
 
-  // Whether so many more bytes of code may be decoded. Functions rarely overlap: all of them, with
-  // their parts decoded a few times, have fewer bytes than this unless the file was made to cost
-  // time.
+  // Whether `bytes` more of code may be decoded. Limits the time for a malicious file with
+  // overlapping functions. Other files stay below the limit, even if parts are decoded several
+  // times.
   bool may_decode(std::uint64_t bytes) {
     constexpr std::uint64_t times = 8;
     decoded += bytes;
@@ -177,7 +178,7 @@ struct FunctionReader::State {
   DebugSource debug;
   HasFrame has_frame = {};
 
-  // Found out when first needed.
+  // Read on first use.
   std::optional<JumpTargets> targets = {};
   std::optional<FrameTable> frames = {};
   std::optional<CodeMarks> marks = {};
@@ -189,7 +190,7 @@ struct FunctionReader::State {
   std::uint64_t decoded = 0; // bytes
 };
 
-// Reads one function: its own bytes, then the parts that these jump to.
+// Reads one function and the parts that it jumps to.
 class FunctionReader::FunctionScan {
 public:
   FunctionScan(State& state, Arch arch, const ProbePoint& point, CodeLanguage language)
@@ -208,7 +209,7 @@ public:
   }
 
 private:
-  // part is a copy because a jump to another part appends to the list.
+  // part is passed by value because a jump to another part appends to parts_.
   Result<void> read_part(elf::AddressRange part) {
     const auto code = code_of(part);
     if (!code)
@@ -288,7 +289,7 @@ private:
     return {};
   }
 
-  // The part of this function that a jump out of it goes to.
+  // Returns the part of this function that contains the target of a jump.
   std::optional<elf::AddressRange> part_at(VirtualAddress target) const {
     if (parts_.size() >= max_parts) return std::nullopt;
     const JumpTargets& targets = state_.jump_targets();
@@ -303,7 +304,8 @@ private:
                                                            : std::nullopt;
   }
 
-  // The PLT entry of an IFUNC of the same file has no name, and its FDE covers the whole PLT.
+  // Whether the address is a PLT entry without a name. Those of IFUNCs of the same file have none,
+  // and their FDE covers the whole PLT.
   bool is_plt_entry(VirtualAddress address) const {
     constexpr std::uint64_t stub_size = 16; // bytes
     const auto code = code_of({address, stub_size});
@@ -312,8 +314,7 @@ private:
                                         [](const Jump& jump) { return jump.slot.has_value(); });
   }
 
-  // Whether code without a name jumps into the middle of this function, which no other function
-  // does.
+  // Whether code without a symbol jumps into the middle of this function. Only its parts do.
   bool jumps_back(const elf::AddressRange& piece) const {
     const auto code = state_.may_decode(piece.size) ? code_of(piece) : std::nullopt;
     const auto exits = code ? function_exits(arch_, *code, piece.address) : std::nullopt;
@@ -323,7 +324,8 @@ private:
            });
   }
 
-  // For assembly in which two functions share code.
+  // Whether the target is in the middle of a function that jumps back: two assembly functions that
+  // share code.
   bool shares_code(VirtualAddress target) const {
     const auto other = state_.jump_targets().symbol_range_at(target);
     return other && other->address != target && other->size <= max_function_size &&
@@ -343,13 +345,13 @@ private:
     return mark && mark->data;
   }
 
-  // ART and Go do not mark the data between their instructions.
+  // Whether bytes that do not decode may be data. ART and Go do not mark data in their code.
   bool may_be_data(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
     return language_ == CodeLanguage::go || language_ == CodeLanguage::java || is_data(place);
   }
 
-  // nullopt unless all bytes lie in one executable segment, so that each has a file offset.
+  // Returns nullopt unless one executable segment has all bytes, so that each has a file offset.
   std::optional<Bytes> code_of(elf::AddressRange part) const {
     const elf::Segment* segment = state_.image.find_segment(part.address);
     if (segment == nullptr || !segment->executable) return std::nullopt;
@@ -403,7 +405,7 @@ Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {
     return fail(exits_error(ErrorKind::unsupported, state_->subject(), point, reason));
   };
   const auto arch = code_arch(state_->image.machine());
-  if (!arch || *arch == Arch::arm) // which has Thumb's code beside it
+  if (!arch || *arch == Arch::arm) // code may be Thumb
     return refuse(fmt::format("{} code is not decoded", elf::to_string(state_->image.machine())));
   if (point.kind == SymbolKind::plt)
     return fail(plt_entry_jumps(state_->image, state_->subject(), point));
@@ -420,7 +422,7 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   if (!state.has_go) state.has_go = has_go_tables(state.image);
   if (*state.has_go && !mangled) {
     const auto clone = parse_clone_name(symbol);
-    // Go's names have a package and a dot, but for some of its assembly code.
+    // Go's names contain a package and a dot, except for some of its assembly code.
     if (symbol.empty() || (clone ? clone->base : symbol).contains('.')) return CodeLanguage::go;
     if (!state.has_cgo) state.has_cgo = has_any_of(state.image, cgo_names);
     if (!*state.has_cgo) return CodeLanguage::go;

@@ -32,8 +32,8 @@ bool has_hex_prefix(std::string_view text) {
   return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 }
 
-// Parses an address or offset as nm, objdump and the kernel print them, in hexadecimal. 0x may be
-// left out if the digits cannot be a decimal number: with a letter, a leading zero, or one digit.
+// Parses a hexadecimal address or offset, as nm, objdump and the kernel print them. 0x is optional
+// if the digits cannot be decimal: they contain a letter, start with zero, or are one digit.
 Result<std::uint64_t> parse_place(std::string_view prefix, std::string_view text) {
   const auto what = fmt::format("'{}{}'", prefix, text);
   const bool prefixed = has_hex_prefix(text);
@@ -61,7 +61,7 @@ constexpr std::array number_forms = {
     NumberForm{"file-offset:", FunctionSpec::Form::file_offset},
 };
 
-// Where the "+N" of a name begins; npos unless a number follows the last '+'.
+// Returns where the "+N" of a name begins; npos unless a number follows the last '+'.
 std::size_t find_plus(std::string_view text) {
   if (!text.contains('+')) return std::string_view::npos; // faster than rfind
   const auto at = text.rfind('+');
@@ -81,7 +81,7 @@ Result<FunctionSpec> parse_function(std::string_view text) {
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "a FUNCTION contains a NUL byte");
 
-  const bool has_prefix = text.contains(':'); // a quick test, as few names do
+  const bool has_prefix = text.contains(':'); // a fast test; few names have a colon
   for (const auto& [prefix, form] : number_forms) {
     if (!has_prefix || !text.starts_with(prefix)) continue;
     const auto number = parse_place(prefix, text.substr(prefix.size()));

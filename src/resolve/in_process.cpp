@@ -21,8 +21,8 @@ std::optional<FileIdentity> identity_of(const std::string& path) {
   return FileIdentity{status->st_dev, status->st_ino};
 }
 
-// Where a mapping's file can be opened: by its path, or through the mapping itself (map_files) if
-// that path leads to another file or to none by now.
+// A path that opens a mapping's file: the mapped path, or /proc/PID/map_files if another file or no
+// file is at that path now.
 struct OpenPath {
   std::string path;
   bool replaced = false;
@@ -35,7 +35,7 @@ OpenPath find_open_path(pid_t pid, const Mapping& mapping) {
   return {.path = map_files_path(pid, mapping), .replaced = true};
 }
 
-// Whether the mapping has a file that a path can lead to: not a device, not an anonymous file.
+// Whether the mapping's file can have a path on disk: it is not a device or anonymous file.
 bool is_on_disk(const Mapping& mapping) {
   constexpr std::string_view elsewhere[] = {"/dev/", "/memfd:", "/SYSV", "anon_inode:"};
   return mapping.path.starts_with('/') &&
@@ -43,7 +43,7 @@ bool is_on_disk(const Mapping& mapping) {
              elsewhere, [&](std::string_view start) { return mapping.path.starts_with(start); });
 }
 
-// Where programs and libraries lie that a name can be a symbolic link to.
+// Folders in which a TARGET's name may be a symbolic link to a mapped file.
 constexpr std::string_view link_folders[] = {"/usr/local/sbin",
                                              "/usr/local/bin",
                                              "/usr/sbin",
@@ -58,7 +58,7 @@ constexpr std::string_view link_folders[] = {"/usr/local/sbin",
                                              "/lib",
                                              "/lib64"};
 
-// Collects the files that processes mean by one text, each once.
+// Collects the files of processes that a TARGET means, each once.
 class ProcessSearch {
 public:
   explicit ProcessSearch(std::string_view text) : text_(text) {}
@@ -76,7 +76,7 @@ public:
     return {};
   }
 
-  // A symbolic link of that name, in a usual folder, to a mapped file.
+  // Adds the mapped file that a symbolic link of that name, in a usual folder, points to.
   Result<void> by_link(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
@@ -111,8 +111,8 @@ public:
     return {};
   }
 
-  // The path below the process's root folder. An error if it exists but cannot be read: the same
-  // path on this side would be another file.
+  // Adds the path below the process's root folder. Fails if it exists but cannot be read, because
+  // the same path outside of the process's root can be another file.
   Result<void> in_root_folder(pid_t pid) {
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
@@ -176,7 +176,7 @@ private:
     if (std::ranges::none_of(found_, same)) found_.push_back(std::move(file));
   }
 
-  // The entry of an archive that is mapped there. Opens each archive once.
+  // Returns the archive entry that is mapped there. Opens each archive once.
   std::optional<std::string> entry_at(pid_t pid, const Mapping& mapping) {
     auto known = archives_.find(mapping.identity);
     if (known == archives_.end()) {
@@ -201,7 +201,7 @@ private:
   std::map<FileIdentity, std::unique_ptr<MappedFile>> archives_; // null: not an archive
 };
 
-// The machine of the program that a process runs; nullopt if /proc/PID/exe cannot be read.
+// Returns the machine of the program that a process runs; nullopt if /proc/PID/exe cannot be read.
 std::optional<elf::Machine> machine_of_process(pid_t pid) {
   const auto file = MappedFile::open(fmt::format("/proc/{}/exe", pid));
   if (!file) return std::nullopt;
@@ -220,7 +220,7 @@ std::optional<pid_t> find_mapping_process(const std::string& path, std::span<con
     if (!mappings) continue;
     for (const Mapping& mapping : *mappings) {
       if (mapping.identity.inode != identity->inode) continue;
-      // The device numbers may differ, as on overlayfs: then the mapping itself is compared.
+      // On overlayfs, the device number in maps differs from stat()'s. Compare the open files.
       if (mapping.identity == *identity || identity_of(map_files_path(pid, mapping)) == identity ||
           identity_of(find_open_path(pid, mapping).path) == identity)
         return pid;

@@ -13,11 +13,11 @@ namespace uprobectl {
 
 namespace {
 
-// Bounds the work that a symbol table can ask for, bytes. No known function is half as long, and
-// decoding this much takes a fifth of a second.
+// In bytes. Bounds the work that a malformed symbol table can cause: decoding this much takes 0.2
+// s. No known function is half as long.
 constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 
-// At most `most` bytes of the file's code at the address; empty outside of it.
+// Returns at most `most` bytes of code at the address; empty outside of executable segments.
 Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
   const elf::Segment* const segment = image.find_segment(address);
   if (segment == nullptr || !segment->executable) return {};
@@ -26,7 +26,7 @@ Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t mos
   return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
 }
 
-// A place in the function, in a form that is valid as a FUNCTION.
+// Returns the place as a valid FUNCTION, for hints.
 std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
@@ -36,18 +36,18 @@ std::string unverified_warning(const Query& query, std::string_view reason) {
                      query.function.request, reason);
 }
 
-// The instructions before a place: from the symbol, or from the end of data inside it.
+// The code from the symbol's start, or from the end of data inside the function, past a place.
 struct CodeRun {
   Arch arch;
   std::uint64_t start = 0; // from the symbol
-  Bytes code = {};         // to beyond the place, if the file is long enough
+  Bytes code = {};         // past the place, if the file is long enough
 };
 
 bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
 
 bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
 
-// The mark between the symbol's start and the place; nullopt if there is none.
+// Returns the last mapping symbol between the symbol's start and the place.
 std::optional<CodeMarks::Mark> find_mark(const Query& query, const elf::Symbol& symbol,
                                          std::uint64_t plus) {
   if (!query.code_marks) query.code_marks.emplace(query.image);
@@ -56,7 +56,7 @@ std::optional<CodeMarks::Mark> find_mark(const Query& query, const elf::Symbol& 
   return mark;
 }
 
-// An error, or with --unsafe a warning.
+// Returns the error, or with --unsafe its text as a warning.
 Result<std::optional<std::string>> error_or_warning(const Query& query, Error error) {
   if (query.options.unsafe) return error.message + ": a probe there breaks the program";
   return fail(
@@ -86,7 +86,7 @@ Error inside_error(const Query& query, const elf::Symbol& symbol, const CodeRun&
                 : fmt::format("the last instruction before it begins at {}", before));
 }
 
-// How far behind a point another one is suggested, bytes.
+// Maximum distance from a point to the instruction that a hint suggests, in bytes.
 constexpr std::uint64_t max_hint_distance = 64;
 
 ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
@@ -109,7 +109,7 @@ ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
                       CodeExtent::part);
 }
 
-// "f+0x4": the first instruction behind the point that can be probed.
+// Returns the name, "f+0x4", of the first instruction after the point that can be probed.
 std::optional<std::string> next_probeable(const ProbePoint& point) {
   const auto arch = code_arch(point.binary->machine);
   if (!arch || !point.offset || !point.symbol || point.static_probe) return std::nullopt;
@@ -201,7 +201,7 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
     if (mark) run.start = mark->address.value - symbol.address.value;
     if (mark && mark->data) return error_or_warning(query, data_error(query, symbol, run.start));
   }
-  if (*arch == Arch::arm64 && query.options.unsafe) return std::nullopt; // point_at's
+  if (*arch == Arch::arm64 && query.options.unsafe) return std::nullopt; // point_at() warns
   const std::uint64_t into = plus - run.start;
   if (into > max_code && !has_fixed_size(*arch))
     return unverified_warning(

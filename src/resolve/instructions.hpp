@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions at a probe point: whether one begins there, how it reads, and whether it can be
-// probed without harm.
+// The instruction at a probe point: whether one begins there, its text, and whether a probe on it
+// is safe for the program.
 #pragma once
 
 #include "uprobectl/resolve.hpp"
@@ -9,38 +9,38 @@ namespace uprobectl {
 
 struct Query;
 
-// Data between the instructions of a function. ARM and AArch64 assemblers mark them with mapping
-// symbols ($a, $t, $x, $d: ELF for the Arm Architecture, 5.5.5), which stripped files do not have.
-// x86 files have no marks.
+// The mapping symbols of an image, which separate data from instructions in a function. ARM and
+// AArch64 assemblers write them ($a, $t, $x, $d: ELF for the Arm Architecture, 5.5.5); stripped
+// files and x86 files have none.
 class CodeMarks {
 public:
   // Reads .symtab and the debug tables of the image, once.
   explicit CodeMarks(const elf::Image& image);
 
   struct Mark {
-    VirtualAddress address; // from here on
+    VirtualAddress address; // start of the data or instructions
     bool data = false;      // else instructions
   };
-  // The last mark at or before the address.
+  // Returns the last mark at or before the address.
   std::optional<Mark> last_at_or_before(VirtualAddress address) const;
 
 private:
   std::vector<Mark> marks_; // by address
 };
 
-// Checks the place `plus` bytes into the symbol by decoding from the symbol's start: misaligned if
-// it lies inside an instruction. Returns a warning if it does but --unsafe was given, or if this
-// could not be found out; nullopt if an instruction begins there. A place outside of the file's
-// code is not checked here but by point_at(). Costs nothing for plus = 0.
+// Checks that an instruction begins `plus` bytes into the symbol, by decoding from its start. Error
+// misaligned if the place is inside an instruction. Returns a warning instead with --unsafe, and if
+// the code does not decode; nullopt if an instruction begins there. Places outside of the file's
+// code are checked by point_at(). Does nothing for plus = 0.
 Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
                                                   std::uint64_t plus);
 
-// Fills in ProbePoint::effect, and ProbePoint::instruction as far as the options ask for it. Unless
-// a probe is to be placed (ResolveOptions::to_probe), points that must not be probed get a warning,
-// one for each reason.
+// Fills in ProbePoint::effect, and ProbePoint::instruction if the options request it. Unless
+// ResolveOptions::to_probe is set, also warns of points that must not be probed, once for each
+// reason.
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
-// ProbePoint::effect of the place of a static probe, whose function is not known yet.
+// Returns ProbePoint::effect for a static probe, whose function is not known yet.
 ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

@@ -9,12 +9,12 @@ namespace uprobectl {
 
 namespace {
 
-// How many symbols before an address are searched for one that covers it. Functions that contain
-// other functions' symbols are rare and contain few.
+// How many symbols before an address are searched for one that covers it. Few functions contain
+// the symbols of others, and those contain few.
 constexpr std::size_t max_before = 64;
 
-// Words that follow a function's name in the names of its parts: GCC, LLVM's hot-cold splitting,
-// its basic block sections and machine function splitter.
+// Suffixes of a function's parts, from GCC, and from LLVM's hot-cold splitting, basic block
+// sections and machine function splitter.
 constexpr std::array<std::string_view, 4> part_words = {"cold", "part", "__part", "eh"};
 
 bool is_part_name(std::string_view name, std::string_view function) {
@@ -54,7 +54,7 @@ JumpTargets::JumpTargets(elf::Image& image, DebugSource& source) {
 
 template <typename Visit>
 void JumpTargets::visit_covering(VirtualAddress address, Visit visit) const {
-  std::size_t begin = 0; // behind the last symbol at or before the address
+  std::size_t begin = 0; // after the loop: end of the symbols at or before the address
   for (std::size_t end = symbols_.size(); begin < end;) {
     const std::size_t middle = begin + (end - begin) / 2;
     if (symbols_.address(middle) <= address)
@@ -88,7 +88,8 @@ bool JumpTargets::is_part_of(std::string_view part, VirtualAddress function) con
   return found;
 }
 
-// Local functions of different sources can have the same name. Then the part may be of either.
+// Returns nullopt if several parts have the name: local functions of different sources can have the
+// same name, and the part may belong to either.
 std::optional<elf::Symbol> JumpTargets::find_cold_part(VirtualAddress function) const {
   if (cold_parts_.empty()) return std::nullopt;
   std::optional<elf::Symbol> part;

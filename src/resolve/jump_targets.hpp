@@ -6,25 +6,27 @@
 
 namespace uprobectl {
 
-// The symbols and PLT entries of an image by address, read once: with a pass over the tables for
-// each jump, thousands of functions would take seconds.
+// An index of an image's symbols and PLT entries by address. A pass over the tables for each jump
+// would take seconds for thousands of functions.
 class JumpTargets {
 public:
   // Adds the debug tables to the image if it has no .symtab.
   JumpTargets(elf::Image& image, DebugSource& source);
 
-  // The part at the address ("f.cold", "f.part.0") of the function that begins at `function`, by
-  // any of the function's names.
+  // Returns the part at the address ("f.cold", "f.part.0") of the function that begins at
+  // `function`, by any of the function's names.
   std::optional<elf::Symbol> part_at(VirtualAddress address, VirtualAddress function) const;
-  // The symbol with the function's name and ".cold" behind it. Perhaps only the unwinder enters it.
+  // Returns the symbol named after the function with the suffix ".cold". The function may have no
+  // jump to it, for example if only exception handling enters it.
   std::optional<elf::Symbol> find_cold_part(VirtualAddress function) const;
-  // The range of the closest symbol that covers the address.
+  // Returns the range of the closest symbol that covers the address.
   std::optional<elf::AddressRange> symbol_range_at(VirtualAddress address) const;
   // Whether any symbol or PLT entry covers the address.
   bool has_name(VirtualAddress address) const;
-  // "g", "g@plt", "g+0x10", "vaddr:0x…".
+  // Returns "g", "g@plt", "g+0x10", or "vaddr:0x…" without a symbol.
   std::string name_at(VirtualAddress address) const;
-  // The symbol whose address the loader writes to the slot, "g"; nullopt if no relocation has one.
+  // Returns the symbol whose address the loader writes to the GOT slot; nullopt without a
+  // relocation for the slot.
   std::optional<std::string> name_in_slot(VirtualAddress slot) const;
 
 private:

@@ -66,7 +66,7 @@ constexpr std::uint64_t old_entry_size = 12;
 constexpr std::uint64_t new_header_size = 48; // up to and without libs[]
 constexpr std::uint64_t new_entry_size = 24;  // flags, key, value, osversion, hwcap
 
-// No path is longer than PATH_MAX; the limit keeps hostile caches from costing quadratic time.
+// PATH_MAX. The limit prevents quadratic time for malicious caches.
 constexpr std::uint64_t longest_text = 4096;
 
 std::optional<std::string_view> text_at(Bytes table, std::uint64_t offset) {
@@ -80,7 +80,7 @@ bool begins_with(Bytes bytes, std::string_view magic) {
   return start && as_text(*start) == magic;
 }
 
-// The new table, whose string offsets are relative to its start.
+// Returns the new table. Its string offsets are relative to its start.
 std::optional<Bytes> find_new_table(Bytes cache) {
   if (begins_with(cache, new_magic)) return cache;
   if (!begins_with(cache, old_magic)) return std::nullopt;
@@ -129,7 +129,7 @@ std::vector<Candidate> from_cache(const LibraryName& library, const std::string&
 std::vector<Candidate> find_library(const LibraryName& library, const SearchPaths& places) {
   auto candidates = from_cache(library, places.loader_cache);
   for (const std::string& folder : places.library_dirs) {
-    if (!candidates.empty()) break; // the loader takes the first folder that has it
+    if (!candidates.empty()) break; // the loader uses the first folder that has it
     if (!library.any_version) {
       add(candidates, folder + "/" + std::string(library.text));
       continue;
@@ -159,7 +159,7 @@ std::vector<std::string> split_path_variable(std::string_view text) {
   std::vector<std::string> folders;
   while (!text.empty()) {
     const auto end = std::min(text.find(':'), text.size());
-    // An empty element means the current folder, which is searched before all others anyway.
+    // An empty element is the current folder, which the caller has searched already.
     if (end != 0) folders.emplace_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -217,7 +217,7 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPa
     if (std::string_view(entry.name).starts_with(unversioned)) versions.emplace(entry.name);
     if (is_library) names.emplace_back(entry.name);
   };
-  // For suggestions the entries before any damage are enough.
+  // Suggestions need only the entries before a corrupt one.
   if (cache) static_cast<void>(for_each_cached_library(cache->bytes(), keep));
   constexpr std::size_t max_versions = 3;
   if (!versions.empty() && versions.size() <= max_versions)

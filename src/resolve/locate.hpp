@@ -12,53 +12,55 @@ namespace uprobectl {
 // Whether the file can be read and begins with the ELF magic.
 bool is_elf_file(const std::string& path);
 
-// The names in a folder, sorted, because readdir has no order. Empty if it cannot be read.
+// Returns the names in a folder, sorted. Empty if the folder cannot be read.
 std::vector<std::string> list_folder(const std::string& folder);
 
 // Whether an entry of an archive is a library: "*.so" or "*.so.1".
 bool is_library_name(std::string_view name);
 
-// Whether the file name is "libfoo.so" for the stem "libfoo.so", or the stem and a version.
+// Whether the file name is the stem ("libfoo.so") or the stem with a version ("libfoo.so.1").
 bool is_version_of(std::string_view file, std::string_view stem);
 
-// Whether a user who types `name` can mean the file (a name without folders): its exact name, or
-// "foo" for libfoo.so and libfoo.so.1.
+// Whether `name` selects the file: it is the file's name, or "foo" for libfoo.so and libfoo.so.1.
+// Both are without folders.
 bool can_mean_library(std::string_view file, std::string_view name);
 
-// A warning if the file is an archive with two entries of one name, which Android refuses to open.
+// Returns a warning if the file is an archive with two entries of one name: Android rejects it.
 std::optional<std::string> duplicate_warning(const MappedFile& file, const std::string& subject);
 
+// An installed file that a name can mean.
 struct Candidate {
   std::string path;
   FileIdentity identity;
 };
 
-// Where names are looked up. A value, so that tests can use folders of their own.
+// Where names are looked up. Tests pass folders of their own.
 struct SearchPaths {
   std::string loader_cache;              // a file; may be missing
   std::vector<std::string> library_dirs; // in the loader's order
   std::vector<std::string> program_dirs; // PATH
 };
+// The search paths of this machine.
 SearchPaths host_search_paths();
 
-// The files that a bare name (without a slash) can mean, each inode once: if it contains ".so", a
-// library of that name; else a program; else a library lib<NAME>.so*. Empty if there is none.
+// Returns the files that a name without a slash can mean, each inode once. A name with ".so" means
+// a library; other names mean a program, or if there is none a library lib<NAME>.so*.
 std::vector<Candidate> locate(std::string_view name, const SearchPaths& places);
 
-// What a shell runs instead of the located program: a file in an earlier folder of PATH that is not
-// ELF, usually a script.
+// Returns the file that a shell runs instead of the program: one in an earlier folder of PATH that
+// is not ELF, usually a script.
 std::optional<std::string> find_shadowing_script(const Candidate& program, std::string_view name,
                                                  const SearchPaths& places);
 
-// The installed libraries (if the name contains ".so") or programs with the most similar names.
+// Returns the names most similar to a missing one, among installed libraries if the name contains
+// ".so", else among programs.
 std::vector<std::string> nearest_installed(std::string_view name, const SearchPaths& places);
 
-// The files in the folder of a missing path whose names are most similar, as paths with the same
-// folder in front.
+// Returns the paths in the folder of a missing file that have the most similar names.
 std::vector<std::string> nearest_files(const std::string& missing_path);
 
 // An entry of /etc/ld.so.cache, by which the dynamic loader finds a library. Format: glibc
-// sysdeps/generic/dl-cache.h, struct cache_file_new ("glibc-ld.so.cache1.1"), alone or behind the
+// sysdeps/generic/dl-cache.h, struct cache_file_new ("glibc-ld.so.cache1.1"), alone or after the
 // older "ld.so-1.7.0" table, little-endian. A cache that only has the old table (before glibc 2.2)
 // is not supported.
 struct LoaderCacheEntry {

@@ -41,7 +41,7 @@ std::string escape_arrays(std::string_view pattern) {
   return text;
 }
 
-// Takes the first code point off UTF-8 text, or one byte if it is not valid UTF-8.
+// Removes and returns the first code point of UTF-8 text, or one byte if it is not valid UTF-8.
 std::uint32_t take_point(std::string_view& text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   constexpr std::array<std::uint32_t, 5> first_bits = {0, 0x7f, 0x1f, 0xf, 0x7};
@@ -139,7 +139,7 @@ std::string native_name(const art::Signature& signature) {
 
 namespace {
 
-// A phone takes seconds for the listing of a large file, some 20 MB.
+// A phone needs seconds to list a large file (20 MB of output).
 constexpr std::chrono::minutes oatdump_timeout{5};
 constexpr std::size_t max_output = std::size_t{512} << 20U; // bytes
 constexpr std::size_t max_methods = 1U << 22U;
@@ -181,8 +181,8 @@ private:
   std::optional<Error> error_;
 };
 
-// Runs `PROGRAM --oat-file=FILE --dump-method-and-offset-as-json` without a shell, and takes the
-// methods that its output and the file agree on (art::OatFile::from_oatdump).
+// Runs `PROGRAM --oat-file=FILE --dump-method-and-offset-as-json` without a shell. Keeps the
+// methods that agree with the file (art::OatFile::from_oatdump).
 Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
                                  const art::DexSearch& where) {
   if (image.path().entry)
@@ -208,7 +208,7 @@ Result<art::OatFile> ask_oatdump(const std::string& program, elf::Image& image,
 using Methods = std::vector<art::Method>;
 using Points = std::vector<ProbePoint>;
 
-// Methods as symbols, with the storage of their names.
+// Converts methods to symbols and owns the symbols' names.
 class MethodSymbols {
 public:
   explicit MethodSymbols(const art::OatFile& oat) : oat_(oat) {}
@@ -225,14 +225,14 @@ private:
   std::vector<elf::Symbol> symbols_;
 };
 
-// A warning if a DEX file is missing, because other methods may then match, too.
+// Returns a warning if a DEX file is missing, because methods without names may also match.
 std::optional<std::string> missing_dex_warning(const Query& query, const art::OatFile& oat) {
   if (oat.has_all_dex_files()) return std::nullopt;
   return no_dex_file(query.subject(), oat).message +
          ": other methods may match, and share this code";
 }
 
-// Lists all of them, up to a limit: the list explains hits that the user does not expect.
+// Returns a warning that lists the other methods, up to a limit. It explains unexpected hits.
 std::string shared_code_warning(const ProbePoint& point, const std::vector<std::string>& others) {
   constexpr std::size_t most = 200;
   std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
@@ -244,8 +244,8 @@ std::string shared_code_warning(const ProbePoint& point, const std::vector<std::
   return text;
 }
 
-// Null if methods with different signatures share the address: a probe cannot tell which was
-// called.
+// Returns null if methods with different signatures share the address, because a probe does not
+// know which was called.
 std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, VirtualAddress address) {
   std::shared_ptr<JavaMethod> known;
   if (!oat.has_all_dex_files() || !oat.has_access_flags()) return known;
@@ -315,7 +315,7 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
 std::vector<art::Class> find_classes(const art::OatFile& oat, std::string_view name) {
   if (const auto exact = oat.find_class(name)) return {*exact};
   std::vector<art::Class> classes;
-  std::vector<std::string> names; // a class that two DEX files have is one
+  std::vector<std::string> names; // two DEX files can have the same class
   oat.for_each_class([&](art::Class defined, std::string_view other) {
     if (is_same_class(name, other) && std::ranges::find(names, other) == names.end()) {
       classes.push_back(defined);
@@ -326,7 +326,7 @@ std::vector<art::Class> find_classes(const art::OatFile& oat, std::string_view n
   return classes;
 }
 
-// The overloads among them that have no code here.
+// Returns the overloads among them that are not compiled in this file.
 std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
   std::string text;
   for (const art::Method& method : fitting)

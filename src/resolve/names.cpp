@@ -40,9 +40,9 @@ auto preference(const elf::Symbol& symbol) {
   return std::tuple(symbol.table, rank(symbol.binding), is_hidden(symbol), symbol.name);
 }
 
-// Of several symbols with one name those that the user means: definitions of code, the default
-// version before hidden ones (for a bare name), global before weak before local. Several are left
-// if these rules do not decide.
+// Selects the preferred symbols of one name: definitions of code; for a bare name, hidden versions
+// only if there are no others; then the strongest binding (global, weak, local). Returns all that
+// are equally preferred.
 Symbols select_definitions(Symbols symbols, bool bare) {
   std::erase_if(symbols, [](const elf::Symbol& symbol) { return !is_code(symbol); });
   if (bare && !std::ranges::all_of(symbols, is_hidden)) std::erase_if(symbols, is_hidden);
@@ -113,7 +113,7 @@ void warn_about_related(const RelatedSymbols& related, bool with_clones,
   }
 }
 
-// Checks that "+N" lies inside the symbol. A label has no inside.
+// Returns "+N". Without --unsafe, fails if it is outside of the symbol or the symbol has no size.
 Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol) {
   const std::uint64_t plus = query.function.plus.value_or(0);
   if (plus == 0 || plus < symbol.size || query.options.unsafe) return plus;
@@ -139,8 +139,8 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
   return points;
 }
 
-// The one place that the candidates name, or with --all every one, with their warnings.
-// searched: the candidates come from a search of whole tables, so another search costs little.
+// Returns the place of the candidates, or with --all every one, with warnings. searched: the
+// candidates come from a search of whole tables, so searching again for clones adds little time.
 Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candidates,
                                               bool searched) {
   const elf::Symbol first = candidates.front();
@@ -161,7 +161,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   return points;
 }
 
-// A function that only has clones left.
+// Resolves a function of which the compiler kept only clones.
 Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
   Symbols clones = find_clones_by_name(query.image, query.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
@@ -173,7 +173,7 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
 Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
   const auto matching = list_symbols(query.image, {.patterns = {std::string(query.function.name)}});
   if (!matching) return fail(Error(matching.error()).within(query.subject()));
-  // A pattern means cold parts only if it names them.
+  // A pattern matches cold parts only if it contains ".cold".
   const bool with_cold = query.function.name.contains(".cold");
   Symbols meant;
   for (const elf::Symbol& symbol : *matching)
@@ -193,7 +193,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
   return points;
 }
 
-// The entries of the import with this name, version or written form, by address.
+// Returns the PLT entries of the import with this raw, versioned or demangled name, by address.
 Symbols entries_named(const Symbols& entries, std::string_view name) {
   Symbols named;
   const auto is_named = [&](const elf::Symbol& entry) {
@@ -264,7 +264,7 @@ Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol) {
 Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   const std::string_view name = query.function.name;
   auto exact = find_by_name(query.image, name);
-  // If .symtab is damaged, functions that are not in .dynsym can still be found in other ways.
+  // If .symtab is damaged, exact is an error. The lookups below can still find the function.
   if (exact && !exact->empty()) {
     // "f@V" and "f@@V" were narrowed down by find_by_name; a bare name means the default version.
     const elf::Symbol first = exact->front();

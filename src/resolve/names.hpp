@@ -6,44 +6,47 @@
 
 namespace uprobectl {
 
+// Resolve Query::function, a name or a pattern of functions or of PLT entries.
 Result<std::vector<ProbePoint>> resolve_name(const Query& query);
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 
-// The point of a symbol, "+N" added.
+// Returns the point at the symbol's address plus the query's "+N".
 Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol);
 
-// One symbol for each address, sorted by address: .dynsym before .symtab, global before weak before
-// local, the default version before hidden ones.
+// Returns the preferred symbol of each address, sorted by address. Preference order: .dynsym, then
+// .symtab; global, weak, local; default versions, then hidden ones.
 std::vector<elf::Symbol> unique_places(std::vector<elf::Symbol> symbols);
 
 // Fills in ProbePoint::aliases.
 void add_aliases(const elf::Image& image, std::span<ProbePoint> points);
 
-// Collects the points of a pattern. A match that cannot be probed, or that has no "+N", does not
-// discard the others.
+// Collects the points of a pattern. Skips matches that cannot be probed, for example because "+N"
+// is outside of them.
 class PatternPoints {
 public:
   explicit PatternPoints(const Query& query) : query_(query) {}
 
   void add(Result<ProbePoint> point);
 
-  // By offset. Warns of matches without "+N", and fails if all are. kind: "functions", for the
-  // warning.
+  // Returns the points by offset. If matches were skipped because of "+N", adds a warning, or fails
+  // if all were. kind: "functions" or "methods", for the warning.
   Result<std::vector<ProbePoint>> take(std::string_view kind);
 
 private:
   const Query& query_;
   std::vector<ProbePoint> points_;
-  std::optional<Error> first_error_; // why the first of those was left out
+  std::optional<Error> first_error_; // of the first skipped match
   std::size_t skipped_ = 0;
 };
 
-// The places of the probes that the query's name means, "PROVIDER:NAME" or a provider alone, in
-// the order of the notes. The points share ownership of the notes.
+// Returns the places of the static probes that the query's name means, in the order of the notes.
+// The name is "PROVIDER:NAME", or a provider for all of its probes. The points share ownership of
+// the notes.
 Result<std::vector<ProbePoint>>
 resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes);
 
-// The "PROVIDER:NAME" of a probe that a user may mean by a text that is not a function's name.
+// Returns the "PROVIDER:NAME" of the first static probe with this name, with or without provider;
+// for hints.
 std::optional<std::string> find_static_probe(const StaticProbes& notes, std::string_view text);
 
 } // namespace uprobectl

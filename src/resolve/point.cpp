@@ -65,7 +65,7 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
 Result<ProbePoint> point_of_number(const Query& query) {
   const FunctionSpec& function = query.function;
   if (function.form == FunctionSpec::Form::virtual_address) {
-    // Bit 0 of a code address tells the instruction set (AAELF32). It is not part of the place.
+    // Bit 0 of a code address selects Thumb (AAELF32). It is not part of the address.
     const bool may_be_thumb = query.image.machine().info().thumb_bit;
     return point_at(query, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a place in an image to a ProbePoint, with a check that the kernel can probe there.
+// Converts a place in an image to a ProbePoint and checks that the kernel can probe there.
 #pragma once
 
 #include "resolve/instructions.hpp"
@@ -9,15 +9,15 @@
 
 namespace uprobectl {
 
-// A FUNCTION and the image to resolve it in: that of the target or, for file-offset: in a whole
-// archive, the one at the offset.
+// A FUNCTION and the image to resolve it in: the target's image, or for file-offset: in a whole
+// archive the image at that offset.
 struct Query {
   const std::shared_ptr<const ProbedBinary>& binary;
   const FunctionSpec& function;
   const elf::Image& image;
   Demangler& demangler; // reuses its memory for each query
   ResolveOptions options = {};
-  // Null unless the image is an OAT file and the query may be about Java methods.
+  // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
   const Result<art::OatFile>* methods = nullptr;
   symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
@@ -25,11 +25,11 @@ struct Query {
   std::string subject() const { return to_string(binary->path); }
 };
 
-// Fills in what the image has: its machine, build id and place in the file.
+// Sets the machine, build id and entry offset from the image.
 void describe(const elf::Image& image, ProbedBinary& binary);
 
-// The point at an address or image offset, without a symbol. no_code outside executable file bytes,
-// misaligned where no instruction of the machine can begin.
+// Returns the point at an address or image offset, without a symbol. Errors: no_code outside of
+// executable file bytes, misaligned if no instruction of the machine can begin there.
 Result<ProbePoint> point_at(const Query& query, VirtualAddress address);
 Result<ProbePoint> point_at(const Query& query, ImageOffset offset);
 

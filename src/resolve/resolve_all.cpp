@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-// The first few names, then how many more.
+// Lists the first few names, then the number of the others.
 std::string first_few(const std::vector<std::string>& names) {
   constexpr std::size_t most = 10;
   std::string text = joined(std::span(names).first(std::min(most, names.size())));
@@ -27,7 +27,7 @@ Error no_usable_file(const Targets& targets, Error first) {
   return first;
 }
 
-// Whether the error says that the file does not have the FUNCTION. Other errors are reported.
+// Whether the error means that the file does not have the FUNCTION. Other errors are reported.
 bool is_not_found(std::string_view text, const Error& error) {
   if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
       error.kind == ErrorKind::no_code)
@@ -38,14 +38,14 @@ bool is_not_found(std::string_view text, const Error& error) {
   return !is_name && error.kind == ErrorKind::out_of_range;
 }
 
-// Whether the kernel refuses all offsets in the entry because of where its data lie.
+// Whether the kernel rejects every offset in the entry because of the alignment of its data.
 bool is_misplaced(const Target& target, const Error& error) {
   constexpr std::uint64_t largest_alignment = 4; // arm64's
   return error.kind == ErrorKind::misaligned && target.image() != nullptr &&
          target.image()->entry_data().value % largest_alignment != 0;
 }
 
-// Asks the files of one call of resolve_all().
+// Implements resolve_all().
 class MultiFileResolver {
 public:
   MultiFileResolver(const Targets& targets, std::span<const std::string_view> functions,
@@ -93,7 +93,7 @@ private:
       ++result.files;
       std::ranges::move(*points, std::back_inserter(result.points));
     } else if (is_misplaced(target, points.error())) {
-      // This is about the whole entry, so it is reported once.
+      // Applies to the whole entry, so report it once.
       if (!std::exchange(warned_misplaced_, true))
         results_.warnings.push_back("left out: " + points.error().message);
     } else if (!is_not_found(functions_[index], points.error())) {
@@ -103,7 +103,7 @@ private:
     }
   }
 
-  // The one error for a FUNCTION that no file has.
+  // Returns the error for a FUNCTION that no file has.
   Error not_found_error(std::size_t index) const {
     if (results_.searched_files == 1)
       if (auto own = own_error(functions_[index])) return std::move(*own);
@@ -117,7 +117,7 @@ private:
     return near.empty() ? error : std::move(error).hint(did_you_mean(near));
   }
 
-  // The error of the only file that could be asked.
+  // Returns the error of the only file that could be opened, with its suggestions.
   std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
     (void)visit_targets(targets_, where_, [&](const Target& target) {
@@ -128,7 +128,7 @@ private:
     return own;
   }
 
-  // Similar names, from the first few files only, and none if there are many FUNCTIONs.
+  // Returns similar names from the first few files; none if there are many FUNCTIONs.
   std::vector<std::string> similar_names(const std::string& request) const {
     constexpr std::size_t few = 8;
     if (!how_.suggest || results_.functions.size() > few) return {};

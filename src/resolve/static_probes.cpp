@@ -20,7 +20,7 @@ bool matches_part(const std::string& name, std::string_view asked) {
   return is_pattern(asked) ? matches_pattern(asked, name) : name == asked;
 }
 
-// "PROVIDER:NAME" taken apart: views of the text.
+// A parsed "PROVIDER:NAME". Its members are views of the text.
 class StaticProbeName {
 public:
   static std::optional<StaticProbeName> parse(std::string_view text) {
@@ -44,7 +44,7 @@ private:
   std::string dtrace_name_; // "query__start" for "query-start", as dtrace writes it
 };
 
-// Each once, sorted.
+// Returns the names of all probes, each once, sorted.
 std::vector<std::string> full_names(const StaticProbes& notes) {
   std::vector<std::string> names;
   names.reserve(notes.probes.size());
@@ -67,7 +67,7 @@ bool is_function(const elf::Image& image, std::string_view name) {
   return demangled && std::ranges::any_of(*demangled, has_code);
 }
 
-// For a text that is a function's name, or has one behind its colon.
+// Returns a hint if the text, or the part after its colon, is a function's name.
 std::optional<std::string> function_hint(const Query& query, std::string_view text) {
   const auto colon = text.find(':');
   const std::string_view tail =
@@ -83,7 +83,7 @@ std::string list_hint(const Query& query) {
   return "list its static probes with: uprobectl usdt list " + shell_word(query.subject());
 }
 
-// The probe may be in one of the notes that could not be read.
+// Hints at notes that could not be read, because the probe may be in one of them.
 void add_malformed_hint(const StaticProbes& notes, Error& error) {
   if (notes.skipped_notes > 0)
     error.hints.push_back(fmt::format(
@@ -92,7 +92,7 @@ void add_malformed_hint(const StaticProbes& notes, Error& error) {
         notes.skipped_notes == 1 ? "was" : "were"));
 }
 
-// No probe of the file has the name "PROVIDER:NAME".
+// The error for a "PROVIDER:NAME" that the file does not have.
 Error no_static_probe(const Query& query, const StaticProbes& notes) {
   const std::string_view text = query.function.request;
   Error error{ErrorKind::not_found, {}};
@@ -110,7 +110,7 @@ Error no_static_probe(const Query& query, const StaticProbes& notes) {
   return error.hints.size() > 1 ? error : std::move(error).hint(list_hint(query));
 }
 
-// The text has no colon and is not a provider.
+// The error for a text that has no colon and is not a provider.
 Error no_static_name(const Query& query, const StaticProbes& notes) {
   const std::string_view text = query.function.request;
   if (notes.probes.empty()) return no_static_probe(query, notes);
@@ -123,8 +123,6 @@ Error no_static_name(const Query& query, const StaticProbes& notes) {
     error = std::move(error).hint(std::move(*function));
   return error.hints.empty() ? std::move(error).hint(list_hint(query)) : error;
 }
-
-// "PROVIDER:NAME" -> the places of static probes.
 
 } // namespace
 

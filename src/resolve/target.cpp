@@ -29,7 +29,7 @@ Error debug_file_error(const std::string& subject, const elf::Image& image) {
       (id ? ", the one with build id " + *id : std::string()));
 }
 
-// The entry at an offset of a whole archive.
+// Returns the entry at the file offset, in an archive as a whole.
 Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
                               const FunctionSpec& function) {
   const std::string subject = to_string(archive_path);
@@ -74,8 +74,8 @@ Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
   return resolve_number(query);
 }
 
-// Whether more symbols can change the result. An import or data of that name can hide a static
-// function of a debug file.
+// Whether debug symbols can change the result. A debug file may have a static function of the same
+// name as an import or data symbol.
 bool may_be_in_debug_file(const Query& query, const Error& error) {
   if (query.function.form != FunctionSpec::Form::name) return false;
   return error.kind == ErrorKind::not_found || error.kind == ErrorKind::imported ||
@@ -103,7 +103,8 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
   return fail(std::move(error));
 }
 
-// Older versions of dex2oat name code that methods share after one of them, with "[DEDUPED]" added.
+// Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
+// methods, with "[DEDUPED]" added.
 Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Image& image,
                                                      DebugSource& source) {
   const std::string name = std::string(query.function.name) + " [DEDUPED]";
@@ -119,8 +120,8 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Im
   return points;
 }
 
-// Resolves the FUNCTION of the query, whose image this is. Symbols from the source are added to
-// the image if its own tables do not have the name.
+// Resolves the query in its image, passed again because symbols are added to it from the source if
+// its own tables do not have the name.
 Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& image,
                                               DebugSource& source) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
@@ -140,7 +141,7 @@ Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& im
 constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
 
-// Fills in whether the entry can be probed, and why not.
+// Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
 void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
   const auto data = archive.data_offset(entry);
   if (!data) {
@@ -178,7 +179,7 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
 struct Target::State {
   std::string text; // as typed
   BinaryPath path;  // as found
-  // For an archive as a whole without the members that describe an image.
+  // For an archive as a whole, the members that describe an image are empty.
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nullopt for an archive as a whole
   DebugSource debug;
@@ -187,7 +188,7 @@ struct Target::State {
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
-  std::optional<Error> architecture_mismatch; // why none of the processes can run it
+  std::optional<Error> architecture_mismatch; // why no process in the options can run the file
 };
 
 Target::Target(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -261,7 +262,7 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
 
 Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                                                 const ResolveOptions& options) const {
-  // A query may add symbols to the state. They stay for the next one and change no result.
+  // A query may add symbols to the state. They stay and do not change later results.
   State& state = *state_;
   if (state.image) {
     Query query{state.binary, function, *state.image, state.demangler, options};
