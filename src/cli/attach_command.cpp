@@ -16,7 +16,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-// The process filter, as it was typed.
+// The options of the process filter.
 struct ProcessOptions {
   std::vector<std::string> processes;
   std::optional<std::string> app;
@@ -26,7 +26,7 @@ struct ProcessOptions {
   bool all = false;
 };
 
-// A BPF program of the user's instead of the built-in one.
+// The options for a BPF program of the user.
 struct ProgramOptions {
   std::optional<std::string> object;
   std::optional<std::string> pinned;
@@ -49,7 +49,7 @@ struct AttachOptions {
   ResolveOptions resolve = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
-  DexWords dex;
+  DexArguments dex;
   std::optional<std::string> oatdump;
   std::optional<std::string> command_line;
   bool forward_exit = false;
@@ -72,8 +72,8 @@ void bind_process_options(OptionParser& parser, ProcessOptions& options) {
   parser.bind("--all-processes", options.all);
 }
 
-// Puts the process filter into a request whose program, target and command are set. usage error if
-// options contradict each other.
+// Sets the process filter of a request, whose program, target and command must be set. usage if
+// options cannot be combined.
 Result<void> apply(const OptionParser& parser, const ProcessOptions& options,
                    AttachRequest& request) {
   auto words = parse_processes(options.processes);
@@ -112,7 +112,7 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--printk", options.printk);
 }
 
-// nullopt if the built-in program runs.
+// Returns nullopt if the built-in program is used.
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
                                                                const ProgramOptions& options) {
   if (!options.object && !options.pinned) return std::nullopt;
@@ -130,28 +130,29 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   return request;
 }
 
-// "-- COMMAND ARGS…", or -c with both in one text.
-Result<std::vector<std::string>>
-command_of(const OptionParser& parser, const AttachOptions& options, const Arguments& arguments) {
+// Returns the command of "-- COMMAND ARGS…" or of -c; empty if there is none.
+Result<std::vector<std::string>> parse_command(const OptionParser& parser,
+                                               const AttachOptions& options,
+                                               const Arguments& arguments) {
   const auto& typed = arguments.after_dashes;
   if (!options.command_line) return std::vector<std::string>(typed.begin(), typed.end());
   if (!typed.empty())
-    return fail(parser.usage_error("there are two commands: that of -c and that behind --"));
+    return fail(parser.usage_error("-c cannot be combined with a command after --"));
   auto words = split_words(*options.command_line);
   if (!words) return fail(parser.usage_error("-c: " + words.error().message));
   if (words->empty()) return fail(parser.usage_error("-c: the command is empty"));
   return words;
 }
 
-// nullopt for auto.
-std::optional<Mechanism> mechanism_of(std::string_view name) {
+// Returns nullopt for auto.
+std::optional<Mechanism> parse_mechanism(std::string_view name) {
   for (const Mechanism mechanism :
        {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs})
     if (name == to_string(mechanism)) return mechanism;
   return std::nullopt;
 }
 
-std::optional<RecordBuffer> buffer_of(std::string_view name) {
+std::optional<RecordBuffer> parse_buffer(std::string_view name) {
   for (const RecordBuffer buffer : {RecordBuffer::ring, RecordBuffer::perf})
     if (name == to_string(buffer)) return buffer;
   return std::nullopt;
@@ -163,23 +164,23 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
 }
 
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
-                                          const CommonOptions& common, ProbeWords words,
+                                          const CommonOptions& common, ProbeKind words,
                                           const Arguments& arguments) {
   auto program = make_program_request(parser, options.program);
   if (!program) return fail(std::move(program).error());
   const bool by_sections = options.program.object && arguments.positionals.empty();
-  auto line = by_sections ? RequestLine() : request_of(parser, arguments.positionals);
+  auto line = by_sections ? RequestLine() : parse_request(parser, arguments.positionals);
   if (!line) return fail(std::move(line).error());
   AttachRequest request;
   request.probes.target = std::move(line->target);
   request.probes.functions = std::move(line->functions);
   request.program = std::move(*program);
-  request.probes.static_probes = words == ProbeWords::static_probes;
+  request.probes.static_probes = words == ProbeKind::static_probes;
   const bool directed = options.capture.entry || options.capture.on_return;
   if (request.program) request.program->direction_by_section = !directed;
   if (by_sections && directed)
-    return fail(parser.usage_error("without TARGET the object's sections say what is probed, "
-                                   "--entry and --return do not"));
+    return fail(parser.usage_error("--entry and --return need a TARGET: without it the "
+                                   "section names of the object select entry or return"));
   if (auto applied = apply(parser, options.capture, request); !applied)
     return fail(std::move(applied).error());
   if (auto applied = apply(parser, options.stack, common, request); !applied)
@@ -193,7 +194,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.probes.target_options.dex = std::move(*dex);
   request.probes.target_options.oatdump = options.oatdump;
 
-  auto command = command_of(parser, options, arguments);
+  auto command = parse_command(parser, options, arguments);
   if (!command) return fail(std::move(command).error());
   request.processes.command = std::move(*command);
   if (request.processes.command.empty() && options.forward_exit)
@@ -210,14 +211,14 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   if (auto applied = apply(parser, options.processes, request); !applied)
     return fail(std::move(applied).error());
 
-  // Without a duration a command is traced until it ends.
+  // Without --duration a command is traced until it exits.
   if (options.duration)
     request.limits.duration = *options.duration;
   else if (request.processes.command.empty())
     request.limits.duration = std::chrono::seconds(10);
   request.limits.max_events = options.max_events;
-  request.mechanism = mechanism_of(options.mechanism.value_or("auto"));
-  request.buffer = buffer_of(options.buffer.value_or("auto"));
+  request.mechanism = parse_mechanism(options.mechanism.value_or("auto"));
+  request.buffer = parse_buffer(options.buffer.value_or("auto"));
   return request;
 }
 
@@ -227,8 +228,8 @@ void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
   parser.bind("--unsafe", resolve.unsafe);
 }
 
-// `words`: what follows TARGET, which decides about the options.
-void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWords words) {
+// Binds the options of attach or usdt attach.
+void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeKind words) {
   parser.bind("--duration", options.duration, parse_run_time);
   bind_process_options(parser, options.processes);
   parser.bind("-c", options.command_line);
@@ -241,12 +242,12 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeWord
   parser.bind("--mechanism", options.mechanism);
   parser.bind("--buffer", options.buffer);
   parser.bind("--keep-going", options.keep_going);
-  if (words == ProbeWords::functions) bind_naming_options(parser, options.resolve);
+  if (words == ProbeKind::functions) bind_naming_options(parser, options.resolve);
   bind_instruction_option(parser, options.instruction);
   parser.bind("--dry-run", options.dry_run);
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_places);
-  if (words == ProbeWords::static_probes) return;
+  if (words == ProbeKind::static_probes) return;
   bind_dex_options(parser, options.dex);
   bind_oatdump_option(parser, options.oatdump);
 }
@@ -276,7 +277,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   CommonOptions common{.private_output = true};
   bind_common_options(parser, common);
   AttachOptions options;
-  bind_attach_options(parser, options, ProbeWords::functions);
+  bind_attach_options(parser, options, ProbeKind::functions);
   TaskRunOptions tasks;
   bind_task_run_options(parser, tasks);
   const auto parsed = parse_or_finish(parser, common, arguments);
@@ -288,8 +289,8 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
   }
-  options.resolve.instructions = instructions_of(common, options.instruction);
-  auto request = make_attach_request(parser, options, common, ProbeWords::functions, *parsed);
+  options.resolve.instructions = select_instructions(common, options.instruction);
+  auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->stacks.title = command_line("attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});
@@ -302,11 +303,11 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   CommonOptions common{.private_output = true};
   bind_common_options(parser, common);
   AttachOptions options;
-  bind_attach_options(parser, options, ProbeWords::static_probes);
+  bind_attach_options(parser, options, ProbeKind::static_probes);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
-  options.resolve.instructions = instructions_of(common, options.instruction);
-  auto request = make_attach_request(parser, options, common, ProbeWords::static_probes, *parsed);
+  options.resolve.instructions = select_instructions(common, options.instruction);
+  auto request = make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->stacks.title = command_line("usdt attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});

@@ -18,12 +18,12 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
 }
 
-// Puts what is captured and shown into a request.
+// Applies CaptureOptions to a request.
 class CaptureApplication {
 public:
   CaptureApplication(const OptionParser& parser, const CaptureOptions& options,
                      AttachRequest& request)
-      : parser_(parser), options_(options), request_(request), inspection_(request.capture) {}
+      : parser_(parser), options_(options), request_(request), capture_(request.capture) {}
 
   Result<void> apply() {
     set_moments();
@@ -39,24 +39,23 @@ private:
     request_.aggregates.counts = options_.count;
     request_.aggregates.histograms = options_.histogram;
     request_.probes.excluded = options_.excluded;
-    inspection_.on_return = options_.on_return;
-    inspection_.on_entry = options_.entry || !options_.on_return;
-    inspection_.send_events = !options_.count && !options_.histogram;
-    inspection_.count_by_process = options_.per_process;
-    inspection_.registers = options_.registers;
-    inspection_.measure_latency = options_.histogram && !options_.measured;
-    inspection_.pair_calls =
-        options_.latency || options_.min_latency || inspection_.measure_latency;
+    capture_.on_return = options_.on_return;
+    capture_.on_entry = options_.entry || !options_.on_return;
+    capture_.send_events = !options_.count && !options_.histogram;
+    capture_.count_by_process = options_.per_process;
+    capture_.registers = options_.registers;
+    capture_.measure_latency = options_.histogram && !options_.measured;
+    capture_.pair_calls = options_.latency || options_.min_latency || capture_.measure_latency;
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
-    if (options_.min_latency) inspection_.min_latency = *options_.min_latency;
+    if (options_.min_latency) capture_.min_latency = *options_.min_latency;
     if (options_.interval) request_.aggregates.interval = *options_.interval;
     if (options_.top) request_.aggregates.top = *options_.top;
     request_.limits.expected_hits = options_.expected;
     if (options_.max_string_bytes)
-      inspection_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
+      capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
 
-  // The parser accepts these words only.
+  // `how` is a valid value: the parser has checked it.
   static ReturnAt return_at(std::string_view how) {
     if (how == "trampoline") return ReturnAt::trampoline;
     return how == "ret" ? ReturnAt::exits : ReturnAt::automatic;
@@ -66,23 +65,23 @@ private:
     for (const std::string& text : options_.arguments) {
       auto list = parse_arguments(text);
       if (!list) return wrong_value("--args: ", std::move(list).error());
-      inspection_.arguments.push_back(std::move(*list));
+      capture_.arguments.push_back(std::move(*list));
     }
     for (const std::string& text : options_.conditions) {
       auto condition = parse_condition(text);
       if (!condition) return wrong_value("--if: ", std::move(condition).error());
-      inspection_.conditions.push_back(std::move(*condition));
+      capture_.conditions.push_back(std::move(*condition));
     }
     if (!options_.measured) return {};
-    inspection_.measured = parse_source_name(*options_.measured);
-    if (!inspection_.measured)
+    capture_.measured = parse_source_name(*options_.measured);
+    if (!capture_.measured)
       return wrong("invalid value '" + *options_.measured +
                    "' for --measure (expected arg0, arg1, …, ret or a register)");
-    // Without --entry the probe is placed where the value is known.
-    const bool returned = inspection_.measured->kind == ArgumentSource::Kind::returned;
-    if (returned && !options_.entry && !inspection_.pair_calls) {
-      inspection_.on_return = true;
-      inspection_.on_entry = false;
+    // The returned value is known at the return only: probe it unless --entry is given.
+    const bool returned = capture_.measured->kind == ArgumentSource::Kind::returned;
+    if (returned && !options_.entry && !capture_.pair_calls) {
+      capture_.on_return = true;
+      capture_.on_entry = false;
     }
     return {};
   }
@@ -101,13 +100,13 @@ private:
   const OptionParser& parser_;
   const CaptureOptions& options_;
   AttachRequest& request_;
-  CaptureSpec& inspection_;
+  CaptureSpec& capture_;
 };
 
 // The numbers in the help and the man page (options.toml).
 static_assert(default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
 
-CountReader stack_size_of(std::string_view option) {
+CountReader stack_size_reader(std::string_view option) {
   return {.mistake = "invalid value '{}' for " + std::string(option) + " (expected " +
                      std::to_string(MIN_STACK_BYTES) + " to " + std::to_string(MAX_STACK_BYTES) +
                      " bytes)",
@@ -115,11 +114,12 @@ CountReader stack_size_of(std::string_view option) {
           .most = MAX_STACK_BYTES};
 }
 
-// Whether `path` is the regular file that the records go to. A terminal, pipe or device takes both.
+// Whether `path` is the regular file that the records are written to. Terminals, pipes and devices
+// can receive both.
 bool is_output(const std::string& path, const std::optional<std::string>& output) {
   namespace fs = std::filesystem;
   const fs::path records = output.value_or("/dev/stdout");
-  std::error_code error; // of a file that is not there yet
+  std::error_code error; // if a file does not exist
   if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
   return fs::path(path).lexically_normal() == records.lexically_normal();
 }
@@ -133,14 +133,14 @@ public:
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
-    if (options_.by_frame_data) walk = StackWalk::frame_data;
-    if (options_.how) walk = walk_of(*options_.how).value_or(walk); // the parser has checked it
-    if (options_.by_frame_data && walk != StackWalk::frame_data)
-      return wrong("-g and --stack=" + *options_.how + " ask for different stacks");
+    if (options_.dwarf) walk = StackWalk::frame_data;
+    if (options_.how) walk = parse_walk(*options_.how).value_or(walk); // the parser has checked it
+    if (options_.dwarf && walk != StackWalk::frame_data)
+      return wrong("-g cannot be combined with --stack=" + *options_.how);
     if (options_.call_graph)
       if (auto read = read_call_graph(walk); !read) return read;
     if (options_.size) set_size(*options_.size);
-    // A map of the user's program may carry stacks.
+    // The user's program may write stacks to a map.
     const bool is_copied =
         walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
     if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
@@ -165,7 +165,7 @@ private:
     return fail(parser_.usage_error(what));
   }
 
-  static std::optional<StackWalk> walk_of(std::string_view name) {
+  static std::optional<StackWalk> parse_walk(std::string_view name) {
     if (name == "dwarf") return StackWalk::frame_data;
     if (name == "fp") return StackWalk::frame_pointers;
     return std::nullopt;
@@ -174,16 +174,15 @@ private:
   Result<void> read_call_graph(StackWalk& walk) {
     const std::string& text = *options_.call_graph;
     const auto comma = text.find(',');
-    const auto named = walk_of(std::string_view(text).substr(0, comma));
+    const auto named = parse_walk(std::string_view(text).substr(0, comma));
     if (!named || (comma != std::string::npos && *named != StackWalk::frame_data))
-      return wrong("--call-graph takes fp or dwarf[,SIZE], not '" + text + "'");
+      return wrong("invalid value '" + text + "' for --call-graph (expected fp or dwarf[,SIZE])");
     if (walk != StackWalk::none && walk != *named)
-      return wrong("--call-graph " + text + " and " +
-                   (options_.how ? "--stack=" + *options_.how : std::string("-g")) +
-                   " ask for different stacks");
+      return wrong("--call-graph " + text + " cannot be combined with " +
+                   (options_.how ? "--stack=" + *options_.how : std::string("-g")));
     walk = *named;
     if (comma == std::string::npos) return {};
-    const auto size = stack_size_of("--call-graph")(text.substr(comma + 1));
+    const auto size = stack_size_reader("--call-graph")(text.substr(comma + 1));
     if (!size) return wrong(size.error().message);
     set_size(*size);
     return {};
@@ -203,8 +202,8 @@ private:
 
 } // namespace
 
-void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWords words) {
-  if (words == ProbeWords::functions) bind_return_options(parser, options);
+void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words) {
+  if (words == ProbeKind::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
   parser.bind("--if", options.conditions);
   parser.bind("--max-string", options.max_string_bytes,
@@ -233,9 +232,9 @@ Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
 
 void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--stack", options.how);
-  parser.bind("-g", options.by_frame_data);
+  parser.bind("-g", options.dwarf);
   parser.bind("--call-graph", options.call_graph);
-  parser.bind("--stack-size", options.size, stack_size_of("--stack-size"));
+  parser.bind("--stack-size", options.size, stack_size_reader("--stack-size"));
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of attach for what is captured at each hit, including user stacks, and for what is
-// shown of it.
+// The options of attach for fetch arguments, aggregation and user stacks.
 #pragma once
 
 #include "console.hpp"
@@ -11,8 +10,8 @@
 
 namespace uprobectl::cli {
 
-// What follows TARGET on the command line.
-enum class ProbeWords { functions, static_probes };
+// The probes of attach and usdt attach.
+enum class ProbeKind { functions, static_probes };
 
 struct CaptureOptions {
   bool entry = false;
@@ -34,16 +33,16 @@ struct CaptureOptions {
   std::optional<std::uint64_t> expected;
 };
 
-void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeWords words);
+void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);
 
-// Puts the options into a request whose program and kind of probes are set. usage error if they
-// contradict each other.
+// Applies the options to a request, whose program and kind of probes must be set. usage if options
+// cannot be combined.
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
                    AttachRequest& request);
 
 struct StackOptions {
   std::optional<std::string> how;
-  bool by_frame_data = false; // -g
+  bool dwarf = false; // -g
   std::optional<std::string> call_graph;
   std::optional<std::uint64_t> size;
   std::optional<std::string> kept;
@@ -53,12 +52,13 @@ struct StackOptions {
 
 void bind_stack_options(OptionParser& parser, StackOptions& options);
 
-// The same; the request must already have its aggregates and program. `common` says where the
-// records go, and how.
+// The same for stacks. The aggregates and the program of the request must be set. `common` has the
+// destination and format of the records.
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, AttachRequest& request);
 
-// Returns "uprobectl attach -d 5s libc.so.6 'mem*'", quoted for a shell.
+// Returns the command line, for example "uprobectl attach -d 5s libc.so.6 'mem*'", quoted for a
+// shell.
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments);
 
 } // namespace uprobectl::cli

@@ -10,7 +10,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-bool colour_wanted(const CommonOptions& options) {
+bool uses_colour(const CommonOptions& options) {
   const std::string choice = options.colour.value_or("auto");
   if (choice != "auto") return choice == "always";
   const char* const refused = std::getenv("NO_COLOR");
@@ -21,7 +21,7 @@ bool colour_wanted(const CommonOptions& options) {
 }
 
 OutputOptions output_options(const CommonOptions& options) {
-  OutputOptions made{.json = options.json, .colour = colour_wanted(options)};
+  OutputOptions made{.json = options.json, .colour = uses_colour(options)};
   if (options.verbose) made.level = Output::Level::verbose;
   if (options.quiet) made.level = Output::Level::quiet;
   return made;
@@ -63,7 +63,7 @@ void bind_instruction_option(OptionParser& parser, bool& wanted) {
   parser.bind("--instruction", wanted);
 }
 
-ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted) {
+ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted) {
   if (wanted) return ResolveOptions::Instructions::required;
   return options.verbose && !options.json ? ResolveOptions::Instructions::if_known
                                           : ResolveOptions::Instructions::none;

@@ -22,21 +22,21 @@ struct CommonOptions {
   bool verbose = false;
   bool header = false;
   std::optional<std::string> colour;
-  bool private_output = false; // records may hold memory of a process: -o is for its owner alone
+  bool private_output = false; // create -o with mode 0600: records may contain process memory
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 
 // --debug-dir, --symfs, --symdir.
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places);
 
-// --instruction. Without it -v asks for instructions in text, but not in JSON.
+// --instruction.
 void bind_instruction_option(OptionParser& parser, bool& wanted);
-ResolveOptions::Instructions instructions_of(const CommonOptions& options, bool wanted);
+ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted);
 
-// --extracted, of the commands that only look at files.
+// --extracted, for the commands that only read files.
 void bind_extracted_option(OptionParser& parser, bool& extracted);
 
-// Writes text that is no record, such as help, to stdout.
+// Writes text other than records, such as help, to stdout.
 ExitCode print(std::string_view text, const CommonOptions& options);
 
 // Returns the arguments, or the exit code if the run ends here: the command line is wrong
@@ -45,17 +45,17 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    std::span<const std::string_view> arguments);
 
-// Opens the output of a run: stdout or the file of --output, which is emptied. The style is
-// completed with what the options say.
+// Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
+// of the style that the options determine.
 Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {});
 
-// Writes what is held back and returns the exit code: failed after any failure, also of writing.
+// Writes the pending output. Returns ExitCode::failed if anything failed, including writing.
 ExitCode finish(Output& output);
 
 // Reports the debug files that symbols of the target came from.
 void report_debug_files(const Target& target, Output& output);
 
-// Reports an error of a run that does not begin, on stderr and as an error record; returns the exit
+// Reports an error before the output is opened, on stderr and as an error record. Returns the exit
 // code.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
 

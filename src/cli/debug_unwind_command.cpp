@@ -33,7 +33,7 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
-  if (words.size() != 1) return finish_with(parser.usage_error("it takes one DIR"), common);
+  if (words.size() != 1) return finish_with(parser.usage_error("expected one DIR"), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
   if (const auto printed = print_stack(words.front(), std::move(debug_places), **output); !printed)

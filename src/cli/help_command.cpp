@@ -13,7 +13,7 @@ Error unknown_topic(const OptionParser& parser, const std::string& name) {
   for (const HelpTopic& topic : help_topics()) names.emplace_back(topic.name);
   for (const CommandSpec& command : command_specs())
     if (!command.name.empty()) names.emplace_back(command.name);
-  Error error = parser.usage_error("no topic or command '" + name + "'");
+  Error error = parser.usage_error("unknown topic or command '" + name + "'");
   const auto near = nearest(name, names);
   if (!near.empty()) error.hints.insert(error.hints.begin(), did_you_mean(near));
   return error;
@@ -33,7 +33,7 @@ ExitCode run_help(std::span<const std::string_view> arguments) {
   const auto topic = std::ranges::find(topics, name, &HelpTopic::name);
   if (topic != topics.end()) return print(topic->text, options);
   const auto commands = command_specs();
-  // Without a name: that of the whole program.
+  // An empty name selects the help of the whole program.
   const auto command = std::ranges::find(commands, name, &CommandSpec::name);
   if (command != commands.end()) return print(command->help, options);
   return finish_with(unknown_topic(parser, name), options);

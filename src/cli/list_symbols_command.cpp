@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// list-symbols: the symbols of one file or of several, the libraries of an archive.
+// The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
 #include "console.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
@@ -30,7 +30,7 @@ bool is_default(const SymbolFilter& filter) {
   return !filter.imports && filter.kinds.empty() && filter.min_size == 0;
 }
 
-std::vector<std::string> names_of(const elf::Image& image, SymbolFilter filter) {
+std::vector<std::string> symbol_names(const elf::Image& image, SymbolFilter filter) {
   filter.patterns.clear();
   std::vector<std::string> names;
   const auto symbols = list_symbols(image, filter);
@@ -39,7 +39,7 @@ std::vector<std::string> names_of(const elf::Image& image, SymbolFilter filter) 
   return names;
 }
 
-// The symbols of the files of a TARGET, one file after the other.
+// Lists the symbols of the files of a TARGET, one file after the other.
 class SymbolListing {
 public:
   SymbolListing(const ListRequest& request, const Targets& targets, Output& output)
@@ -53,7 +53,7 @@ public:
     const elf::Image& image = *target.image();
     const std::string subject =
         targets_.several ? to_string(target.display_path()) : request_.target;
-    if (add_methods(target, subject) && asks_for_methods_alone(filter_.symbols)) return;
+    if (add_methods(target, subject) && includes_only_methods(filter_.symbols)) return;
     const auto symbols = list_symbols(image, filter_.symbols);
     if (!symbols) {
       output_.fail(Error(symbols.error()).within(subject), request_.target);
@@ -73,10 +73,9 @@ public:
     const auto damage = image.symbol_damage();
     for (const std::string& each : damage) output_.warn_once(subject + ": " + each);
     if (!request_.patterns.empty() || !symbols->empty() || !damage.empty()) return;
-    output_.warn_once(subject +
-                      (is_default(filter_.symbols)
-                           ? ": it has no function symbols; places can be given as vaddr:0x…"
-                           : ": it has no symbols of this kind or size"));
+    output_.warn_once(subject + (is_default(filter_.symbols)
+                                     ? ": no function symbols: name places by address: vaddr:0x…"
+                                     : ": no symbols of this kind or size"));
   }
 
   // Reports each PATTERN that matched in none of the files once.
@@ -92,10 +91,10 @@ private:
   // OAT file.
   bool add_methods(const Target& target, const std::string& subject) {
     const auto* const methods = target.java_methods();
-    if (methods == nullptr || !asks_for_methods(filter_.symbols)) return false;
+    if (methods == nullptr || !includes_methods(filter_.symbols)) return false;
     if (!*methods) {
       output_.warn_once(Error(methods->error()).within(subject).message +
-                        ": its symbols are listed");
+                        ": listing its symbols instead");
       return false;
     }
     if (const auto missing = target.missing_dex()) {
@@ -108,17 +107,17 @@ private:
         }))
       return false;
     const auto real_path = target.file()->real_path();
-    if (!real_path) return false; // which is said when the symbols are listed
+    if (!real_path) return false; // reported when the symbols are listed
     const auto count = for_each_method(
         {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
          *real_path, filter_},
         unmatched_, [&](const SymbolRecord& record) { output_.write(record); });
     if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
-      output_.warn_once(subject + ": nothing is compiled in this file" + compiler_filter_note(oat));
+      output_.warn_once(subject + ": no compiled methods in this file" + compiler_filter_note(oat));
     return true;
   }
 
-  // Whether the pattern alone matches anything.
+  // Whether the pattern matches any symbol, without the other patterns.
   bool has_matches(const std::string& pattern, const elf::Image& image,
                    const SymbolList& listed) const {
     const auto names_it = [&](const elf::Symbol& symbol) {
@@ -131,7 +130,7 @@ private:
     return matching && !matching->empty();
   }
 
-  // Similar names, from the first few files only.
+  // Returns similar names, from the first few files only.
   std::vector<std::string> near(const std::string& pattern) const {
     constexpr std::size_t few = 8;
     const std::string wanted = without_wildcards(pattern);
@@ -143,7 +142,7 @@ private:
       const elf::Image& image = *target->image();
       for (const std::string& name : is_default(filter_.symbols)
                                          ? nearest_names(image, wanted)
-                                         : nearest(wanted, names_of(image, filter_.symbols)))
+                                         : nearest(wanted, symbol_names(image, filter_.symbols)))
         names.offer(0, name); // nearest first in each file
     }
     return std::move(names).take();
@@ -179,15 +178,14 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
   for (std::size_t i = 0; i < matched.size(); ++i) {
     if (matched[i]) continue;
     const std::string& pattern = request.patterns[i];
-    Error error{ErrorKind::not_found,
-                request.target + ": no library in it matches '" + pattern + "'"};
+    Error error{ErrorKind::not_found, request.target + ": no library matches '" + pattern + "'"};
     const auto near = nearest(without_wildcards(pattern), entries);
     if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
-    error = std::move(error).hint("patterns match whole entry names here; for the functions of a "
-                                  "library name it: ARCHIVE!/ENTRY");
+    error = std::move(error).hint("patterns match whole entry names; list the functions of a "
+                                  "library with: ARCHIVE!/ENTRY");
     output.fail(error, request.target, pattern);
   }
-  if (libraries->empty()) output.warn_once(request.target + ": the archive holds no libraries");
+  if (libraries->empty()) output.warn_once(request.target + ": the archive contains no libraries");
 }
 
 void list(const ListRequest& request, Output& output) {
@@ -200,7 +198,7 @@ void list(const ListRequest& request, Output& output) {
   const auto visited = visit_targets(*targets, request.options, [&](Target& target) {
     output.warn_once(target.warnings());
     if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
-    if (!asks_for_methods_alone(request.filter.symbols) || target.java_methods() == nullptr ||
+    if (!includes_only_methods(request.filter.symbols) || target.java_methods() == nullptr ||
         !*target.java_methods() || target.missing_dex())
       target.complete_symbols();
     report_debug_files(target, output);
@@ -236,7 +234,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   bind_common_options(parser, options);
   ListOptions listing;
   bind_list_options(parser, listing);
-  TargetWords where;
+  TargetArguments where;
   bind_target_options(parser, where);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);

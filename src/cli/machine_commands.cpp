@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that only look at this machine: doctor, list-probes.
+// The commands that inspect this machine: doctor, list-probes.
 #include "console.hpp"
 #include "doctor/doctor.hpp"
 #include "inventory/inventory.hpp"
@@ -8,7 +8,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Returns the output, or the exit code if the run ends here. The command takes options only.
+// For commands without arguments. Returns the output, or the exit code if the run ends here.
 std::expected<std::unique_ptr<Output>, ExitCode>
 open_output_without_arguments(std::string_view command,
                               std::span<const std::string_view> arguments) {
@@ -18,7 +18,7 @@ open_output_without_arguments(std::string_view command,
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return std::unexpected(parsed.error());
   if (!parsed->words().empty())
-    return std::unexpected(finish_with(parser.usage_error("it takes no argument"), options));
+    return std::unexpected(finish_with(parser.usage_error("expected no arguments"), options));
   auto output = open_output(options);
   if (!output) return std::unexpected(finish_with(output.error(), options));
   return std::move(*output);

@@ -47,7 +47,7 @@ bool takes_value(std::string_view argument) {
 
 // Returns the index of the subcommand: the first argument that is neither an option nor an option's
 // value.
-std::size_t find_command(std::span<const std::string_view> arguments) {
+std::size_t find_command_index(std::span<const std::string_view> arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
     if (takes_value(argument))
@@ -76,7 +76,7 @@ ExitCode run_without_command(std::string_view group, std::span<const std::string
   return finish_with(parser.usage_error("a subcommand is missing"), options);
 }
 
-ExitCode reject(std::string_view name) {
+ExitCode reject_command(std::string_view name) {
   std::vector<std::string> names;
   for (const Command& command : all_commands) names.emplace_back(command.name);
   Error error{ErrorKind::usage, "unknown subcommand '" + std::string(name) + "'"};
@@ -87,23 +87,23 @@ ExitCode reject(std::string_view name) {
 
 // Finds the subcommand among the program's arguments and runs it.
 ExitCode dispatch(std::vector<std::string_view> arguments) {
-  const std::size_t at = find_command(arguments);
+  const std::size_t at = find_command_index(arguments);
   if (at == arguments.size()) return run_without_command({}, arguments);
   std::string name(arguments[at]);
   const std::string_view first = arguments[at];
   arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
   if (is_group(first)) {
-    const std::size_t second = find_command(arguments);
+    const std::size_t second = find_command_index(arguments);
     if (second == arguments.size()) return run_without_command(first, arguments);
     name.append(" ").append(arguments[second]);
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(second));
   }
   const auto command = std::ranges::find(all_commands, name, &Command::name);
-  return command == all_commands.end() ? reject(name) : command->run(arguments);
+  return command == all_commands.end() ? reject_command(name) : command->run(arguments);
 }
 
 // Keeps fds 0-2 occupied, so that a file opened later is not mistaken for stdout or stderr. An fd
-// of O_PATH still behaves as closed: write fails with EBADF, poll says POLLNVAL.
+// of O_PATH still behaves as closed: write fails with EBADF, poll returns POLLNVAL.
 void hold_closed_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) == -1) static_cast<void>(::open("/", O_PATH));
@@ -111,16 +111,16 @@ void hold_closed_descriptors() {
 
 // More than the deepest recursion of the parsers and the demangler needs. A process that runs out
 // of stack is killed by a signal.
-constexpr rlim_t least_stack = 512UL << 10;
+constexpr rlim_t min_stack = 512UL << 10;
 
 bool has_enough_stack() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least_stack) return true;
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= min_stack) return true;
   std::fprintf(stderr,
-               "uprobectl: error: the limit of the stack is %ju KiB, at least %ju are needed\n"
+               "uprobectl: error: stack limit of %ju KiB, expected at least %ju KiB\n"
                "  hint: raise it, for example: ulimit -s 8192\n",
                static_cast<std::uintmax_t>(limit.rlim_cur >> 10),
-               static_cast<std::uintmax_t>(least_stack >> 10));
+               static_cast<std::uintmax_t>(min_stack >> 10));
   return false;
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string> Arguments::words() const {
 
 namespace {
 
-const CommandSpec& spec_of(std::string_view command) {
+const CommandSpec& find_command_spec(std::string_view command) {
   const auto specs = command_specs();
   const auto found = std::ranges::find(specs, command, &CommandSpec::name);
   if (found == specs.end()) throw std::logic_error("no such command: " + std::string(command));
@@ -67,7 +67,7 @@ std::string wrong_choice(const OptionSpec& spec, const std::string& value) {
 } // namespace
 
 bool has_name(const OptionSpec& option, std::string_view name) {
-  // Asked a thousand times in each run: without taking the list apart.
+  // Called a thousand times in each run, so it does not split the list.
   for (std::size_t at = option.names.find(name); at != std::string_view::npos;
        at = option.names.find(name, at + 1)) {
     const std::size_t end = at + name.size();
@@ -82,9 +82,9 @@ struct OptionParser::Impl {
   const CommandSpec& spec;
   CLI::App app;
   std::map<const OptionSpec*, CLI::Option*> options;
-  std::vector<std::string> extras; // that CLI11 has left over
+  std::vector<std::string> extras; // the arguments that CLI11 did not parse
 
-  explicit Impl(std::string_view command) : spec(spec_of(command)) {}
+  explicit Impl(std::string_view command) : spec(find_command_spec(command)) {}
 
   std::string full_name() const {
     return spec.name.empty() ? "uprobectl" : "uprobectl " + std::string(spec.name);
@@ -143,7 +143,7 @@ struct OptionParser::Impl {
     return first_name(option_spec(text));
   }
 
-  Error conflict_of(std::string_view one, std::string_view another) const {
+  Error conflict_error(std::string_view one, std::string_view another) const {
     for (const OptionConflict& conflict : spec.conflicts) {
       if ((conflict.option != one || conflict.other != another) &&
           (conflict.option != another || conflict.other != one))
@@ -156,7 +156,7 @@ struct OptionParser::Impl {
   }
 
   // Translates an error of CLI11.
-  Error error_of(const CLI::ParseError& error) const {
+  Error convert_error(const CLI::ParseError& error) const {
     const std::string_view what = error.what();
     const auto side = [&](std::string_view verb, bool left) {
       const auto at = what.find(verb);
@@ -166,7 +166,7 @@ struct OptionParser::Impl {
     if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr)
       message = option_spec(side(" requires ", true)).needs_message;
     else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
-      return conflict_of(side(" excludes ", true), side(" excludes ", false));
+      return conflict_error(side(" excludes ", true), side(" excludes ", false));
     else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr)
       message.erase(0, what.find(": ") + 2); // the option's name
     else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
@@ -236,10 +236,10 @@ bool looks_like_option(std::string_view argument) {
   return argument.size() >= 2 && argument[0] == '-';
 }
 
-// Returns where the arguments begin that must be positionals: after the last option and its value.
-// There may be thousands of them, which CLI11 need not see.
+// Returns the first of the trailing arguments that must be positionals: after the last option and
+// its value. There may be thousands of them, so they are not passed to CLI11.
 template <typename Iterator>
-Iterator only_positionals(Iterator begin, Iterator end) {
+Iterator find_trailing_positionals(Iterator begin, Iterator end) {
   const auto behind_last = std::find_if(std::make_reverse_iterator(end),
                                         std::make_reverse_iterator(begin), looks_like_option)
                                .base();
@@ -248,8 +248,8 @@ Iterator only_positionals(Iterator begin, Iterator end) {
 
 } // namespace
 
-// Adds the default value to options whose value may be left out and is not given. Such a value
-// follows '=' or is one of the choices, because CLI11 would take a TARGET for it.
+// Adds the default value to options with an optional value that is not given. The next word is the
+// value only if it is one of the choices; else it may be a TARGET.
 std::vector<std::string>
 OptionParser::Impl::with_default_values(std::span<const std::string_view> arguments) const {
   std::vector<std::string> words(arguments.begin(), arguments.end());
@@ -297,23 +297,23 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes != arguments.end()) result.after_dashes.assign(dashes + 1, arguments.end());
-  // CLI11 would take the next argument as the value: "--output= FILE" must not overwrite FILE.
+  // CLI11 would use the next argument as the value: "--output= FILE" must not overwrite FILE.
   for (const std::string_view argument : std::ranges::subrange(arguments.begin(), dashes))
     if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
       return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +
-                              "' needs a value behind its '='"));
-  const auto tail = only_positionals(arguments.begin(), dashes);
+                              "' needs a value after '='"));
+  const auto tail = find_trailing_positionals(arguments.begin(), dashes);
   auto options = impl_->with_default_values({arguments.begin(), tail});
-  std::ranges::reverse(options); // as CLI11 takes them
+  std::ranges::reverse(options); // CLI11 expects them in reverse order
   std::optional<Error> wrong;
   try {
     app.parse(std::move(options));
   } catch (const CLI::CallForHelp&) {
     result.help = true;
   } catch (const CLI::ParseError& error) {
-    const Error said = impl_->error_of(error);
-    wrong = usage_error(said.message);
-    wrong->hints.insert(wrong->hints.end(), said.hints.begin(), said.hints.end());
+    const Error converted = impl_->convert_error(error);
+    wrong = usage_error(converted.message);
+    wrong->hints.insert(wrong->hints.end(), converted.hints.begin(), converted.hints.end());
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
       return fail(std::move(*wrong)); // what follows is not parsed
   }
@@ -328,8 +328,7 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
     // "attach libc.so.6 malloc ls -l"
     if (result.positionals.size() > 2 &&
         impl_->spec.help.find("-- COMMAND") != std::string_view::npos)
-      error.hints.insert(error.hints.begin(),
-                         "write -- before a command that is to be run, for example: -- ls -l");
+      error.hints.insert(error.hints.begin(), "write -- before the command, for example: -- ls -l");
     return fail(std::move(error));
   }
   result.positionals.insert(result.positionals.end(), tail, dashes);

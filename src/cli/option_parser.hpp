@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the arguments of one subcommand with CLI11, by the table of options. The only file that
-// knows CLI11.
+// Parses the arguments of one subcommand with CLI11, according to the table of options. Only
+// option_parser.cpp uses CLI11.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -9,15 +9,15 @@
 
 namespace uprobectl::cli {
 
-// The commands and their options: options.toml as C++, written by generate_options.py.
+// One option. The tables are generated from options.toml by generate_options.py.
 struct OptionSpec {
-  std::string_view names;                    // as CLI11 takes them: "-j,--json"
-  std::string_view value;                    // what the help calls it; empty for a flag
-  std::string_view default_value;            // of an option whose value may be left out
-  bool optional = false;                     // the value may be left out
+  std::string_view names;                    // in the syntax of CLI11: "-j,--json"
+  std::string_view value;                    // its name in the help; empty for a flag
+  std::string_view default_value;            // used if the value is omitted
+  bool optional = false;                     // the value may be omitted
   bool list = false;                         // the value is a list of choices, separated by commas
   std::span<const std::string_view> choices; // empty: any value
-  std::span<const std::string_view> needs;   // options of which one must be given, too
+  std::span<const std::string_view> needs;   // one of these options is required
   std::string_view needs_message;
 };
 
@@ -29,7 +29,7 @@ struct OptionConflict {
   std::string_view hint;
 };
 
-// An option that people know from another tool.
+// An option of another tool, for which a hint is printed.
 struct OtherToolOption {
   std::string_view name;
   std::string_view hint; // what to type instead
@@ -50,17 +50,17 @@ struct HelpTopic {
   std::string_view text;
 };
 
-// The first one is the whole program.
+// The first one is for the whole program.
 std::span<const CommandSpec> command_specs();
 std::span<const HelpTopic> help_topics();
 
-// name: with its dashes.
+// Whether the option has this name, which includes the dashes.
 bool has_name(const OptionSpec& option, std::string_view name);
 
 struct Arguments {
-  // In order; views of the arguments or of what the parser keeps, as there may be thousands.
+  // In order. Views of the arguments or of strings of the parser.
   std::vector<std::string_view> positionals;
-  std::vector<std::string_view> after_dashes; // what follows "--"
+  std::vector<std::string_view> after_dashes; // the arguments after "--"
   bool help = false;
   bool help_all = false;
   bool version = false;
@@ -75,13 +75,13 @@ public:
   explicit OptionParser(std::string_view command);
   ~OptionParser();
 
-  // Says where an option's value goes; the targets must outlive parse(). Every option of the
-  // command must be bound. The type of the target says whether the option is a flag, takes one
-  // value (the last one) or several.
+  // Binds an option to the variable for its value, which must outlive parse(). Every option of the
+  // command must be bound. The type of the variable determines whether the option is a flag, has
+  // one value (the last one given) or several.
   void bind(std::string_view name, bool& target);
   void bind(std::string_view name, std::optional<std::string>& target);
   void bind(std::string_view name, std::vector<std::string>& target);
-  // `read` converts the value; its message becomes a usage error.
+  // `read` converts the value. Its error becomes a usage error.
   template <typename T, typename Read>
   void bind(std::string_view name, std::optional<T>& target, const Read& read) {
     bind_reader(name, [&target, read](const std::string& value) -> Result<void> {
@@ -92,10 +92,10 @@ public:
     });
   }
 
-  // Checks choices, needs and conflicts. usage errors suggest similar options and say where to find
-  // help.
+  // Parses the arguments and checks choices, needs and conflicts. Usage errors have hints: similar
+  // options, and how to get help.
   Result<Arguments> parse(std::span<const std::string_view> arguments);
-  // all: also the options that are rarely needed.
+  // all: the text of --help-all.
   std::string_view help(bool all = false) const;
   // "uprobectl attach"
   std::string full_name() const;

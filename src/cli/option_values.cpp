@@ -24,8 +24,8 @@ struct Unit {
 constexpr Unit units[] = {{"ns", 1},       {"us", 1e3},       {"ms", 1e6}, {"s", 1e9},
                           {"m", 60 * 1e9}, {"h", 3600 * 1e9}, {"", 1e9}};
 
-// One year. Longer durations are typing errors; this is far below an overflow.
-constexpr double longest = 366 * 24 * 3600 * 1e9;
+// 366 days, far below an overflow. Longer durations are typing errors.
+constexpr double max_duration_ns = 366 * 24 * 3600 * 1e9;
 
 } // namespace
 
@@ -57,8 +57,8 @@ Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {
   return pids;
 }
 
-Result<ProcessWords> parse_processes(const std::vector<std::string>& lists) {
-  ProcessWords words;
+Result<ProcessList> parse_processes(const std::vector<std::string>& lists) {
+  ProcessList words;
   const auto add = [](auto& to, auto value) {
     if (std::ranges::find(to, value) == to.end()) to.push_back(std::move(value));
   };
@@ -91,9 +91,9 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   for (const Unit& unit : units) {
     if (error != std::errc() || suffix != unit.name) continue;
     const double nanoseconds = number * unit.nanoseconds;
-    if (!(nanoseconds >= 1) || nanoseconds > longest)
+    if (!(nanoseconds >= 1) || nanoseconds > max_duration_ns)
       return fail(ErrorKind::usage,
-                  "the duration '" + std::string(text) + "' is not between 1ns and a year");
+                  "invalid duration '" + std::string(text) + "' (expected 1ns to 366 days)");
     return std::chrono::nanoseconds(static_cast<std::int64_t>(nanoseconds));
   }
   return fail(ErrorKind::usage,

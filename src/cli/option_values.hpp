@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers, durations, processes and settings as the command line takes them.
+// Parses values of options: numbers, durations, processes and settings.
 #pragma once
 
 #include "option_parser.hpp"
@@ -11,40 +11,41 @@
 
 namespace uprobectl::cli {
 
-// A decimal number above zero.
+// Parses a decimal number above zero.
 std::optional<std::uint64_t> parse_count(std::string_view text);
 
-// Reads a decimal number as the value of an option.
+// Parses a decimal number as the value of an option.
 struct CountReader {
-  std::string mistake; // of the usage error, with {} for the value
+  std::string mistake; // message of the usage error, with {} for the value
   std::uint64_t least = 1;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 
   Result<std::uint64_t> operator()(const std::string& text) const;
 };
 
-// The pids of "-p 4711 -p 1,2,3", each once, in order; usage error for anything else.
+// Parses the pids of "-p 4711 -p 1,2,3": each once, in order. usage if a word is not a pid.
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists);
 
-// The same with names of processes. A word of digits only is a pid.
-struct ProcessWords {
+// Pids and names of processes, each once, in order.
+struct ProcessList {
   std::vector<pid_t> pids;
-  std::vector<std::string> names; // each once, in order
+  std::vector<std::string> names;
 };
-Result<ProcessWords> parse_processes(const std::vector<std::string>& lists);
+// Parses pids and names: a word of digits is a pid.
+Result<ProcessList> parse_processes(const std::vector<std::string>& lists);
 
-// "10s", "500ms", "2m", "1.5h"; bare numbers are seconds. usage error for anything else, for zero
-// and for negative durations.
+// Parses "10s", "500ms", "2m", "1.5h"; a number without unit is seconds. usage for other text and
+// for durations that are not above zero.
 Result<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
-// Reads a duration as the value of an option, whose name its error begins with.
+// Parses a duration as the value of an option. Errors start with the name of the option.
 struct DurationReader {
   std::string_view option;
 
   Result<std::chrono::nanoseconds> operator()(const std::string& text) const;
 };
 
-// --set NAME=VALUE, taken apart; usage error without a name or a '='.
+// Splits the values of --set, NAME=VALUE. usage if the name or '=' is missing.
 Result<std::vector<std::pair<std::string, std::string>>>
 parse_settings(const std::vector<std::string>& settings);
 

@@ -15,11 +15,12 @@ namespace uprobectl::cli {
 
 namespace {
 
-Error too_large(const std::string& path, std::size_t most) {
-  return {ErrorKind::unsupported, path + ": over " + std::to_string(most >> 20U) + " MiB"};
+Error too_large(const std::string& path, std::size_t max_size) {
+  return {ErrorKind::unsupported,
+          path + ": larger than " + std::to_string(max_size >> 20U) + " MiB"};
 }
 
-Result<std::vector<char>> read_whole(int fd, const std::string& path, std::size_t most) {
+Result<std::vector<char>> read_whole(int fd, const std::string& path, std::size_t max_size) {
   constexpr std::size_t step = 64 << 10;
   std::vector<char> text;
   for (;;) {
@@ -29,7 +30,7 @@ Result<std::vector<char>> read_whole(int fd, const std::string& path, std::size_
     if (size < 0 && errno != EINTR) return fail(system_error(errno, path));
     text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     if (size == 0) return text;
-    if (text.size() > most) return fail(too_large(path, most));
+    if (text.size() > max_size) return fail(too_large(path, max_size));
   }
 }
 
@@ -52,7 +53,7 @@ std::string without_links(const std::string& path) {
   return real ? std::string(real.get()) : path;
 }
 
-mode_t mode_of_new_files() {
+mode_t new_file_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return 0644 & ~mask;
@@ -60,20 +61,20 @@ mode_t mode_of_new_files() {
 
 } // namespace
 
-Result<FileText> FileText::read(const std::string& path, std::size_t most) {
+Result<FileText> FileText::read(const std::string& path, std::size_t max_size) {
   FileText file;
   const bool is_stdin = path == "-";
   file.name_ = is_stdin ? "stdin" : path;
   if (!is_stdin && is_regular(path)) {
     auto mapped = MappedFile::open(path);
     if (!mapped) return fail(std::move(mapped).error());
-    if (mapped->bytes().size() > most) return fail(too_large(path, most));
+    if (mapped->bytes().size() > max_size) return fail(too_large(path, max_size));
     file.mapped_ = std::make_unique<const MappedFile>(std::move(*mapped));
     return file;
   }
   const UniqueFd fd{is_stdin ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   if (!is_stdin && !fd) return fail(system_error(errno, path));
-  auto text = read_whole(is_stdin ? STDIN_FILENO : fd.get(), path, most);
+  auto text = read_whole(is_stdin ? STDIN_FILENO : fd.get(), path, max_size);
   if (!text) return fail(std::move(text).error());
   file.read_ = std::move(*text);
   return file;
@@ -99,34 +100,33 @@ Result<void> replace_file(const std::string& path,
   struct stat old{};
   struct stat link{};
   const bool is_there = ::stat(path.c_str(), &old) == 0;
-  const bool leads_nowhere =
-      !is_there && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
-  if (leads_nowhere || (is_there && !S_ISREG(old.st_mode))) {
-    const int create = leads_nowhere ? O_CREAT : 0;
+  const bool is_dangling = !is_there && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
+  if (is_dangling || (is_there && !S_ISREG(old.st_mode))) {
+    const int create = is_dangling ? O_CREAT : 0;
     const UniqueFd file{::open(path.c_str(), O_WRONLY | create | O_CLOEXEC | O_NOCTTY, 0644)};
     if (!file) return fail(system_error(errno, "cannot write " + path));
     return write_to(file, write);
   }
   const std::string place = without_links(path);
-  std::string draft = place + ".XXXXXX";
-  const UniqueFd file{::mkostemp(draft.data(), O_CLOEXEC)};
+  std::string temporary = place + ".XXXXXX";
+  const UniqueFd file{::mkostemp(temporary.data(), O_CLOEXEC)};
   if (!file) return fail(system_error(errno, "cannot write " + path));
   auto written = write_to(file, write);
   if (written) {
-    // If the owner cannot be kept, the file must not give its rights to others.
+    // If the owner cannot be kept, drop the set-user-ID and set-group-ID bits.
     const bool owned = !is_there || ::fchown(file.get(), old.st_uid, old.st_gid) == 0;
-    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : mode_of_new_files();
-    if (::fchmod(file.get(), mode) != 0 || ::rename(draft.c_str(), place.c_str()) != 0)
+    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : new_file_mode();
+    if (::fchmod(file.get(), mode) != 0 || ::rename(temporary.c_str(), place.c_str()) != 0)
       written = fail(system_error(errno, "cannot replace " + path));
   }
-  if (!written) ::unlink(draft.c_str());
+  if (!written) ::unlink(temporary.c_str());
   return written;
 }
 
 namespace {
 
-// Returns what to type for a word that names TARGET and FUNCTION as bpftrace and tracefs do:
-// "[uprobe:]FILE:FUNCTION", "p:FILE:FUNCTION". Empty for other words.
+// Returns a hint if the word has the syntax of bpftrace or tracefs, "[uprobe:]FILE:FUNCTION" or
+// "p:FILE:FUNCTION", else an empty string.
 std::string two_words_hint(const OptionParser& parser, std::string_view word) {
   bool returns = false;
   for (const std::string_view prefix : {"uprobe:", "uretprobe:", "ur:", "u:", "p:", "r:"})
@@ -157,9 +157,9 @@ bool are_swapped(std::span<const std::string_view> words) {
 
 } // namespace
 
-// Fails as a whole if one FUNCTION is malformed.
+// Fails without adding functions if one of them is invalid.
 Result<void> Requests::add(std::span<const std::string_view> words) {
-  // Files of thousands of lines mostly repeat the target of the line before.
+  // Adjacent lines usually have the same target.
   if (lines_.empty() || lines_.back().target != words.front())
     lines_.push_back({.target = std::string(words.front()), .functions = {}});
   const auto functions = words.subspan(1);
@@ -207,8 +207,8 @@ Result<Requests> Requests::read(const std::string& path) {
   return requests;
 }
 
-Result<RequestLine> request_of(const OptionParser& parser,
-                               std::span<const std::string_view> words) {
+Result<RequestLine> parse_request(const OptionParser& parser,
+                                  std::span<const std::string_view> words) {
   const auto requests = Requests::typed(parser, words);
   if (!requests) return fail(requests.error());
   const Requests::Line& line = requests->lines().front();

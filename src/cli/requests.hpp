@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are named on the command line, read and replaced, and requests `TARGET FUNCTION…`,
-// from such a file or the command line itself.
+// Reads and replaces files named on the command line. Parses requests `TARGET FUNCTION…` from such
+// a file or from the command line.
 #pragma once
 
 #include "option_parser.hpp"
@@ -16,11 +16,11 @@ namespace uprobectl::cli {
 class FileText {
 public:
   FileText() = default;
-  // Ten times the size of the match records of all functions of the largest library.
-  static constexpr std::size_t largest = std::size_t{512} << 20U;
+  // Bytes: ten times the match records of all functions of a large library such as libLLVM.
+  static constexpr std::size_t max_file_size = std::size_t{512} << 20U;
 
-  // "-" is stdin. unsupported if there are more than `most` bytes, which is a multiple of 1 MiB.
-  static Result<FileText> read(const std::string& path, std::size_t most = largest);
+  // "-" is stdin. unsupported if the file is larger than max_size bytes, a multiple of 1 MiB.
+  static Result<FileText> read(const std::string& path, std::size_t max_size = max_file_size);
 
   std::string_view text() const; // stays valid when this is moved
 
@@ -32,25 +32,26 @@ public:
 private:
   std::string name_;
   std::unique_ptr<const MappedFile> mapped_;
-  std::vector<char> read_; // of what cannot be mapped
+  std::vector<char> read_; // the text, if the file cannot be mapped
 };
 
-// Replaces the content of a regular file atomically by what `write` produces; symbolic links to the
-// file and its mode stay. FIFOs and devices are written to.
+// Replaces the content of a regular file atomically by the output of `write`. Keeps the file mode
+// and symbolic links to the file. Other kinds of files (FIFO, device) are opened and written.
 Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write);
 
-// The requests of `resolve`, as views of their source, as there may be thousands.
+// The requests of `resolve`. They are views of the file or the command line, because there may be
+// thousands.
 class Requests {
 public:
   struct Line {
     std::string target;
-    std::vector<std::string_view> functions; // never empty; each has the form of a FUNCTION
+    std::vector<std::string_view> functions; // never empty; each is a valid FUNCTION
   };
 
-  // From the command line, which must outlive this; usage error if a word is missing or malformed.
+  // Parses the command line, which must outlive this. usage if a word is missing or invalid.
   static Result<Requests> typed(const OptionParser& parser,
                                 std::span<const std::string_view> words);
-  // From a file ("-": stdin) with one request a line. Adjacent requests of one target are joined.
+  // Reads a file ("-": stdin) with one request per line and joins adjacent requests of one target.
   // Errors name the file and the line.
   static Result<Requests> read(const std::string& path);
 
@@ -61,14 +62,15 @@ private:
 
   FileText file_;
   WordSplitter splitter_;
-  std::vector<Line> lines_; // views of the two
+  std::vector<Line> lines_; // views of file_ and splitter_
 };
 
-// The request of `attach`, which keeps its words.
+// The request of `attach`. Owns its strings.
 struct RequestLine {
   std::string target;
-  std::vector<std::string> functions; // each has the form of a FUNCTION
+  std::vector<std::string> functions; // each is a valid FUNCTION
 };
-Result<RequestLine> request_of(const OptionParser& parser, std::span<const std::string_view> words);
+Result<RequestLine> parse_request(const OptionParser& parser,
+                                  std::span<const std::string_view> words);
 
 } // namespace uprobectl::cli

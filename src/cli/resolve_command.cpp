@@ -17,14 +17,14 @@ namespace uprobectl::cli {
 
 namespace {
 
-// Returns the tool of --emit, if any; usage error if another option asks for another output.
-Result<std::optional<EmitTool>> emit_tool(const OptionParser& parser,
-                                          const std::optional<std::string>& name,
-                                          const CommonOptions& options, bool other_output) {
+// Returns the tool of --emit, or nullopt. usage if another option selects another output.
+Result<std::optional<EmitTool>> parse_emit_option(const OptionParser& parser,
+                                                  const std::optional<std::string>& name,
+                                                  const CommonOptions& options, bool other_output) {
   if (!name) return std::nullopt;
   const auto tool = parse_emit_tool(*name);
   if (options.json || other_output)
-    return fail(parser.usage_error("--emit prints lines of " + *name + ", it does not go with " +
+    return fail(parser.usage_error(std::string("--emit cannot be combined with ") +
                                    (options.json ? "--json" : "--verify or --offset-only")));
   return tool;
 }
@@ -43,7 +43,7 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
   });
   if (!done) return fail(std::move(done).error());
   if (matches.empty())
-    return fail(Error{ErrorKind::not_found, path + ": holds no match or usdt records"}.hint(
+    return fail(Error{ErrorKind::not_found, path + ": contains no match or usdt records"}.hint(
         "record some with: uprobectl resolve --json TARGET FUNCTION… > " + path));
   return matches;
 }
@@ -66,7 +66,7 @@ struct VerifyOptions {
   std::optional<std::string> record;  // --verify
   std::optional<std::string> fail_on; // --fail-on: changes that make the run fail
   bool update = false;                // --update
-  bool unsafe = false;                // --unsafe, as when it was recorded
+  bool unsafe = false;                // --unsafe, if it was used for recording
 };
 
 using Change = DriftRecord::Change;
@@ -77,7 +77,7 @@ constexpr std::array all_changes = {
     Change::build_id};
 
 std::vector<Change> parse_changes(const std::optional<std::string>& list) {
-  // A rebuild always has another build id: by default only what moves a probe fails.
+  // A rebuild always changes the build id: by default only changes of probes are failures.
   if (!list) return std::vector<Change>(all_changes.begin(), all_changes.end() - 1);
   std::vector<Change> changes;
   std::string_view rest = *list;
@@ -98,12 +98,12 @@ void bind_verify_options(OptionParser& parser, VerifyOptions& options) {
   parser.bind("--update", options.update);
 }
 
-// usage error if an argument does not go with --verify.
+// usage if an argument cannot be combined with --verify.
 Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options,
                                   const Arguments& arguments) {
   if (!options.record) return {};
   if (arguments.positionals.size() + arguments.after_dashes.size() > 1)
-    return fail(parser.usage_error("--verify takes one TARGET at the most"));
+    return fail(parser.usage_error("--verify accepts at most one TARGET"));
   if (options.update && *options.record == "-")
     return fail(parser.usage_error("--update cannot rewrite stdin"));
   return {};
@@ -150,7 +150,7 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
   auto words = arguments.positionals;
   words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
   if (file && !words.empty())
-    return fail(parser.usage_error("--file takes the requests from a file"));
+    return fail(parser.usage_error("--file cannot be combined with TARGET"));
   // The file is mapped and read while the output is written.
   std::error_code unknown;
   if (file && output && std::filesystem::equivalent(*file, *output, unknown))
@@ -158,17 +158,17 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
   return file ? Requests::read(*file) : Requests::typed(parser, words);
 }
 
-class Resolving {
+class TargetResolver {
 public:
-  Resolving(const TargetOptions& where, const ResolveOptions& how, std::optional<EmitTool> tool,
-            Output& output)
+  TargetResolver(const TargetOptions& where, const ResolveOptions& how,
+                 std::optional<EmitTool> tool, Output& output)
       : where_(where), how_(how), output_(output) {
     if (tool) emitter_.emplace(*tool);
   }
 
   void resolve(const Requests::Line& request) {
     if (target_ && target_->text() == request.target) {
-      ask(request);
+      resolve_in_target(request);
       return;
     }
     const auto targets = find_targets(request.target, where_);
@@ -177,7 +177,7 @@ public:
       return;
     }
     if (targets->several) {
-      ask_several(request, *targets);
+      resolve_in_all(request, *targets);
       return;
     }
     output_.warn_once(targets->warnings);
@@ -191,13 +191,13 @@ public:
     if (target_->architecture_mismatch())
       output_.warn_once(target_->architecture_mismatch()->message);
     describe(request);
-    ask(request);
+    resolve_in_target(request);
   }
 
 private:
   void show(const std::vector<ProbePoint>& points) {
     output_.gather_warnings(points);
-    output_.report_repeated(); // next to what it is about
+    output_.report_repeated(); // before the records that it refers to
     for (const ProbePoint& point : points)
       if (emitter_)
         emit(point);
@@ -215,7 +215,7 @@ private:
     output_.write_text(line->text += '\n');
   }
 
-  void ask(const Requests::Line& request) {
+  void resolve_in_target(const Requests::Line& request) {
     const auto take = [&](std::size_t index, const Result<std::vector<ProbePoint>>& points) {
       if (points)
         show(*points);
@@ -226,7 +226,7 @@ private:
     report_debug_files(*target_, output_);
   }
 
-  void ask_several(const Requests::Line& request, const Targets& targets) {
+  void resolve_in_all(const Requests::Line& request, const Targets& targets) {
     const auto answers = resolve_all(targets, request.functions, where_, how_);
     if (!answers) {
       output_.fail(answers.error(), request.target);
@@ -255,7 +255,7 @@ private:
   const ResolveOptions& how_;
   Output& output_;
   std::optional<Emitter> emitter_; // with --emit
-  std::optional<Target> target_;   // kept while requests ask the same file
+  std::optional<Target> target_;   // kept for following requests of the same file
 };
 
 } // namespace
@@ -264,7 +264,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   OptionParser parser("resolve");
   CommonOptions options;
   bind_common_options(parser, options);
-  TargetWords where;
+  TargetArguments where;
   bind_target_options(parser, where);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
@@ -289,18 +289,17 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)
     return finish_with(checked.error(), options);
-  const auto tool = emit_tool(parser, emit, options, verify.record || style.offset_only);
+  const auto tool = parse_emit_option(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
   if (tasks.config && !parsed->words().empty())
-    return finish_with(
-        parser.usage_error("with --config the task file says what is probed, and where"), options);
+    return finish_with(parser.usage_error("--config cannot be combined with TARGET"), options);
   const auto target_options = make_target_options(parser, std::move(where));
   if (!target_options) return finish_with(target_options.error(), options);
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
   verify.unsafe = how.unsafe;
-  how.instructions = instructions_of(options, style.instruction);
+  how.instructions = select_instructions(options, style.instruction);
 
   Requests requests;
   if (!verify.record && !tasks.config) {
@@ -317,7 +316,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   if (!output) return finish_with(output.error(), options);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
-  Resolving resolving(*target_options, how, *tool, **output);
+  TargetResolver resolving(*target_options, how, *tool, **output);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
   return finish(**output);
 }

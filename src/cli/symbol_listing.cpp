@@ -55,14 +55,14 @@ Result<std::uint64_t> parse_size(const std::string& typed) {
   return value;
 }
 
-// The other names at each address. Each of N names has N - 1 others, so a record lists at most 64
-// and counts the rest, and addresses with more names keep their list.
+// Lists the other names at each address. Each of N names has N - 1 others, so a record lists at
+// most 64 and counts the rest. The lists of addresses with more names are cached.
 class AliasLists {
 public:
   using AllNames = std::function<std::vector<std::string>(VirtualAddress address)>;
   explicit AliasLists(AllNames all_names) : all_names_(std::move(all_names)) {}
 
-  // A line that joins all names of its address lists all of them.
+  // is_joined: the line shows all names of its address (--fold), so all aliases are listed.
   void fill(SymbolRecord& record, bool is_joined) {
     constexpr std::size_t max_listed = 64;
     record.aliases.emplace();
@@ -92,16 +92,17 @@ private:
   std::unordered_map<std::uint64_t, std::vector<std::string>> many_;
 };
 
-// The symbols of one line, as indexes into the list: the line's own one, then those joined to it.
+// The symbols of one line, as indexes into the list: the first one names the line, the others are
+// folded into it.
 struct ListedLine {
   std::uint32_t first = 0;
   std::uint32_t count = 1;
 };
-// symbol: the line's own.
+// symbol: the first one of the line.
 using LineVisitor = std::function<void(ListedLine, const elf::Symbol& symbol,
                                        std::optional<std::string_view> demangled)>;
 
-// Reads the own symbols of the lines in order and prefetches those of the next lines.
+// Reads the first symbol of each line in order and prefetches those of the next lines.
 class LineReader {
 public:
   LineReader(const SymbolList& symbols, std::span<const ListedLine> lines)
@@ -119,7 +120,7 @@ private:
   std::size_t next_ = 0;
 };
 
-// Undefined symbols are never joined: all imports are at address 0.
+// Splits the symbols into lines. Undefined symbols are never folded: all imports have address 0.
 std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
   std::vector<ListedLine> lines;
   if (!fold) lines.reserve(symbols.size());
@@ -136,7 +137,7 @@ std::vector<ListedLine> lines_of(const SymbolList& symbols, bool fold) {
   return lines;
 }
 
-// The demangled names of the lines' own symbols; lines and symbols must outlive it.
+// Returns the demangled names of the first symbols. `lines` and `symbols` must outlive it.
 DemangledNames demangled_names(const SymbolList& symbols, std::span<const ListedLine> lines) {
   return {lines.size(), [&symbols, lines](std::size_t index) {
             constexpr std::size_t ahead = 8;
@@ -249,8 +250,8 @@ struct ListedMethod {
 
 // Whether the method matches one of the patterns, or there are none. Removes patterns that match
 // from `unmatched`.
-bool is_wanted(std::string_view signature, std::span<const std::string> patterns,
-               std::vector<std::string>& unmatched) {
+bool passes_patterns(std::string_view signature, std::span<const std::string> patterns,
+                     std::vector<std::string>& unmatched) {
   std::erase_if(unmatched,
                 [&](const std::string& pattern) { return matches_method(pattern, signature); });
   return patterns.empty() || std::ranges::any_of(patterns, [&](const std::string& pattern) {
@@ -258,8 +259,8 @@ bool is_wanted(std::string_view signature, std::span<const std::string> patterns
          });
 }
 
-// Visits the methods that pass the filter in groups: those of one address if the order is by
-// offset, so that few names are held at a time, else all at once.
+// Visits the methods that pass the filter in groups. If the order is by offset, a group has the
+// methods of one address, so that few names are in memory; else one group has all methods.
 void for_each_group(const MethodListing& listing, std::vector<std::string>& unmatched,
                     const std::function<void(std::vector<ListedMethod>&)>& visit) {
   const SymbolFilter& filter = listing.filter.symbols;
@@ -274,13 +275,13 @@ void for_each_group(const MethodListing& listing, std::vector<std::string>& unma
     const std::uint64_t size = listing.oat.code_size(method);
     if (size < filter.min_size) continue;
     std::string text = to_string(listing.oat.signature(method));
-    if (is_wanted(text, filter.patterns, unmatched))
+    if (passes_patterns(text, filter.patterns, unmatched))
       group.push_back({&method, size, std::move(text)});
   }
   visit(group);
 }
 
-// Folded lines join the methods of one address.
+// Sorts the methods. With --fold, methods of the same address become adjacent.
 void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   const auto order = filter.fold ? ListOrder::offset : filter.order;
   std::ranges::sort(methods, [order](const ListedMethod& a, const ListedMethod& b) {
@@ -290,7 +291,7 @@ void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   });
 }
 
-// Visits a line: one method, or all of one address.
+// The methods of one line: one method, or all of one address.
 using Line = std::span<const ListedMethod>;
 
 std::vector<Line> lines_of(std::span<const ListedMethod> methods, const ListFilter& filter) {
@@ -365,14 +366,14 @@ void for_each_record(const elf::Image& image, std::string_view target, std::stri
   visit_in_turn(symbols, lines, visit_line);
 }
 
-bool asks_for_methods(const SymbolFilter& filter) {
+bool includes_methods(const SymbolFilter& filter) {
   return !filter.imports &&
          (filter.kinds.empty() ||
           std::ranges::find(filter.kinds, SymbolKind::method) != filter.kinds.end());
 }
 
-bool asks_for_methods_alone(const SymbolFilter& filter) {
-  return asks_for_methods(filter) && std::ranges::all_of(filter.kinds, [](SymbolKind kind) {
+bool includes_only_methods(const SymbolFilter& filter) {
+  return includes_methods(filter) && std::ranges::all_of(filter.kinds, [](SymbolKind kind) {
            return kind == SymbolKind::method;
          });
 }

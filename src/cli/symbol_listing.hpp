@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of list-symbols for one file: symbols and Java methods, filtered, sorted and joined.
+// Creates the records of list-symbols for one file: symbols and Java methods, filtered, sorted and
+// folded.
 #pragma once
 
 #include "option_parser.hpp"
@@ -11,7 +12,7 @@ namespace uprobectl::cli {
 
 struct ListOptions {
   bool imports = false;
-  std::vector<std::string> kinds; // as typed: lists
+  std::vector<std::string> kinds; // values of --kind: comma-separated lists
   std::optional<std::string> sort;
   std::optional<std::uint64_t> min_size;
   bool fold = false;
@@ -28,22 +29,23 @@ struct ListFilter {
 };
 ListFilter make_filter(const ListOptions& options);
 
-// Visits the records of the symbols, which are sorted by address, in the order of the filter. Only
-// one record exists at a time: those of 66,000 symbols would take 60 MB. target: shown in each
-// record if several files are listed, else empty.
+// Visits one record per line in the order of the filter. `symbols` are sorted by address. Only one
+// record exists at a time: 66,000 records would take 60 MB. `target` is printed in each record if
+// several files are listed, else it is empty.
 void for_each_record(const elf::Image& image, std::string_view target, std::string_view real_path,
                      const SymbolList& symbols, const ListFilter& filter,
                      const std::function<void(const SymbolRecord&)>& visit);
 
-// What the filter selects of an OAT file.
-bool asks_for_methods(const SymbolFilter& filter);
-bool asks_for_methods_alone(const SymbolFilter& filter); // once there are any
+// Whether the filter selects methods of an OAT file.
+bool includes_methods(const SymbolFilter& filter);
+// Whether it selects only methods if the OAT file has any.
+bool includes_only_methods(const SymbolFilter& filter);
 
 // The compiled Java methods of an OAT file.
 struct MethodListing {
   const elf::Image& image;
   const art::OatFile& oat;
-  std::string_view target; // shown where several files are listed, else empty
+  std::string_view target; // printed if several files are listed, else empty
   std::string_view real_path;
   const ListFilter& filter; // with the PATTERNs
 };

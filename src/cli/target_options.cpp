@@ -9,14 +9,14 @@
 
 namespace uprobectl::cli {
 
-void bind_target_options(OptionParser& parser, TargetWords& words) {
+void bind_target_options(OptionParser& parser, TargetArguments& words) {
   bind_debug_options(parser, words.debug_places);
   bind_extracted_option(parser, words.extracted);
   parser.bind("--pid", words.pid_lists);
   parser.bind("--app", words.app);
 }
 
-void bind_dex_options(OptionParser& parser, DexWords& words) {
+void bind_dex_options(OptionParser& parser, DexArguments& words) {
   parser.bind("--dex", words.files);
   parser.bind("--root", words.root);
 }
@@ -25,7 +25,7 @@ void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdu
   parser.bind("--oatdump", oatdump);
 }
 
-Result<art::DexSearch> make_dex_search(DexWords words) {
+Result<art::DexSearch> make_dex_search(DexArguments words) {
   art::DexSearch where{.files = std::move(words.files), .root = std::move(words.root)};
   for (const std::string& file : where.files)
     if (auto opened = MappedFile::open(file); !opened)
@@ -36,7 +36,7 @@ Result<art::DexSearch> make_dex_search(DexWords words) {
   return where;
 }
 
-Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWords words) {
+Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words) {
   TargetOptions options;
   options.debug_places = std::move(words.debug_places);
   options.extracted = words.extracted;
@@ -54,7 +54,7 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetWord
 Result<void> check_target(const OptionParser& parser, std::string_view target,
                           const TargetOptions& options) {
   if (target != "*" || options.app || !options.pids.empty()) return {};
-  auto refused = find_targets(target, {}); // which says why, as for a line of a file of requests
+  auto refused = find_targets(target, {}); // fails with the same message as a line of --file
   if (refused) return {};
   Error error = parser.usage_error(std::move(refused.error().message));
   error.hints.insert(error.hints.begin(), refused.error().hints.begin(),

@@ -9,7 +9,7 @@ namespace uprobectl::cli {
 
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{1} << 20U; // a task file or a policy
+constexpr std::size_t max_file_size = std::size_t{1} << 20U; // a task file or a policy
 
 } // namespace
 
@@ -19,7 +19,7 @@ void bind_task_file_options(OptionParser& parser, TaskFileOptions& options) {
 }
 
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output) {
-  const auto text = FileText::read(*options.config, largest_file);
+  const auto text = FileText::read(*options.config, max_file_size);
   if (!text) return fail(text.error());
   auto tasks = uprobestats::read_task_file(as_bytes(text->text()));
   if (!tasks) return fail(std::move(tasks).error().within(*options.config));
@@ -32,7 +32,7 @@ Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
   if (!options.policy) return policy_of_device();
   if (*options.policy == "builtin")
     return TaskPolicy{uprobestats::Policy::builtin(), "UprobeStats' policy"};
-  const auto text = FileText::read(*options.policy, largest_file);
+  const auto text = FileText::read(*options.policy, max_file_size);
   if (!text) return fail(text.error());
   auto policy = uprobestats::Policy::parse(text->text());
   if (!policy) return fail(std::move(policy).error().within(*options.policy));
@@ -76,9 +76,8 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
                           const CommonOptions& common) {
   if (!arguments.words().empty())
     return finish_with(
-        parser.usage_error("it takes no TARGET")
-            .hint("with --config the task file says what is probed, where and for how long; "
-                  "uprobectl resolve --config tells without probing"),
+        parser.usage_error("--config cannot be combined with TARGET")
+            .hint("list the probes of the task file with: uprobectl resolve --config TASKS"),
         common);
   const auto opened = open_output(common);
   if (!opened) return finish_with(opened.error(), common);

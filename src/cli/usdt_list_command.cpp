@@ -10,7 +10,7 @@ namespace {
 struct StaticListRequest {
   std::string target;
   std::string probes = "*:*";       // PROVIDER:NAME, with patterns
-  std::optional<std::string> typed; // nothing: all
+  std::optional<std::string> typed; // nullopt: all
   TargetOptions options;
 };
 
@@ -19,7 +19,8 @@ Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
   auto words = arguments.words();
   if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
   if (words.size() > 2)
-    return fail(parser.usage_error("'" + words[2] + "': one PROVIDER[:NAME] is listed at a time"));
+    return fail(parser.usage_error("unexpected argument '" + words[2] +
+                                   "' (expected one PROVIDER[:NAME])"));
   StaticListRequest request{.target = std::move(words[0]), .options = {}};
   if (words.size() < 2) return request;
   request.typed = words[1];
@@ -28,7 +29,7 @@ Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
   return request;
 }
 
-// The static probes of the files of a TARGET, one file after the other.
+// Lists the static probes of the files of a TARGET, one file after the other.
 class StaticListing {
 public:
   StaticListing(const StaticListRequest& request, const Targets& targets, Output& output)
@@ -56,9 +57,10 @@ public:
       failed_ = true;
       output_.fail(points.error(), request_.target, request_.probes);
     } else if (!points) {
-      // A single word may have meant a probe or a function instead of a provider.
-      if (!lacking_)
-        lacking_ = request_.typed ? target.static_probes(*request_.typed).error() : points.error();
+      // A single word may be intended as a probe or a function: report it as typed.
+      if (!not_found_)
+        not_found_ =
+            request_.typed ? target.static_probes(*request_.typed).error() : points.error();
     } else {
       output_.gather_warnings(*points);
       for (const ProbePoint& point : *points) {
@@ -75,18 +77,18 @@ public:
       if (targets_.several) output_.warn_once(request_.target + ": no file has static probes");
       return;
     }
-    if (!lacking_) return;
+    if (!not_found_) return;
     if (targets_.files.size() > 1)
-      lacking_->message =
+      not_found_->message =
           request_.target + ": no file has a static probe '" + *request_.typed + "'";
-    output_.fail(*lacking_, request_.target, request_.typed);
+    output_.fail(*not_found_, request_.target, request_.typed);
   }
 
 private:
   const StaticListRequest& request_;
   const Targets& targets_;
   Output& output_;
-  std::optional<Error> lacking_; // of the first file that lacks what was asked for
+  std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
   bool failed_ = false;
 };
@@ -119,7 +121,7 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
   OptionParser parser("usdt list");
   CommonOptions options;
   bind_common_options(parser, options);
-  TargetWords where;
+  TargetArguments where;
   bind_target_options(parser, where);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();

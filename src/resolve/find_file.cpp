@@ -161,7 +161,7 @@ std::vector<std::string> nearest_entries(const std::string& pattern,
 Error no_match_error(const TargetFile& archive, const std::vector<std::string>& libraries) {
   const std::string& pattern = *archive.display_path.entry;
   Error error{ErrorKind::not_found,
-              fmt::format("{}: no library in it matches '{}'", archive.display_path.file, pattern)};
+              fmt::format("{}: no library matches '{}'", archive.display_path.file, pattern)};
   const auto near = nearest_entries(pattern, libraries);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("list its libraries with: uprobectl list-symbols " +
