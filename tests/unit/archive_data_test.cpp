@@ -45,7 +45,7 @@ TEST_CASE("a compressed library is refused with the ways out") {
   CHECK(error.hints[0].find("android:extractNativeLibs=\"false\"") != std::string::npos);
   CHECK(error.hints[0].find("packaging.jniLibs.useLegacyPackaging = false") != std::string::npos);
   CHECK(error.hints[0].find("zipalign -p 4") != std::string::npos);
-  CHECK(error.hints[1].find("extracted in the app's lib folder") != std::string::npos);
+  CHECK(error.hints[1].find("extracts the library to the app's lib folder") != std::string::npos);
   CHECK(error.hints[1].find("resolve --extracted") != std::string::npos);
   entry.name = "classes.dex"; // no library: Android's ways out do not apply
   CHECK(stored(entry).error().hints == std::vector<std::string>{"store it uncompressed: zip -0"});
