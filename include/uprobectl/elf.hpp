@@ -199,7 +199,7 @@ public:
   const std::shared_ptr<const MappedFile>& file() const; // null after parse()
   FileOffset entry_data() const; // offset of the image in its file: 0 unless it is an entry
   Bytes bytes() const;
-  // Whether the bytes were inflated. They are not part of a file, so nothing can be probed.
+  // Whether the bytes were inflated. Then they are not bytes of a file and cannot be probed.
   bool is_inflated() const;
 
   const Machine& machine() const;
@@ -217,6 +217,8 @@ public:
   // Returns the segment whose file bytes contain the address or offset; null in .bss and in gaps.
   const Segment* find_segment(VirtualAddress address) const;
   const Segment* find_segment(ImageOffset offset) const;
+  // Translate between ELF virtual addresses, offsets in the image, and offsets in its file. nullopt
+  // outside the file bytes of the segments.
   std::optional<ImageOffset> to_image(VirtualAddress address) const;
   std::optional<VirtualAddress> to_address(ImageOffset offset) const;
   std::optional<FileOffset> to_file(ImageOffset offset) const; // nullopt if is_inflated()

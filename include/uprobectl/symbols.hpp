@@ -4,7 +4,8 @@
 // segments. Undefined symbols are reported as imports.
 //
 // Besides .dynsym and .symtab, an image may have debug tables (Image::add_embedded_symbols,
-// Image::add_debug_file). They are searched last, and only if the image's own tables have no match.
+// Image::add_debug_file). They are searched last, and only if the image has no .symtab or its own
+// tables have no match.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -13,6 +14,7 @@
 
 namespace uprobectl {
 
+// label: an untyped symbol in code. import: an undefined function. method: a compiled Java method.
 enum class SymbolKind { function, ifunc, label, object, import, plt, method };
 std::string_view to_string(SymbolKind kind);
 std::string_view to_string(elf::Binding binding);
@@ -24,8 +26,8 @@ SymbolKind symbol_kind(const elf::Symbol& symbol);
 std::optional<std::string> demangle(std::string_view raw);
 
 // Demangles a long list of names one after another. Demangling takes most of the time of a listing,
-// so threads (one for each processor) demangle some hundred names ahead of the reader. A list of
-// less than 4096 names is demangled by the reader.
+// so up to three threads demangle some hundred names ahead of the reader. A list of less than 4096
+// names is demangled by the reader.
 class DemangledNames {
 public:
   // Returns a raw name by its index. Called from several threads at once and in any order.
@@ -42,8 +44,8 @@ private:
   std::unique_ptr<Workers> workers_;
 };
 
-// Whether the text contains an unescaped metacharacter of a pattern. Also true for C++ `operator*`,
-// `operator[]` and parameters such as `T*`; parse_function() in resolve takes those for names.
+// Whether the text contains an unescaped metacharacter of a pattern. Does not recognize C++ names
+// such as `operator*` and `f(T*)`; parse_function() in resolve does.
 bool is_pattern(std::string_view text);
 // Whether the pattern matches the whole name. Supports `*`, `?`, `[ab]`, `[!a-c]` and `\x`. The
 // time is at most proportional to the product of both lengths.
@@ -149,7 +151,7 @@ public:
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, size()}; }
 
-  // Returns the other raw names at the address, without repeats.
+  // Returns the raw names at the address except `own`, without repeats.
   std::vector<std::string> aliases(VirtualAddress address, std::string_view own) const;
 
 private:
