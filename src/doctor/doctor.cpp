@@ -35,8 +35,8 @@ std::optional<std::string> status_field(const std::optional<std::string>& status
   return status->substr(start, status->find('\n', start) - start);
 }
 
-// "none [integrity] confidentiality": the one in brackets holds.
-std::optional<std::string> chosen_word(const std::optional<std::string>& text) {
+// Returns the word in brackets, which is the selected one: "none [integrity] confidentiality".
+std::optional<std::string> selected_word(const std::optional<std::string>& text) {
   if (!text) return std::nullopt;
   const auto open = text->find('[');
   const auto close = text->find(']');
@@ -45,8 +45,8 @@ std::optional<std::string> chosen_word(const std::optional<std::string>& text) {
 }
 
 // The first mount point of a file system type: "DEVICE POINT TYPE OPTIONS 0 0" (proc.rst).
-std::optional<std::string> mount_of(const std::optional<std::string>& mounts,
-                                    std::string_view type) {
+std::optional<std::string> find_mount_point(const std::optional<std::string>& mounts,
+                                            std::string_view type) {
   std::string_view rest = mounts ? std::string_view(*mounts) : std::string_view();
   while (!rest.empty()) {
     const std::string_view line = take_line(rest);
@@ -70,7 +70,7 @@ std::size_t count_entries(const std::string& folder) {
   return count;
 }
 
-// Linux include/linux/proc_ns.h: PROC_USER_INIT_INO, 0xEFFFFFFD. False where it is not told.
+// Linux include/linux/proc_ns.h: PROC_USER_INIT_INO, 0xEFFFFFFD. Returns false if it is unknown.
 bool is_in_user_namespace(const std::string& root) {
   char text[64] = {};
   const auto length = ::readlink((root + "/proc/self/ns/user").c_str(), text, sizeof(text));
@@ -78,7 +78,7 @@ bool is_in_user_namespace(const std::string& root) {
          std::string_view(text, static_cast<std::size_t>(length)) != "user:[4026531837]";
 }
 
-// Empty where it is not set, or this is not Android.
+// Returns an empty string if the property is not set or this is not Android.
 std::string android_property(const std::string& name) {
   constexpr std::chrono::seconds timeout{5};
   auto result = run_android_command({"getprop", name}, timeout);
@@ -87,12 +87,12 @@ std::string android_property(const std::string& name) {
   return std::move(result->output);
 }
 
-constexpr std::string_view nothing_helps =
-    "nothing you can type: it takes another kernel or another build of it";
+constexpr std::string_view needs_other_kernel =
+    "needs another kernel version or kernel configuration";
 
-class Examination {
+class SystemChecks {
 public:
-  Examination(const SystemFacts& facts, const Result<KernelFeatures>& features)
+  SystemChecks(const SystemFacts& facts, const Result<KernelFeatures>& features)
       : facts_(facts), features_(features) {}
 
   std::vector<Check> run() && {
@@ -117,10 +117,10 @@ private:
     if (!facts_.capabilities) return facts_.is_root;
     return (*facts_.capabilities >> capability & 1) != 0;
   }
-  // CAP_SYS_ADMIN holds all that was taken out of it (capabilities(7)).
+  // CAP_SYS_ADMIN includes the capabilities that were split off it (capabilities(7)).
   bool may_load() const { return has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON)); }
 
-  // What to type where the kernel refuses this user what the capabilities permit.
+  // The fix if the kernel denies a permission to this user.
   std::string permission_fix(bool system_wide = false) const {
     const std::string_view needed = system_wide ? "CAP_SYS_ADMIN" : "CAP_BPF and CAP_PERFMON";
     const bool enough = system_wide ? has(CAP_SYS_ADMIN) : may_load();
@@ -131,7 +131,7 @@ private:
       return "boot without lockdown=confidentiality";
     if (enough && facts_.has_seccomp_filter)
       return "start it without the seccomp filter, for containers: --security-opt seccomp=unconfined";
-    if (enough) return std::string(nothing_helps);
+    if (enough) return std::string(needs_other_kernel);
     if (!facts_.is_root)
       return system_wide ? "run as root"
                          : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl";
@@ -141,11 +141,11 @@ private:
                            : "--cap-add BPF --cap-add PERFMON (before Linux 5.8: SYS_ADMIN)");
   }
 
-  // Why it is refused, as far as that is known.
-  std::string reason_of(const Error& error) const {
+  // The error with its likely cause.
+  std::string explain(const Error& error) const {
     if (error.kind != ErrorKind::not_permitted && !facts_.has_seccomp_filter) return error.message;
     if (facts_.in_user_namespace)
-      return error.message + ": capabilities of a user namespace do not count";
+      return error.message + ": BPF ignores capabilities of a user namespace";
     if (!may_load())
       return facts_.is_root ? error.message + ": root without CAP_BPF and CAP_PERFMON"
                             : error.message;
@@ -155,8 +155,8 @@ private:
 
   std::string_view user_name() const {
     if (facts_.in_user_namespace)
-      return facts_.is_root ? "root of a user namespace, whose capabilities do not count"
-                            : "in a user namespace, whose capabilities do not count";
+      return facts_.is_root ? "root of a user namespace, whose capabilities BPF ignores"
+                            : "in a user namespace, whose capabilities BPF ignores";
     if (may_load() && facts_.is_root) return "root";
     if (has(CAP_SYS_ADMIN)) return "CAP_SYS_ADMIN";
     if (may_load()) return "CAP_BPF and CAP_PERFMON";
@@ -170,18 +170,18 @@ private:
           return info->kernel_name == facts_.machine;
         });
     add("kernel", known, fmt::format("Linux {}, {}", facts_.kernel_release, facts_.machine),
-        "probes are put on x86-64 and arm64 machines only; resolve works for files of any");
+        "attach needs an x86-64 or arm64 machine; resolve works for files of any architecture");
   }
 
   void programs() {
     if (!features_) {
-      add("bpf", false, reason_of(features_.error()), fix_of(features_.error()));
+      add("bpf", false, explain(features_.error()), suggest_fix(features_.error()));
       return;
     }
     add("bpf", true, "programs for probes can be loaded");
     const KernelFeatures& features = *features_;
     const auto feature = [&](std::string_view name, bool there, std::string_view what) {
-      add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), nothing_helps);
+      add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), needs_other_kernel);
     };
     feature("uprobe_multi", features.uprobe_multi,
             "one link for many probes (Linux 6.6), fast to detach");
@@ -192,11 +192,10 @@ private:
     feature("perf_uprobe", features.perf_uprobe, "probes as perf events (Linux 4.17)");
     feature("perf_link", features.perf_link,
             "BPF links on perf events, with a cookie (Linux 5.15)");
-    feature(
-        "attach_cookie", features.attach_cookie,
-        "cookies that reach programs (Linux 5.15); without, each probe has a copy of its program");
+    feature("attach_cookie", features.attach_cookie,
+            "cookies for programs (Linux 5.15); without them each probe has a copy of its program");
     feature("semaphores", features.uprobe_multi || features.semaphores,
-            "semaphores of static probes are counted up (Linux 4.20)");
+            "semaphores of static probes (Linux 4.20)");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
     if (!features.perf_buffer || features.perf_buffer_permitted)
       feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
@@ -204,17 +203,17 @@ private:
       add("perf_buffer", false, "this user may not open perf event arrays (Linux 4.4)",
           permission_fix(true));
     feature("kernel_btf", facts_.kernel_btf,
-            "types of the kernel, for programs that read its data");
+            "types of the kernel (BTF), for programs that read kernel data");
     mechanisms(features);
     if (features.perf_uprobe)
       add("perf_event_open", features.perf_permitted,
           fmt::format("this user may {}open uprobe perf events",
                       features.perf_permitted ? "" : "not "),
           permission_fix(true) +
-              (has(CAP_SYS_ADMIN) ? "" : ": kernels since July 2025 ask for it (CVE-2025-38466)"));
+              (has(CAP_SYS_ADMIN) ? "" : ": kernels since July 2025 require it (CVE-2025-38466)"));
   }
 
-  // What --mechanism takes, each as attach itself would choose or refuse it.
+  // Checks each value of --mechanism as attach does.
   void mechanisms(const KernelFeatures& features) {
     for (const Mechanism mechanism :
          {Mechanism::multi, Mechanism::perf, Mechanism::perf_ioctl, Mechanism::tracefs}) {
@@ -222,41 +221,41 @@ private:
       if (const auto usable = choose_mechanism(mechanism, features, {}))
         add(name, true, fmt::format("attach --mechanism {} works", to_string(mechanism)));
       else
-        add(name, false, usable.error().message, fix_of(usable.error()));
+        add(name, false, usable.error().message, suggest_fix(usable.error()));
     }
   }
 
-  // A mechanism without the rights that programs need is refused for want of more.
-  std::string fix_of(const Error& error) const {
+  // The fix for an error of the bpf and probe modules.
+  std::string suggest_fix(const Error& error) const {
     if (error.kind == ErrorKind::not_permitted || (!features_ && facts_.has_seccomp_filter))
       return permission_fix(features_.has_value());
-    // Of what is missing only mounts can be added.
+    // A missing mount can be added, a missing kernel feature cannot.
     if (!error.hints.empty() && (error.hints.front().starts_with("mount ") || !features_))
       return error.hints.front();
-    return std::string(nothing_helps);
+    return std::string(needs_other_kernel);
   }
 
   void user() {
     add("capabilities", may_load(), std::string(user_name()), permission_fix());
     if (facts_.unprivileged_bpf_disabled)
       add("unprivileged_bpf_disabled", true,
-          fmt::format("{}: other users may {}load programs, none of them for probes",
+          fmt::format("{}: unprivileged users may {}load BPF programs, but none for probes",
                       *facts_.unprivileged_bpf_disabled,
                       *facts_.unprivileged_bpf_disabled == 0 ? "" : "not "));
     if (facts_.perf_event_paranoid)
       add("perf_event_paranoid", true,
           fmt::format("{}: {}", *facts_.perf_event_paranoid,
                       *facts_.perf_event_paranoid > 2
-                          ? "Debian's and Android's kernels then ask for CAP_SYS_ADMIN for perf "
+                          ? "kernels of Debian and Android then require CAP_SYS_ADMIN for perf "
                             "events and perf buffers"
-                          : "makes no difference to probes"));
+                          : "does not affect probes"));
     if (facts_.lockdown)
       add("lockdown", *facts_.lockdown != "confidentiality", *facts_.lockdown,
-          "boot without lockdown=confidentiality: it closes tracefs and hides kernel memory");
+          "boot without lockdown=confidentiality: it disables tracefs and hides kernel memory");
     if (facts_.selinux_enforces)
       add("selinux", !*facts_.selinux_enforces || features_.has_value(),
           *facts_.selinux_enforces ? "enforcing" : "permissive",
-          "setenforce 0, where this build lets root do so");
+          "setenforce 0, if this build permits it");
     add("memlock", true,
         facts_.memlock_limit ? fmt::format("{} bytes; BPF counts against it only before Linux 5.11",
                                            *facts_.memlock_limit)
@@ -272,7 +271,7 @@ private:
       add("uprobe_events", facts_.uprobe_events_writable,
           facts_.uprobe_events_writable
               ? "can be written"
-              : fmt::format("{}/uprobe_events is not there or not writable", *facts_.tracefs),
+              : fmt::format("{}/uprobe_events is missing or not writable", *facts_.tracefs),
           permission_fix(true));
   }
 
@@ -284,15 +283,15 @@ private:
         "setprop security.perf_harden 0");
     add("uprobestats", true,
         !android.has_uprobestats
-            ? std::string("the module is not on this device")
-            : fmt::format("the module is there, with {} pins", android.uprobestats_pins));
+            ? std::string("the module is not installed")
+            : fmt::format("the module is installed, with {} pins", android.uprobestats_pins));
   }
 
   void subcommands() {
     add("resolve", true, "needs nothing but the file");
     add("list-symbols", true, "needs nothing but the file");
     if (!features_) {
-      add("attach", false, reason_of(features_.error()), fix_of(features_.error()));
+      add("attach", false, explain(features_.error()), suggest_fix(features_.error()));
       return;
     }
     const auto mechanism = choose_mechanism(std::nullopt, *features_, {});
@@ -300,11 +299,11 @@ private:
     if (!facts_.has_proc)
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.has_possible_cpus)
-      add("attach", false, unknown_cpu_count().message, fix_of(unknown_cpu_count()));
+      add("attach", false, unknown_cpu_count().message, suggest_fix(unknown_cpu_count()));
     else if (!mechanism)
-      add("attach", false, mechanism.error().message, fix_of(mechanism.error()));
+      add("attach", false, mechanism.error().message, suggest_fix(mechanism.error()));
     else if (!buffer)
-      add("attach", false, buffer.error().message, fix_of(buffer.error()));
+      add("attach", false, buffer.error().message, suggest_fix(buffer.error()));
     else
       add("attach", true,
           fmt::format("through {}, events through a {} buffer", to_string(*mechanism),
@@ -336,12 +335,12 @@ SystemFacts read_system_facts(const std::string& root) {
       number_in<std::int64_t>(try_read_pseudo_file(root + "/proc/sys/kernel/perf_event_paranoid"));
   facts.unprivileged_bpf_disabled = number_in<std::int64_t>(
       try_read_pseudo_file(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
-  facts.lockdown = chosen_word(try_read_pseudo_file(root + "/sys/kernel/security/lockdown"));
+  facts.lockdown = selected_word(try_read_pseudo_file(root + "/sys/kernel/security/lockdown"));
   if (const auto enforces = number_in<int>(try_read_pseudo_file(root + "/sys/fs/selinux/enforce")))
     facts.selinux_enforces = *enforces != 0;
   const auto mounts = try_read_pseudo_file(root + "/proc/self/mounts");
-  facts.bpffs = mount_of(mounts, "bpf");
-  facts.tracefs = mount_of(mounts, "tracefs");
+  facts.bpffs = find_mount_point(mounts, "bpf");
+  facts.tracefs = find_mount_point(mounts, "tracefs");
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
@@ -357,7 +356,7 @@ SystemFacts read_system_facts(const std::string& root) {
 }
 
 std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features) {
-  return Examination(facts, features).run();
+  return SystemChecks(facts, features).run();
 }
 
 } // namespace uprobectl

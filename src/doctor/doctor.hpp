@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this kernel and this user can do, and what to change where they cannot: the facts read from
-// the system, and what follows from them. Nothing is attached to find out.
+// The checks of `uprobectl doctor`: what this kernel and this user support, and how to fix what
+// they do not. Attaches nothing.
 #pragma once
 
 #include "probe/probe.hpp"
 
 namespace uprobectl {
 
-// What the files of a running system say. Nothing where a file is missing or may not be read.
+// Facts read from the running system. nullopt if a file is missing or not readable.
 struct SystemFacts {
   std::string kernel_release;     // uname -r
   std::string machine;            // uname -m
   bool is_root = false;           // effective user id 0
-  bool in_user_namespace = false; // not the initial one: its capabilities do not count
+  bool in_user_namespace = false; // not the initial one: BPF ignores its capabilities
   bool has_seccomp_filter = false;
   bool has_proc = true;          // /proc is mounted
-  bool has_possible_cpus = true; // sysfs tells how many there may be, which per-CPU maps need
+  bool has_possible_cpus = true; // sysfs has the number of possible CPUs, which per-CPU maps need
   std::optional<std::uint64_t> capabilities; // effective ones, bit numbers of linux/capability.h
   std::optional<std::int64_t> perf_event_paranoid;
   std::optional<std::int64_t> unprivileged_bpf_disabled;
   std::optional<std::string> lockdown;  // "none", "integrity", "confidentiality"
-  std::optional<bool> selinux_enforces; // nothing: there is no SELinux
-  std::optional<std::string> bpffs;     // where the first one is mounted
+  std::optional<bool> selinux_enforces; // nullopt without SELinux
+  std::optional<std::string> bpffs;     // mount point
   std::optional<std::string> tracefs;
   bool kernel_btf = false;
-  bool uprobe_events_writable = false;        // of the tracefs
-  std::optional<std::uint64_t> memlock_limit; // bytes; nothing: unlimited
+  bool uprobe_events_writable = false;        // in `tracefs`
+  std::optional<std::uint64_t> memlock_limit; // bytes; nullopt if unlimited
 
   struct Android {
     std::string build_type;  // "user", "userdebug", "eng"
@@ -33,21 +33,22 @@ struct SystemFacts {
     bool has_uprobestats = false;
     std::size_t uprobestats_pins = 0;
   };
-  std::optional<Android> android; // nothing on other systems
+  std::optional<Android> android; // nullopt on other systems
 };
 
-// Reads files below a root folder, which is empty for the running system; Android's properties
-// through /system/bin/getprop.
+// Reads the facts from files below `root`, which is empty for the running system, and Android's
+// properties with /system/bin/getprop.
 SystemFacts read_system_facts(const std::string& root = "");
 
+// The result of one check.
 struct Check {
   std::string name;
   bool ok = false;
-  std::string reason;             // the fact
-  std::optional<std::string> fix; // what to type; nothing where all is well
+  std::string reason;             // the fact that decided
+  std::optional<std::string> fix; // an instruction or a command; set only if the check failed
 };
 
-// The facts one by one, then each subcommand: whether it works here, and what to do where not.
+// Checks the facts one by one, then whether each subcommand works.
 std::vector<Check> check_system(const SystemFacts& facts, const Result<KernelFeatures>& features);
 
 } // namespace uprobectl

@@ -10,8 +10,8 @@
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/raw_ostream.h>
 
-// Where src/cli/startup.ld has put LLVM's static constructors; nowhere in programs that are linked
-// without it, where they have run at the start.
+// LLVM's static constructors, which src/cli/startup.ld moves here so that they run at the first
+// use. Null in programs that are linked without it, where they run at startup.
 extern "C" {
 using StaticConstructor = void (*)();
 [[gnu::weak]] extern const StaticConstructor uprobectl_cold_init_begin[];
@@ -22,7 +22,7 @@ namespace uprobectl {
 
 namespace {
 
-// Once a process: the registry is LLVM's own list, and a second entry would make it a ring.
+// Registers the targets once per process: registering one twice makes LLVM's linked list a cycle.
 const llvm::Target* find_target(const char* triple) {
   static const bool registered = [] {
     const std::ptrdiff_t constructors = uprobectl_cold_init_end - uprobectl_cold_init_begin;
@@ -78,7 +78,7 @@ Decoder::Decoder(const ArchInfo& arch, const llvm::Target& target)
   printer_->setMCInstrAnalysis(analysis_.get());
 }
 
-Decoder* Decoder::of(Arch arch) {
+Decoder* Decoder::for_arch(Arch arch) {
   thread_local std::array<std::unique_ptr<Decoder>, arch_count> decoders;
   std::unique_ptr<Decoder>& decoder = decoders[static_cast<std::size_t>(arch)];
   const ArchInfo& info = arch_info(arch);
@@ -94,8 +94,7 @@ std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress addr
                                          window.size());
   Decoded decoded;
   std::uint64_t size = 0;
-  // SoftFail is an encoding the manual calls unpredictable; it has a length and a name all the
-  // same.
+  // SoftFail is an encoding that the manual calls unpredictable; it still has a size and a name.
   if (disassembler_->getInstruction(decoded.instruction, size, raw, address.value, llvm::nulls()) ==
       llvm::MCDisassembler::Fail)
     return std::nullopt;
@@ -106,17 +105,17 @@ std::optional<Decoder::Decoded> Decoder::decode(Bytes bytes, VirtualAddress addr
   return decoded;
 }
 
-Decoder::Written Decoder::write(const Decoded& decoded, VirtualAddress address) {
+Decoder::Text Decoder::print(const Decoded& decoded, VirtualAddress address) {
   llvm::SmallString<128> text;
   llvm::SmallString<128> comments;
   llvm::raw_svector_ostream text_stream(text);
   llvm::raw_svector_ostream comment_stream(comments);
   printer_->setCommentStream(comment_stream);
-  // LLVM adds a branch's distance to the address it is told. A64 counts from the instruction's own,
-  // x86 from the next one's.
+  // LLVM adds a branch's distance to this address. A64 branches are relative to the instruction,
+  // x86 ones to the next instruction.
   const std::uint64_t origin = arch_ == Arch::arm64 ? address.value : address.value + decoded.size;
   printer_->printInst(&decoded.instruction, origin, "", *subtarget_, text_stream);
-  printer_->setCommentStream(llvm::nulls()); // ours ends here
+  printer_->setCommentStream(llvm::nulls()); // comment_stream is local
   if (const auto memory = memory_address(decoded, address)) {
     comment_stream << "0x";
     comment_stream.write_hex(memory->value);

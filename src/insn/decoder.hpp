@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM's disassembler for one machine. Making one registers LLVM's targets and builds their tables
-// (under 0.1 ms), so it is made when it is first asked for, once a thread: neither its context nor
-// its printer may be shared.
+// Wraps LLVM's disassembler for one architecture. Creation registers LLVM's targets and builds
+// tables (under 0.1 ms), so a decoder is created at its first use, one per thread: LLVM's context
+// and printer are not thread-safe.
 #pragma once
 
 #include "uprobectl/insn.hpp"
@@ -22,33 +22,34 @@ class Target;
 
 namespace uprobectl {
 
-// The longest instruction the processor accepts (Intel SDM volume 2, 2.3.11).
+// The maximum instruction size (Intel SDM volume 2, 2.3.11).
 inline constexpr std::size_t max_x86_instruction_size = 15;
 
+// Decodes and prints instructions of one architecture.
 class Decoder {
 public:
-  // Null for an architecture that LLVM does not decode here.
-  static Decoder* of(Arch arch);
+  // Returns this thread's decoder; null if the architecture has no disassembler.
+  static Decoder* for_arch(Arch arch);
 
-  // What LLVM takes for the first instruction of the bytes, or nothing where they are none. LLVM
-  // presents most prefixes together with what they belong to, but some, `lock` above all, as an
-  // instruction of their own. To the processor they are one, and a breakpoint between the two is an
-  // illegal instruction (`lock int3`).
+  // An instruction as LLVM decodes it. LLVM returns some prefixes, such as `lock`, as an
+  // instruction of their own (only_prefix). The processor does not: a breakpoint behind one is
+  // invalid (`lock int3`).
   struct Decoded {
     llvm::MCInst instruction;
     std::uint32_t size = 0; // bytes, 1 at least
     bool only_prefix = false;
   };
+  // Decodes the first instruction of the bytes; returns nullopt if it is invalid.
   std::optional<Decoded> decode(Bytes bytes, VirtualAddress address) const;
 
-  // The instruction as LLVM writes it: tabs, and comments on lines of their own.
-  struct Written {
+  // LLVM's assembly text, with tabs; comments are lines of their own.
+  struct Text {
     std::string text;
     std::string comments;
   };
-  Written write(const Decoded& decoded, VirtualAddress address);
+  Text print(const Decoded& decoded, VirtualAddress address);
 
-  // What LLVM's tables say of the instruction, and what they call it: "RET64", "JMP64r".
+  // The entry of the instruction in LLVM's tables, and its name there: "RET64", "JMP64r".
   const llvm::MCInstrDesc& description(const Decoded& decoded) const {
     return instructions_->get(decoded.instruction.getOpcode());
   }
@@ -57,14 +58,14 @@ public:
   }
   std::string_view register_name(unsigned number) const { return registers_->getName(number); }
 
-  // As instructions encode the register: 7 for rdi and edi, 29 for x29; 31 for xzr and sp.
-  std::uint8_t register_code(unsigned number) const {
+  // The register number in encodings: 7 for rdi and edi, 29 for x29, 31 for xzr and sp.
+  std::uint8_t register_encoding(unsigned number) const {
     return static_cast<std::uint8_t>(registers_->getEncodingValue(number) & 31U);
   }
 
-  // Where a direct branch or call goes that lies at the address.
+  // The target of a direct branch or call that is at the address.
   std::optional<VirtualAddress> branch_target(const Decoded& decoded, VirtualAddress address) const;
-  // The address of a memory operand that is given relative to the instruction.
+  // The address of a memory operand that is relative to the instruction.
   std::optional<VirtualAddress> memory_address(const Decoded& decoded,
                                                VirtualAddress address) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the ways out of a function: returns, jumps, and jumps through a register or memory, of
-// which one may be the dispatch of a `switch`, which stays in its function, or a tail call.
+// Finds the exits of a function: returns, jumps out of it, and indirect jumps. An indirect jump can
+// be the jump table of a `switch`, which stays in the function, or a tail call.
 #include "insn/decoder.hpp"
 
 #include <algorithm>
@@ -10,33 +10,34 @@ namespace uprobectl {
 
 namespace {
 
-// Reads a function's instructions in order and remembers what the next jump depends on.
-class IndirectJumps {
+// Classifies indirect jumps by the instructions before them.
+class IndirectJumpClassifier {
 public:
-  IndirectJumps(const Decoder& decoder, Arch arch) : decoder_(decoder), arch_(arch) {}
+  IndirectJumpClassifier(const Decoder& decoder, Arch arch) : decoder_(decoder), arch_(arch) {}
 
-  void pass(const Decoder::Decoded& decoded);
+  // Tracks the effect of an instruction. Call it for every instruction in order.
+  void track(const Decoder::Decoded& decoded);
 
-  // The form of an indirect jump (MCInstrDesc::isIndirectBranch) at the address, offset left out.
-  // notrack: with the prefix by which code for CET marks a jump to a place without a landing pad.
+  // Classifies an indirect jump (MCInstrDesc::isIndirectBranch) at the address. Does not set its
+  // offset. notrack: it has the prefix with which CET code marks a jump to a target without endbr.
   FunctionExits::Jump classify(const Decoder::Decoded& decoded, VirtualAddress address,
                                bool notrack) const;
 
 private:
   FunctionExits::Jump through_memory(const Decoder::Decoded& decoded, VirtualAddress address) const;
-  bool is_restored(unsigned number) const;
+  bool is_callee_saved(unsigned number) const;
   bool moves_stack(const Decoder::Decoded& decoded) const;
 
   const Decoder& decoder_;
   Arch arch_;
-  unsigned sum_ = 0;         // the register that was last set to a sum of registers, 0: none
-  bool stack_moved_ = false; // since the last jump
+  unsigned sum_ = 0;         // the register that was last set to a sum, 0 if none
+  bool stack_moved_ = false; // raised since the last jump
 };
 
 using Jump = FunctionExits::Jump;
 using Kind = Jump::Kind;
 
-// Where LLVM keeps the parts of an x86 memory operand (llvm/lib/Target/X86/MCTargetDesc/
+// Operand indexes of an x86 memory operand in LLVM (llvm/lib/Target/X86/MCTargetDesc/
 // X86BaseInfo.h, AddrBaseReg and the following).
 constexpr unsigned base_operand = 0;
 constexpr unsigned scale_operand = 1;
@@ -45,24 +46,24 @@ constexpr unsigned displacement_operand = 3;
 constexpr unsigned segment_operand = 4;
 constexpr unsigned memory_operands = 5;
 
-// `add` of a register or of memory to a register: a table's entry and what it is relative to. An
-// immediate makes the address of one certain thing.
+// Whether it is an `add` of a register or memory to a register, as of a jump table's entry to its
+// base. An `add` of an immediate computes a fixed address.
 bool is_sum(Arch arch, std::string_view name) {
   if (arch == Arch::arm64) return name.starts_with("ADDXrs") || name.starts_with("ADDXrx");
   const std::string_view add = arch == Arch::i386 ? "ADD32r" : "ADD64r";
   return name.starts_with(add) && (name[add.size()] == 'r' || name[add.size()] == 'm');
 }
 
-// LLVM's names of registers are those of ArchInfo in capitals.
+// LLVM's register names are those of ArchInfo in capitals.
 bool is_same_register(std::string_view llvm_name, std::string_view name) {
   return std::ranges::equal(llvm_name, name, {}, [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
 }
 
-void IndirectJumps::pass(const Decoder::Decoded& decoded) {
+void IndirectJumpClassifier::pass(const Decoder::Decoded& decoded) {
   const llvm::MCInstrDesc& description = decoder_.description(decoded);
-  if (description.isCall()) sum_ = 0; // what it held was the callee's to change
+  if (description.isCall()) sum_ = 0; // the callee may change the register
   stack_moved_ = description.isTerminator() ? false : stack_moved_ || moves_stack(decoded);
   const llvm::MCInst& instruction = decoded.instruction;
   for (unsigned i = 0; i < description.getNumDefs() && i < instruction.getNumOperands(); ++i) {
@@ -75,9 +76,9 @@ void IndirectJumps::pass(const Decoder::Decoded& decoded) {
   }
 }
 
-// As what takes a frame down does: pop, leave, an addition to the stack pointer, a load that moves
-// it on. Pushes and calls are no part of that.
-bool IndirectJumps::moves_stack(const Decoder::Decoded& decoded) const {
+// Whether the instruction raises the stack pointer, as an epilogue does: pop, leave, an addition to
+// the stack pointer, a load with writeback. Pushes and calls do not count.
+bool IndirectJumpClassifier::moves_stack(const Decoder::Decoded& decoded) const {
   const std::string_view name = decoder_.name(decoded);
   if (name.starts_with("POP") || name.starts_with("LEAVE")) return true;
   const llvm::MCInstrDesc& description = decoder_.description(decoded);
@@ -90,26 +91,27 @@ bool IndirectJumps::moves_stack(const Decoder::Decoded& decoded) const {
   return false;
 }
 
-// Whether the function must give the register back as it got it: then it has, before a tail call.
-bool IndirectJumps::is_restored(unsigned number) const {
+// A callee-saved register has the caller's value again before a tail call, so it cannot be its
+// target.
+bool IndirectJumpClassifier::is_callee_saved(unsigned number) const {
   const std::string_view name = decoder_.register_name(number);
   return std::ranges::any_of(arch_info(arch_).callee_saved,
                              [&](std::string_view saved) { return is_same_register(name, saved); });
 }
 
-Jump IndirectJumps::classify(const Decoder::Decoded& decoded, VirtualAddress address,
-                             bool notrack) const {
+Jump IndirectJumpClassifier::classify(const Decoder::Decoded& decoded, VirtualAddress address,
+                                      bool notrack) const {
   const llvm::MCInst& instruction = decoded.instruction;
   Jump jump{.kind = Kind::indirect};
   if (instruction.getNumOperands() >= memory_operands && arch_ != Arch::arm64) {
     jump = through_memory(decoded, address);
   } else if (instruction.getNumOperands() > 0 && instruction.getOperand(0).isReg()) {
     const unsigned number = instruction.getOperand(0).getReg();
-    jump.is_heuristic = sum_ != 0 && number == sum_ && !is_restored(number);
-    if (jump.is_heuristic || is_restored(number)) jump.kind = Kind::table;
-    // Those that authenticate go to less than the register holds.
+    jump.is_heuristic = sum_ != 0 && number == sum_ && !is_callee_saved(number);
+    if (jump.is_heuristic || is_callee_saved(number)) jump.kind = Kind::table;
+    // The target of an authenticating branch (braa) is not the register's value.
     const bool plain = arch_ != Arch::arm64 || decoder_.name(decoded) == "BR";
-    if (plain) jump.source = JumpSource{.base = decoder_.register_code(number)};
+    if (plain) jump.source = JumpSource{.base = decoder_.register_encoding(number)};
   }
   jump.moves_stack = stack_moved_;
   if (notrack) {
@@ -120,7 +122,8 @@ Jump IndirectJumps::classify(const Decoder::Decoded& decoded, VirtualAddress add
   return jump;
 }
 
-Jump IndirectJumps::through_memory(const Decoder::Decoded& decoded, VirtualAddress address) const {
+Jump IndirectJumpClassifier::through_memory(const Decoder::Decoded& decoded,
+                                            VirtualAddress address) const {
   const llvm::MCInst& instruction = decoded.instruction;
   const auto register_at = [&](unsigned operand) {
     return instruction.getOperand(operand).getReg();
@@ -138,9 +141,9 @@ Jump IndirectJumps::through_memory(const Decoder::Decoded& decoded, VirtualAddre
   }
   JumpSource source{.in_memory = true, .displacement = displacement.getImm()};
   if (const unsigned base = register_at(base_operand); base != 0)
-    source.base = decoder_.register_code(base);
+    source.base = decoder_.register_encoding(base);
   if (const unsigned index = register_at(index_operand); index != 0) {
-    source.index = decoder_.register_code(index);
+    source.index = decoder_.register_encoding(index);
     source.scale = static_cast<std::uint8_t>(instruction.getOperand(scale_operand).getImm());
   }
   return {.kind = source.index ? Kind::table : Kind::indirect,
@@ -165,9 +168,9 @@ public:
   }
 
 private:
-  // Whether there is something to be read after the instruction.
+  // Reads one instruction. Returns false if decoding cannot continue.
   bool step() {
-    const std::uint64_t start = at_; // LLVM may give prefixes of their own before the instruction
+    const std::uint64_t start = at_; // LLVM may return prefixes as separate instructions
     for (;;) {
       const VirtualAddress place{address_.value + at_};
       const auto decoded = decoder_.decode(function_.subspan(at_), place);
@@ -176,7 +179,7 @@ private:
       if (decoded->only_prefix && at_ - start < max_x86_instruction_size && at_ < function_.size())
         continue;
       if (decoded->only_prefix || at_ - start > max_x86_instruction_size) return skip(start);
-      take(*decoded, place, start);
+      add(*decoded, place, start);
       return true;
     }
   }
@@ -189,9 +192,9 @@ private:
     return size != 0;
   }
 
-  void take(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
+  void add(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
     const llvm::MCInstrDesc& description = decoder_.description(decoded);
-    note_end(decoded);
+    update_falls_through(decoded);
     if (description.isIndirectBranch()) {
       auto jump = indirect_.classify(decoded, place, has_notrack(start));
       jump.offset = start;
@@ -199,19 +202,19 @@ private:
     } else if (description.isReturn()) {
       if (is_return(decoder_.name(decoded))) exits_.returns.push_back(start);
     } else if (description.isBranch() && !description.isCall()) {
-      take_branch(decoded, place, start);
+      add_branch(decoded, place, start);
     }
-    indirect_.pass(decoded);
+    indirect_.track(decoded);
   }
 
-  void take_branch(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
+  void add_branch(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
     const auto target = decoder_.branch_target(decoded, place);
     if (!target) return;
-    const bool again = target == address_ && start != 0;
-    if (!again && target->value - address_.value < function_.size()) return;
+    const bool to_entry = target == address_ && start != 0;
+    if (!to_entry && target->value - address_.value < function_.size()) return;
     FunctionExits::Jump jump{.offset = start, .target = target};
     if (!decoder_.description(decoded).isBarrier()) jump.condition = condition_of(decoded);
-    (again ? exits_.jumps_to_entry : exits_.jumps_out).push_back(jump);
+    (to_entry ? exits_.jumps_to_entry : exits_.jumps_out).push_back(jump);
   }
 
   JumpCondition condition_of(const Decoder::Decoded& decoded) const {
@@ -221,10 +224,10 @@ private:
     const auto number = [&](unsigned operand) {
       return static_cast<std::uint8_t>(instruction.getOperand(operand).getImm());
     };
-    // (target, condition) and (condition, target).
+    // The operands are (target, condition) on x86 and (condition, target) on arm64.
     if (name.starts_with("JCC_")) return {.test = Test::flags, .code = number(1)};
     if (name == "Bcc" || name == "BCcc") {
-      constexpr std::uint8_t al = 14; // and nv, which is the same
+      constexpr std::uint8_t al = 14; // nv (15) is the same
       return {.test = number(0) >= al ? Test::always : Test::flags, .code = number(0)};
     }
     const bool bit = name.starts_with("TB");
@@ -238,15 +241,16 @@ private:
     JumpCondition condition{.test = bit        ? inverted ? Test::bit_set : Test::bit_clear
                                     : inverted ? Test::not_zero
                                                : Test::zero,
-                            .tested = decoder_.register_code(instruction.getOperand(0).getReg()),
+                            .tested =
+                                decoder_.register_encoding(instruction.getOperand(0).getReg()),
                             .size = static_cast<std::uint8_t>(width == "X" ? 8 : 4)};
     if (bit) condition.code = number(1);
     return condition;
   }
 
-  // Whether what comes next is run after the instruction. A call may come back from none, nothing
-  // but nops fill up a function.
-  void note_end(const Decoder::Decoded& decoded) {
+  // Sets whether control continues after the instruction. A call may not return, and nops are
+  // padding.
+  void update_falls_through(const Decoder::Decoded& decoded) {
     const llvm::MCInstrDesc& description = decoder_.description(decoded);
     const std::string_view name = decoder_.name(decoded);
     constexpr std::array<std::string_view, 9> ends = {"TRAP", "UD1",  "HLT",  "INT3",  "BRK",
@@ -257,7 +261,7 @@ private:
         std::ranges::none_of(ends, [&](std::string_view end) { return name.starts_with(end); });
   }
 
-  // Only prefixes can be before the opcode, and 0xff is none.
+  // Only prefixes precede the opcode 0xff.
   bool has_notrack(std::uint64_t start) const {
     if (arch_ == Arch::arm64) return false;
     const Bytes instruction = function_.subspan(start, at_ - start);
@@ -269,7 +273,7 @@ private:
   Arch arch_;
   Bytes function_;
   VirtualAddress address_;
-  IndirectJumps indirect_;
+  IndirectJumpClassifier indirect_;
   std::uint64_t at_ = 0;
   FunctionExits exits_;
 };
@@ -277,7 +281,7 @@ private:
 } // namespace
 
 std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address) {
-  const Decoder* decoder = Decoder::of(arch);
+  const Decoder* decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return std::nullopt;
   return ExitReader(*decoder, arch, function, address).read();
 }

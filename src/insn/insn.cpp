@@ -10,7 +10,7 @@ namespace uprobectl {
 namespace {
 
 std::optional<std::uint32_t> decoded_size(Arch arch, Bytes bytes) {
-  const Decoder* decoder = Decoder::of(arch);
+  const Decoder* decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return std::nullopt;
   const Bytes window = bytes.first(std::min(bytes.size(), max_x86_instruction_size));
   std::uint32_t at = 0;
@@ -23,7 +23,8 @@ std::optional<std::uint32_t> decoded_size(Arch arch, Bytes bytes) {
   return std::nullopt;
 }
 
-// The first halfword of a pair begins with 0b11101, 0b11110 or 0b11111 (ARM DDI 0406C A6.1).
+// The first halfword of a 4-byte instruction begins with 0b11101, 0b11110 or 0b11111 (ARM DDI 0406C
+// A6.1).
 std::optional<std::uint32_t> thumb_size(Bytes bytes) {
   const auto halfword = read_at<std::uint16_t>(bytes, 0);
   if (!halfword) return std::nullopt;
@@ -62,7 +63,7 @@ Boundary boundary_at(Arch arch, Bytes function, std::uint64_t offset) {
 
 namespace {
 
-// Each run of blanks becomes one space, none at either end.
+// Replaces each run of blanks by one space and trims the text.
 std::string on_one_line(std::string_view text) {
   std::string line;
   bool gap = false;
@@ -81,19 +82,19 @@ std::string on_one_line(std::string_view text) {
 } // namespace
 
 std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddress address) {
-  Decoder* decoder = Decoder::of(arch);
+  Decoder* decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return std::nullopt;
   const auto size = instruction_size(arch, bytes);
   if (!size) return std::nullopt;
   std::string text;
   std::string comments;
-  for (std::uint32_t at = 0; at < *size;) { // more than once where LLVM gives a prefix of its own
+  for (std::uint32_t at = 0; at < *size;) { // LLVM may return a prefix as a separate instruction
     const VirtualAddress place{address.value + at};
     const auto decoded = decoder->decode(bytes.first(*size).subspan(at), place);
     if (!decoded) return std::nullopt;
-    const auto written = decoder->write(*decoded, place);
-    text.append(" ").append(written.text);
-    comments.append("\n").append(written.comments);
+    const auto printed = decoder->print(*decoded, place);
+    text.append(" ").append(printed.text);
+    comments.append("\n").append(printed.comments);
     at += decoded->size;
   }
   std::string line = on_one_line(text);

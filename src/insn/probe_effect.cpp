@@ -22,8 +22,8 @@ constexpr ProbeEffect unsafe(std::string_view reason) {
 constexpr ProbeEffect stepped() { return {}; }
 constexpr ProbeEffect emulated() { return {.emulated = true}; }
 
-// The opcodes of one byte that the kernel refuses (good_insns_64 and good_insns_32): a bit for each
-// low half of the byte, by its high half.
+// One-byte opcodes that the kernel refuses (good_insns_64 and good_insns_32), as a bitmap: indexed
+// by the high nibble, with a bit for each low nibble.
 using Opcodes = std::array<std::uint16_t, 16>;
 constexpr Opcodes refused_64 = {0x40c0, 0xc0c0, 0x8080, 0x8080, 0,      0,      0xf007, 0,
                                 0x0004, 0x0400, 0,      0,      0xf000, 0x0070, 0xf4f0, 0x0c12};
@@ -38,16 +38,16 @@ bool is_between(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
   return value >= first && value <= last;
 }
 
-// The parts of an instruction that decide what the kernel does with it (Intel SDM volume 2, 2).
+// The parts of an instruction on which the kernel's handling depends (Intel SDM volume 2, 2).
 struct X86Instruction {
   enum class Encoding { legacy, vex, evex, xop, rex2 };
 
   Encoding encoding = Encoding::legacy;
   std::uint8_t map = 0; // legacy: 0 one byte, 1 0f, 2 0f 38, 3 0f 3a
   std::uint8_t opcode = 0;
-  std::optional<std::uint8_t> modrm = {}; // the byte behind the opcode, if there is one
+  std::optional<std::uint8_t> modrm = {}; // the byte after the opcode, if any
   std::uint8_t rex = 0;
-  std::size_t prefixes = 0; // rex is none of them
+  std::size_t prefixes = 0; // without rex
   bool has_lock = false;
   bool has_segment = false; // es, cs, ss or ds
   bool has_operand_size = false;
@@ -64,7 +64,7 @@ public:
       : is_64_(arch == Arch::x86_64),
         bytes_(bytes.first(std::min(bytes.size(), max_x86_instruction_size))) {}
 
-  // Nothing if the bytes end before the opcode does.
+  // Returns nullopt if the opcode is truncated.
   std::optional<X86Instruction> read() {
     while (at_ < bytes_.size() && take_prefix(byte(0))) ++at_;
     if (at_ >= bytes_.size() || !read_opcode()) return std::nullopt;
@@ -102,13 +102,13 @@ private:
       found_.rex = value;
       return true;
     }
-    found_.rex = 0; // one that is not the last prefix has no effect
+    found_.rex = 0; // rex has no effect unless it is the last prefix
     ++found_.prefixes;
     return true;
   }
 
-  // In 32-bit code the bytes of VEX and EVEX are old instructions unless what follows them would
-  // name a register there.
+  // In 32-bit code the bytes of VEX and EVEX are legacy instructions unless the next byte has the
+  // ModRM form of a register, which is invalid for those.
   bool is_vector_prefix() const { return has(1) && (is_64_ || (byte(1) & 0xc0U) == 0xc0); }
 
   bool read_opcode() {
@@ -116,7 +116,7 @@ private:
     if (first == 0xc5 && is_vector_prefix()) return take(Encoding::vex, 1, 2);
     if (first == 0xc4 && is_vector_prefix()) return take(Encoding::vex, byte(1) & 0x1fU, 3);
     if (first == 0x62 && is_vector_prefix()) return take(Encoding::evex, byte(1) & 7U, 4);
-    // Else `pop` of a memory operand.
+    // Otherwise it is `pop` of a memory operand.
     if (first == 0x8f && has(1) && (byte(1) & 0x1fU) >= 8)
       return take(Encoding::xop, byte(1) & 0x1fU, 3);
     if (first == 0xd5 && is_64_) return take(Encoding::rex2, 0, 2);
@@ -198,14 +198,14 @@ ProbeEffect effect_on_one_byte(const X86Instruction& insn, bool is_64) {
   return stepped();
 }
 
-// 0f 1f 44 00 00, which Linux 6.18 replaces by a call of its own.
+// 0f 1f 44 00 00, which Linux 6.18 replaces by a call (optimized uprobes).
 bool is_nop5(Bytes bytes) {
   constexpr std::array nop5 = {std::byte{0x0f}, std::byte{0x1f}, std::byte{0x44}, std::byte{0},
                                std::byte{0}};
   return bytes.size() >= nop5.size() && std::ranges::equal(bytes.first(nop5.size()), nop5);
 }
 
-// Whether nothing before the offset can have stored anything below the stack pointer.
+// Whether no instruction before the offset can have stored below the stack pointer.
 bool is_entry(Bytes function, std::uint64_t offset) {
   constexpr std::array endbr64 = {std::byte{0xf3}, std::byte{0x0f}, std::byte{0x1e},
                                   std::byte{0xfa}};
@@ -213,9 +213,9 @@ bool is_entry(Bytes function, std::uint64_t offset) {
   return offset == endbr64.size() && std::ranges::equal(function.first(endbr64.size()), endbr64);
 }
 
-// A function that calls others keeps nothing below its stack pointer: they would overwrite it.
+// A function that calls others has no data in the red zone, because the callee overwrites it.
 bool has_call(Arch arch, Bytes function) {
-  const Decoder* const decoder = Decoder::of(arch);
+  const Decoder* const decoder = Decoder::for_arch(arch);
   if (decoder == nullptr) return false;
   for (std::size_t at = 0; at < function.size();) {
     const auto decoded = decoder->decode(function.subspan(at), {});
@@ -231,13 +231,13 @@ bool has_no_red_zone(Bytes code, std::uint64_t offset, CodeExtent extent) {
   return is_entry(code, offset) || has_call(Arch::x86_64, code);
 }
 
-// sgdt, sidt, smsw, sldt and str, which a processor with UMIP leaves to the kernel.
+// sgdt, sidt, smsw, sldt and str, which the kernel emulates on processors with UMIP.
 bool is_umip(const X86Instruction& insn) {
   if (insn.opcode == 0x00) return insn.reg() <= 1;
   return insn.opcode == 0x01 && (insn.reg() == 4 || (insn.reg() <= 1 && !insn.names_register()));
 }
 
-// cmov, set and movnt, of which the kernel's tables have no operand behind f2 or f3.
+// cmov, set and movnt with f2 or f3: the kernel's decoder tables have no operand for them.
 bool has_unknown_operand(const X86Instruction& insn) {
   const std::uint8_t low = insn.opcode & 0xfU;
   const bool is_cmov = insn.opcode >> 4U == 4 &&
@@ -330,7 +330,7 @@ constexpr std::uint32_t load_bit = 1U << 22U;
 constexpr A64Pattern memory_copy{0x3b200c00, 0x19000400}; // cpy*, set* (FEAT_MOPS)
 constexpr A64Pattern clear_exclusive{0xfffff0ff, 0xd503305f};
 
-// Of the hints that the kernel lets a copy run (aarch64_insn_is_steppable_hint).
+// Which hints the kernel single-steps: aarch64_insn_is_steppable_hint.
 ProbeEffect effect_on_hint(std::uint32_t word) {
   const std::uint32_t number = word >> 5U & 0x7fU;
   constexpr std::uint32_t nop = 0;
@@ -377,20 +377,20 @@ bool is_exclusive_store(std::uint32_t word) {
   return exclusive.has(word) && !casp.has(word) && (word & load_bit) == 0;
 }
 
-// Whether the place lies between an exclusive load and its store. A breakpoint between them takes
-// the reservation away, so the store fails and the loop around them never ends. The architecture
-// bounds how far they can lie apart (DDI 0487 B2.12.5).
+// Whether the offset is between an exclusive load and its store. A breakpoint there clears the
+// exclusive monitor, so the store always fails and the loop never ends. DDI 0487 B2.12.5 limits the
+// distance.
 bool is_inside_exclusive(Bytes function, std::uint64_t offset) {
-  constexpr std::uint64_t furthest = 32 * word_size;
+  constexpr std::uint64_t max_distance = 32 * word_size;
   std::uint64_t at = offset;
   for (;;) {
-    if (at < word_size || offset - at >= furthest) return false;
+    if (at < word_size || offset - at >= max_distance) return false;
     at -= word_size;
     const std::uint32_t word = *read_at<std::uint32_t>(function, at);
     if (is_exclusive_load(word)) break;
     if (is_exclusive_store(word) || clear_exclusive.has(word) || plain_ret.has(word)) return false;
   }
-  for (std::uint64_t next = offset; next - offset < furthest; next += word_size) {
+  for (std::uint64_t next = offset; next - offset < max_distance; next += word_size) {
     const auto word = read_at<std::uint32_t>(function, next);
     if (!word || is_exclusive_load(*word)) return false;
     if (is_exclusive_store(*word)) return true;

@@ -30,13 +30,14 @@ struct HeldPerfProbe {
   AttachedUprobes probe; // its path resolved through the holder's descriptors
 };
 
+// The links and perf events that descriptors of processes keep attached.
 struct Holders {
   std::map<std::uint32_t, std::vector<pid_t>> links; // link id -> processes
-  std::vector<HeldPerfProbe> perf_events;            // with a BPF program on them
-  std::size_t unreadable = 0;                        // processes that could not be looked at
+  std::vector<HeldPerfProbe> perf_events;            // those with a BPF program
+  std::size_t unreadable = 0; // processes whose descriptors could not be read
 };
 
-std::optional<std::string> link_text(const std::string& path) {
+std::optional<std::string> read_link(const std::string& path) {
   std::string text(PATH_MAX, '\0');
   const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
   if (size < 0) return std::nullopt;
@@ -44,8 +45,8 @@ std::optional<std::string> link_text(const std::string& path) {
   return text;
 }
 
-// The "link_id:" of a BPF link's fdinfo.
-std::optional<std::uint32_t> link_id(const std::string& path) {
+// Reads "link_id:" from the fdinfo of a BPF link.
+std::optional<std::uint32_t> read_link_id(const std::string& path) {
   std::ifstream file(path);
   constexpr std::string_view key = "link_id:";
   for (std::string line; std::getline(file, line);) {
@@ -60,22 +61,23 @@ std::optional<std::uint32_t> link_id(const std::string& path) {
 std::string resolved_path(std::string path, pid_t process) {
   constexpr std::string_view own = "/proc/self/";
   if (!path.starts_with(own)) return path;
-  auto found = link_text("/proc/" + std::to_string(process) + "/" + path.substr(own.size()));
+  auto found = read_link("/proc/" + std::to_string(process) + "/" + path.substr(own.size()));
   return found ? std::move(*found) : path;
 }
 
-void look_at(pid_t pid, Holders& holders) {
+void add_holder(pid_t pid, Holders& holders) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::error_code failure;
   fs::directory_iterator descriptor(process + "/fd", failure);
   if (failure && failure != std::errc::no_such_file_or_directory) ++holders.unreadable;
   for (; !failure && descriptor != fs::directory_iterator(); descriptor.increment(failure)) {
-    const auto what = link_text(descriptor->path().string());
-    if (!what) continue;
+    const auto target = read_link(descriptor->path().string());
+    if (!target) continue;
     const std::string number = descriptor->path().filename().string();
-    if (what->starts_with("anon_inode:bpf_link") || what->starts_with("anon_inode:bpf-link")) {
-      if (const auto id = link_id(process + "/fdinfo/" + number)) holders.links[*id].push_back(pid);
-    } else if (*what == "anon_inode:[perf_event]") {
+    if (target->starts_with("anon_inode:bpf_link") || target->starts_with("anon_inode:bpf-link")) {
+      if (const auto id = read_link_id(process + "/fdinfo/" + number))
+        holders.links[*id].push_back(pid);
+    } else if (*target == "anon_inode:[perf_event]") {
       auto probe = read_perf_event_probe(pid, std::atoi(number.c_str()));
       if (!probe) continue;
       probe->path = resolved_path(std::move(probe->path), pid);
@@ -87,7 +89,7 @@ void look_at(pid_t pid, Holders& holders) {
 // Reads /proc/PID/fd and fdinfo of every process.
 Holders find_holders() {
   Holders holders;
-  for (const pid_t pid : all_processes()) look_at(pid, holders);
+  for (const pid_t pid : all_processes()) add_holder(pid, holders);
   return holders;
 }
 
@@ -101,8 +103,8 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
                      .on_return = line[0] == 'r',
                      .path = {},
                      .offset = {}};
-  // The kernel writes the offset as 0x and at least 16 digits, so that this is the last ":0x"
-  // before the arguments; a path may hold a colon, but no space.
+  // The kernel prints the offset with 0x, so the last ":0x" before the arguments precedes it. The
+  // path may contain a colon, but no space.
   const auto place = line.substr(space + 1, line.find(' ', space + 1) - space - 1);
   const auto at = place.rfind(":0x");
   if (at == std::string_view::npos) return std::nullopt;
@@ -114,10 +116,10 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
   return event;
 }
 
-class InventoryTaker {
+class InventoryReader {
 public:
-  Result<Inventory> take() && {
-    // Without /proc, held probes would look like leftovers, and perf events would not be seen.
+  Result<Inventory> read() && {
+    // Without /proc, held probes would look like leftovers and perf events would be missed.
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
     auto links = list_link_ids();
     if (!links) return fail(std::move(links).error());
@@ -127,11 +129,11 @@ public:
     add_tracefs();
     if (holders.unreadable > 0)
       inventory_.warnings.push_back(
-          fmt::format("{} processes could not be looked at", holders.unreadable));
-    if (untold_ > 0)
+          fmt::format("the descriptors of {} processes are not readable", holders.unreadable));
+    if (unreported_links_ > 0)
       inventory_.warnings.push_back(fmt::format(
-          "{} uprobe_multi links are not listed: kernels tell their probes from Linux 6.8 on",
-          untold_));
+          "{} uprobe_multi links are not listed: the kernel reports their probes since Linux 6.8",
+          unreported_links_));
     std::vector<InstalledProbe>& probes = inventory_.probes;
     for (std::string& warning : symbolize_probes(probes))
       inventory_.warnings.push_back(std::move(warning));
@@ -143,19 +145,19 @@ public:
   }
 
 private:
-  // A link on a perf event that a process holds is found by the event, which works on older
-  // kernels.
+  // A link on a perf event that a process holds is listed by add_perf_event(), which works on older
+  // kernels too.
   void add_link(std::uint32_t link, const Holders& holders) {
     const auto found = holders.links.find(link);
     const bool held = found != holders.links.end();
     if (const auto multi = read_multi_link_probes(link)) {
       add(*multi, "multi", held ? found->second : std::vector<pid_t>());
-      if (multi->offsets.empty()) ++untold_;
+      if (multi->offsets.empty()) ++unreported_links_;
     } else if (const auto perf = held ? std::nullopt : read_perf_link_probe(link))
       add(*perf, "perf", {});
   }
 
-  // Each descriptor of an event keeps its probe; after a fork several processes have one.
+  // After a fork, several processes hold the same perf event.
   void add_perf_event(const HeldPerfProbe& event) {
     const FileOffset offset = event.probe.offsets.front();
     const auto program = program_name(event.probe.program);
@@ -164,20 +166,20 @@ private:
           known.on_return != event.probe.on_return || known.program != program)
         continue;
       if (std::ranges::find(known.holders, event.holder, &ProbeHolder::pid) == known.holders.end())
-        known.holders.push_back(holder_of(event.holder));
+        known.holders.push_back(make_holder(event.holder));
       return;
     }
     add(event.probe, "perf", {event.holder});
   }
 
-  static ProbeHolder holder_of(pid_t pid) {
+  static ProbeHolder make_holder(pid_t pid) {
     return {.pid = pid, .comm = read_comm(pid).value_or("")};
   }
 
   void add(const AttachedUprobes& held, std::string_view mechanism,
            const std::vector<pid_t>& pids) {
     std::vector<ProbeHolder> holders;
-    for (const pid_t pid : pids) holders.push_back(holder_of(pid));
+    for (const pid_t pid : pids) holders.push_back(make_holder(pid));
     std::ranges::sort(holders);
     holders.erase(std::ranges::unique(holders).begin(), holders.end());
     const auto program = program_name(held.program);
@@ -202,11 +204,11 @@ private:
     if (owner) {
       const std::string known = event.path;
       event.path = resolved_path(std::move(event.path), owner->pid);
-      // The path names a descriptor of the owner, not ours of that number.
+      // Without this, /proc/self/fd/N would be read as a descriptor of this process.
       if (has_ended || event.path == known)
         event.path = fmt::format("{} of process {}", known, owner->pid);
     }
-    // The owner of the event holds a perf event on it, which is listed already.
+    // If the owner runs, its perf event on this tracefs event is listed already.
     const auto same = [&](const InstalledProbe& probe) {
       return probe.file == event.path && probe.offset == event.offset;
     };
@@ -220,7 +222,7 @@ private:
         held->event = std::move(event.name);
         return;
       }
-      // For several probes of one event the kernel reports only the first.
+      // The kernel reports only the first location of an event with several.
       const auto first = std::ranges::find(inventory_.probes, event.name, &InstalledProbe::event);
       if (first != inventory_.probes.end()) {
         InstalledProbe probe = *first;
@@ -258,15 +260,15 @@ private:
       ListedEvents parsed = parse_uprobe_events(*text);
       for (TracefsEvent& event : parsed.events) add_event(std::move(event), root);
       if (parsed.unknown_lines > 0)
-        inventory_.warnings.push_back(fmt::format("{} lines of {}/uprobe_events are not understood",
-                                                  parsed.unknown_lines, root));
+        inventory_.warnings.push_back(fmt::format(
+            "{}/uprobe_events: {} lines have an unknown format", root, parsed.unknown_lines));
       return;
     }
-    inventory_.warnings.push_back("no tracefs can be read: its events are not listed");
+    inventory_.warnings.push_back("tracefs is not readable: its events are not listed");
   }
 
   Inventory inventory_;
-  std::size_t untold_ = 0; // links whose probes the kernel does not report
+  std::size_t unreported_links_ = 0; // links whose probes the kernel does not report
 };
 
 } // namespace
@@ -284,6 +286,6 @@ ListedEvents parse_uprobe_events(std::string_view text) {
   return result;
 }
 
-Result<Inventory> read_inventory() { return InventoryTaker().take(); }
+Result<Inventory> read_inventory() { return InventoryReader().read(); }
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The uprobes of this machine, whoever put them there: BPF links and perf events, asked of the
-// kernel, and the events of tracefs. Reads only.
+// Lists the uprobes of all programs on this machine: BPF links and perf events, as reported by the
+// kernel, and the events of tracefs. Changes nothing.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -10,24 +10,26 @@
 
 namespace uprobectl {
 
+// A process with a descriptor that keeps a probe attached.
 struct ProbeHolder {
   pid_t pid = 0;
-  std::string comm; // empty if it has just ended
+  std::string comm; // empty if the process has just ended
   auto operator<=>(const ProbeHolder&) const = default;
 };
 
+// An attached uprobe.
 struct InstalledProbe {
   std::string mechanism; // "multi", "perf", "tracefs"
-  std::string file;      // as the kernel knows it
+  std::string file;      // path as the kernel reports it
   std::optional<std::string> entry;
   FileOffset offset;
   bool on_return = false;
-  std::optional<std::string> symbol;  // "f+0x4", demangled; nothing where the file does not tell
-  std::optional<pid_t> filter;        // nothing: every process is probed, or it is not told
-  std::vector<ProbeHolder> holders;   // whose descriptors keep it, by pid
+  std::optional<std::string> symbol;  // "f+0x4", demangled; nullopt if the file has none
+  std::optional<pid_t> filter;        // the probed process; nullopt if all, or unknown
+  std::vector<ProbeHolder> holders;   // by pid
   std::optional<std::string> program; // the BPF program's name
   std::optional<std::string> event;   // tracefs: "group/name"
-  // Nobody is seen to hold it: a pinned link, or a disabled event without a BPF program.
+  // No process holds it: a pinned link, or a disabled event without a BPF program.
   bool leftover = false;
 };
 
@@ -39,28 +41,25 @@ struct TracefsEvent {
   FileOffset offset;
 };
 
-// The text of uprobe_events: "p:group/name PATH:0xOFFSET(0xREF) ARGS…", a line each (Linux
-// Documentation/trace/uprobetracer.rst). Lines of another form are counted.
+// Parses the text of uprobe_events, lines of "p:group/name PATH:0xOFFSET(0xREF) ARGS…" (Linux
+// Documentation/trace/uprobetracer.rst), and counts the lines that it does not understand.
 struct ListedEvents {
   std::vector<TracefsEvent> events;
   std::size_t unknown_lines = 0;
 };
 ListedEvents parse_uprobe_events(std::string_view text);
 
-// What was found, by file and offset, and what could not be looked at.
+// All uprobes of the machine.
 struct Inventory {
-  std::vector<InstalledProbe> probes;
-  std::vector<std::string> warnings;
+  std::vector<InstalledProbe> probes; // by file and offset
+  std::vector<std::string> warnings;  // what could not be read
 };
-// not_permitted without CAP_SYS_ADMIN.
+// Errors: not_permitted without CAP_SYS_ADMIN.
 Result<Inventory> read_inventory();
 
-// SPDX-License-Identifier: Apache-2.0
-// From a file and an offset to the names people know.
-
-// Fills in entry and symbol if the file can be read and names the place. Files that many probes lie
-// in are read once. A file of another mount namespace gets the path that leads to it from here.
-// Returns warnings: of a path that leads to different files nothing is read.
+// Sets entry and symbol of the probes whose files can be read, each file once. For a file of
+// another mount namespace, sets the path by which it can be opened from here. Returns warnings
+// about paths that are different files in several mount namespaces; their probes get no symbol.
 std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes);
 
 } // namespace uprobectl

@@ -17,105 +17,107 @@ namespace uprobectl {
 
 namespace {
 
-// The kernel tells the path of a probe's file only as the file's own mount namespace has it: at the
-// same path of another namespace there may be another file.
-class InventoryFiles {
+// Finds the probed files. The kernel reports a path without its mount namespace, and in another
+// mount namespace the path can be another file.
+class ProbedFileFinder {
 public:
-  explicit InventoryFiles(std::span<const InstalledProbe> probes);
+  explicit ProbedFileFinder(std::span<const InstalledProbe> probes);
 
   struct Found {
-    std::string path; // where it can be opened from here, maybe only by a descriptor of its holder
+    std::string path; // can be opened from here, possibly through a descriptor of the holder
     FileIdentity identity;
-    // In another mount namespace, or below another root folder, to which `path` leads.
-    bool elsewhere = false;
+    // The file is in another mount namespace or below another root directory.
+    bool in_other_root = false;
   };
-  // Nullopt if it is gone. ambiguous if it may be one of several.
+  // Returns nullopt if the file is gone. Errors: ambiguous if it can be one of several files.
   Result<std::optional<Found>> find(const InstalledProbe& probe);
 
 private:
-  struct ForeignRoot {
+  // The root directory of a process in another mount namespace.
+  struct OtherRoot {
     pid_t pid = 0;
     FileIdentity identity;
     std::string mount_namespace;
-    auto operator<=>(const ForeignRoot& other) const {
+    auto operator<=>(const OtherRoot& other) const {
       return std::tie(mount_namespace, identity) <=>
              std::tie(other.mount_namespace, other.identity);
     }
   };
 
-  void look_at(pid_t pid, const std::set<std::string_view>& wanted);
+  void add_process(pid_t pid, const std::set<std::string_view>& paths);
   Result<std::optional<Found>> search(const InstalledProbe& probe) const;
-  std::optional<Found> by_descriptor(const std::string& path, pid_t holder) const;
-  std::optional<Found> by_holder(const std::string& path, pid_t holder) const;
-  Result<std::optional<Found>> by_all(const std::string& path) const;
+  std::optional<Found> find_by_descriptor(const std::string& path, pid_t holder) const;
+  std::optional<Found> find_by_holder(const std::string& path, pid_t holder) const;
+  Result<std::optional<Found>> find_in_namespaces(const std::string& path) const;
 
   std::optional<std::string> own_namespace_;
-  std::set<ForeignRoot> foreign_roots_;
-  std::multimap<std::string, Found> foreign_mappings_; // by path
+  std::set<OtherRoot> other_roots_;
+  std::multimap<std::string, Found> other_mappings_; // by path
   std::map<std::tuple<std::string, std::string, std::vector<ProbeHolder>>,
            Result<std::optional<Found>>>
       known_; // by path, mechanism and holders
 };
 
-// Regular files only. Nothing is opened.
-std::optional<InventoryFiles::Found> regular_file(std::string path, bool elsewhere) {
+// Returns nullopt unless the path is a regular file. Does not open it.
+std::optional<ProbedFileFinder::Found> regular_file(std::string path, bool in_other_root) {
   const auto status = stat_path(path);
   if (!status || !S_ISREG(status->st_mode)) return std::nullopt;
-  return InventoryFiles::Found{.path = std::move(path),
-                               .identity = {.device = status->st_dev, .inode = status->st_ino},
-                               .elsewhere = elsewhere};
+  return ProbedFileFinder::Found{.path = std::move(path),
+                                 .identity = {.device = status->st_dev, .inode = status->st_ino},
+                                 .in_other_root = in_other_root};
 }
 
-// The link itself is followed, so it is not taken for a path below that folder.
-std::optional<FileIdentity> root_folder_of(pid_t pid) {
+// stat(2) follows /proc/PID/root itself, which must not be resolved as a path below the root
+// directory.
+std::optional<FileIdentity> find_root_directory(pid_t pid) {
   struct stat status{};
   if (::stat(proc_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
 
-InventoryFiles::InventoryFiles(std::span<const InstalledProbe> probes)
+ProbedFileFinder::ProbedFileFinder(std::span<const InstalledProbe> probes)
     : own_namespace_(read_mount_namespace(::getpid())) {
   if (probes.empty()) return;
-  std::set<std::string_view> wanted;
-  for (const InstalledProbe& probe : probes) wanted.insert(probe.file);
-  for (const pid_t pid : all_processes()) look_at(pid, wanted);
+  std::set<std::string_view> paths;
+  for (const InstalledProbe& probe : probes) paths.insert(probe.file);
+  for (const pid_t pid : all_processes()) add_process(pid, paths);
 }
 
-void InventoryFiles::look_at(pid_t pid, const std::set<std::string_view>& wanted) {
+void ProbedFileFinder::add_process(pid_t pid, const std::set<std::string_view>& paths) {
   auto mount_namespace = read_mount_namespace(pid);
   if (!mount_namespace || mount_namespace == own_namespace_) return;
-  if (const auto root = root_folder_of(pid))
-    foreign_roots_.insert(
+  if (const auto root = find_root_directory(pid))
+    other_roots_.insert(
         {.pid = pid, .identity = *root, .mount_namespace = std::move(*mount_namespace)});
   const auto mappings = read_mappings(pid);
   if (!mappings) return;
   for (const Mapping& mapping : *mappings)
-    if (!mapping.deleted && wanted.contains(mapping.path))
+    if (!mapping.deleted && paths.contains(mapping.path))
       if (auto found = regular_file(map_files_path(pid, mapping), true))
-        foreign_mappings_.emplace(mapping.path, std::move(*found));
+        other_mappings_.emplace(mapping.path, std::move(*found));
 }
 
-Result<std::optional<InventoryFiles::Found>> InventoryFiles::find(const InstalledProbe& probe) {
+Result<std::optional<ProbedFileFinder::Found>> ProbedFileFinder::find(const InstalledProbe& probe) {
   const auto [known, is_new] =
       known_.try_emplace({probe.file, probe.mechanism, probe.holders}, std::nullopt);
   if (is_new) known->second = search(probe);
   return known->second;
 }
 
-Result<std::optional<InventoryFiles::Found>>
-InventoryFiles::search(const InstalledProbe& probe) const {
+Result<std::optional<ProbedFileFinder::Found>>
+ProbedFileFinder::search(const InstalledProbe& probe) const {
   if (!probe.file.starts_with('/')) return std::nullopt;
   for (const ProbeHolder& holder : probe.holders)
-    if (auto found = by_descriptor(probe.file, holder.pid)) return found;
-  // Of perf events the kernel tells the path as their maker gave it.
+    if (auto found = find_by_descriptor(probe.file, holder.pid)) return found;
+  // For perf events the kernel reports the path that the holder gave it.
   if (probe.mechanism == "perf" && !probe.holders.empty())
-    return by_holder(probe.file, probe.holders.front().pid);
-  return by_all(probe.file);
+    return find_by_holder(probe.file, probe.holders.front().pid);
+  return find_in_namespaces(probe.file);
 }
 
-// uprobectl keeps the files open that it probes.
-std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::string& path,
-                                                                   pid_t holder) const {
+// A holder may have the probed file open, as uprobectl does.
+std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_descriptor(const std::string& path,
+                                                                            pid_t holder) const {
   namespace fs = std::filesystem;
   auto here = regular_file(path, false);
   std::error_code failure;
@@ -126,30 +128,31 @@ std::optional<InventoryFiles::Found> InventoryFiles::by_descriptor(const std::st
     auto found = regular_file(entry->path().string(), true);
     if (!found) continue;
     if (here && here->identity == found->identity) return here;
-    for (const ForeignRoot& root : foreign_roots_)
+    for (const OtherRoot& root : other_roots_)
       if (auto rooted = regular_file(proc_path(root.pid, "root") + path, true);
           rooted && rooted->identity == found->identity)
         return rooted;
-    found->elsewhere = false;
+    found->in_other_root = false;
     return found;
   }
   return std::nullopt;
 }
 
-std::optional<InventoryFiles::Found> InventoryFiles::by_holder(const std::string& path,
-                                                               pid_t holder) const {
+std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_holder(const std::string& path,
+                                                                        pid_t holder) const {
   if (read_mount_namespace(holder) == own_namespace_ &&
-      root_folder_of(holder) == root_folder_of(::getpid()))
+      find_root_directory(holder) == find_root_directory(::getpid()))
     return regular_file(path, false);
   return regular_file(proc_path(holder, "root") + path, true);
 }
 
-Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::string& path) const {
+Result<std::optional<ProbedFileFinder::Found>>
+ProbedFileFinder::find_in_namespaces(const std::string& path) const {
   std::vector<Found> others;
-  for (const ForeignRoot& root : foreign_roots_)
+  for (const OtherRoot& root : other_roots_)
     if (auto found = regular_file(proc_path(root.pid, "root") + path, true))
       others.push_back(std::move(*found));
-  const auto [begin, end] = foreign_mappings_.equal_range(path);
+  const auto [begin, end] = other_mappings_.equal_range(path);
   for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);
   const auto here = regular_file(path, false);
   if (!here && others.empty()) return std::nullopt;
@@ -160,8 +163,8 @@ Result<std::optional<InventoryFiles::Found>> InventoryFiles::by_all(const std::s
   return first;
 }
 
-// As `resolve` shows it.
-std::string shown_as_resolve(const symbolize::Function& function) {
+// Formats a function as `resolve` prints it.
+std::string format_function(const symbolize::Function& function) {
   std::string text = function.name() + function.version;
   if (function.offset != 0) text += fmt::format("+{:#x}", function.offset);
   return text;
@@ -170,16 +173,16 @@ std::string shown_as_resolve(const symbolize::Function& function) {
 } // namespace
 
 std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes) {
-  InventoryFiles files(probes);
+  ProbedFileFinder files(probes);
   std::map<std::string, std::shared_ptr<const MappedFile>> opened; // null if it cannot be read
   symbolize::ModuleCache modules;
-  std::map<std::string, std::size_t> ambiguous; // by file, probes in it
+  std::map<std::string, std::size_t> ambiguous; // number of probes by file
   for (InstalledProbe& probe : probes) {
     const auto found_file = files.find(probe);
     if (!found_file) ++ambiguous[probe.file];
-    if (!found_file || !*found_file) continue; // the file may be gone
-    const InventoryFiles::Found& file = **found_file;
-    if (file.elsewhere) probe.file = file.path;
+    if (!found_file || !*found_file) continue;
+    const ProbedFileFinder::Found& file = **found_file;
+    if (file.in_other_root) probe.file = file.path;
     const auto [known, is_new] = opened.try_emplace(file.path);
     if (is_new)
       if (auto mapped = MappedFile::open(file.path); mapped && mapped->identity() == file.identity)
@@ -189,14 +192,14 @@ std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes) {
     if (!place) continue;
     probe.entry = place->module->entry();
     const auto frame = place->module->frame(place->address);
-    if (frame->function) probe.symbol = shown_as_resolve(*frame->function);
+    if (frame->function) probe.symbol = format_function(*frame->function);
   }
   std::vector<std::string> warnings;
   warnings.reserve(ambiguous.size());
   for (const auto& [file, count] : ambiguous)
     warnings.push_back(fmt::format(
         "{}: {} without a symbol: mount namespaces have different files at this path, and the "
-        "kernel does not tell which of them is probed",
+        "kernel does not report which of them is probed",
         file, count == 1 ? "1 probe is shown" : fmt::format("{} probes are shown", count)));
   return warnings;
 }

@@ -99,11 +99,11 @@ TEST_CASE("doctor: what keeps root from attaching is told apart") {
   facts.in_user_namespace = true;
   Check attach = check_of(refused(facts), "attach");
   CHECK(!attach.ok);
-  CHECK(attach.reason == "cannot load: capabilities of a user namespace do not count");
+  CHECK(attach.reason == "cannot load: BPF ignores capabilities of a user namespace");
   CHECK_THAT(attach.fix.value_or(""), Catch::Contains("outside of the user namespace"));
   const Check capabilities = check_of(refused(facts), "capabilities");
   CHECK(!capabilities.ok);
-  CHECK(capabilities.reason == "root of a user namespace, whose capabilities do not count");
+  CHECK(capabilities.reason == "root of a user namespace, whose capabilities BPF ignores");
 
   facts = root_on_linux();
   facts.capabilities = 0;
@@ -168,10 +168,10 @@ TEST_CASE("doctor: each mechanism is what attach would make of it") {
   const auto checks = check_system(root_on_linux(), features);
   CHECK(!check_of(checks, "mechanism_multi").ok);
   CHECK_THAT(check_of(checks, "mechanism_multi").fix.value_or(""),
-             Catch::StartsWith("nothing you can type"));
+             Catch::StartsWith("needs another kernel"));
   // It is root, with all capabilities.
   CHECK_THAT(check_of(checks, "mechanism_perf").fix.value_or(""),
-             Catch::StartsWith("nothing you can type"));
+             Catch::StartsWith("needs another kernel"));
   CHECK(check_of(checks, "mechanism_tracefs").ok);
   CHECK(check_of(checks, "attach").reason == "through tracefs, events through a ring buffer");
   features.tracefs_uprobe = false;
@@ -187,7 +187,7 @@ TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
   features.perf_buffer_permitted = false;
   const Check attach = check_of(check_system(root_on_linux(), features), "attach");
   CHECK(!attach.ok);
-  CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("nothing you can type"));
+  CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("needs another kernel"));
 }
 
 TEST_CASE("doctor: Android's build type and hardening are told on Android only") {
@@ -199,7 +199,7 @@ TEST_CASE("doctor: Android's build type and hardening are told on Android only")
   const auto checks = check_system(facts, everything());
   CHECK(!check_of(checks, "android_build").ok);
   CHECK(check_of(checks, "perf_harden").fix == "setprop security.perf_harden 0");
-  CHECK(check_of(checks, "uprobestats").reason == "the module is there, with 3 pins");
+  CHECK(check_of(checks, "uprobestats").reason == "the module is installed, with 3 pins");
 }
 
 TEST_CASE("the system's files are read as the kernel writes them") {
