@@ -211,7 +211,7 @@ private:
       output_.fail(line.error(), point.binary->target, point.request);
       return;
     }
-    if (line->needs) output_.warn_once(*line->needs);
+    if (line->requirement) output_.warn_once(*line->requirement);
     output_.write_text(line->text += '\n');
   }
 

@@ -16,35 +16,34 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// uprobe_events splits its lines at what isspace() says of single bytes, cuts them at '#'
-// (trace_parse_run_command() in kernel/trace/trace.c), and knows no quotes. 0xa0 counts as a space
-// (lib/ctype.c), also in the middle of a UTF-8 character such as "à".
-bool splits_a_line(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r') || c == '\xa0' || c == '#';
-}
+// Whether uprobe_events would end a path at the byte. It splits lines at isspace() bytes, cuts them
+// at
+// '#' (trace_parse_run_command() in kernel/trace/trace.c), and has no quotes. isspace(0xa0) is true
+// (lib/ctype.c), even inside a UTF-8 character such as "à".
+bool breaks_line(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\xa0' || c == '#'; }
 
 Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view line) {
   constexpr std::size_t longest_line = 4093; // WRITE_BUFSIZE - 2, Linux kernel/trace/trace.c
   const std::string& path = point.binary->real_path;
-  if (std::ranges::any_of(path, splits_a_line))
-    return fail(Error{ErrorKind::unsupported,
-                      path + ": the kernel's uprobe_events cannot take a path with a space, a '#' "
-                             "or the byte 0xa0"}
-                    .hint(std::string(other_name)));
+  if (std::ranges::any_of(path, breaks_line))
+    return fail(
+        Error{ErrorKind::unsupported,
+              path + ": uprobe_events does not support a space, a '#' or the byte 0xa0 in a path"}
+            .hint(std::string(rename_hint)));
   if (!is_printable_text(path))
     return fail(Error{ErrorKind::unsupported,
-                      path + ": the kernel's uprobe_events knows no escapes for the control "
-                             "characters or invalid bytes of this path"}
-                    .hint(std::string(other_name)));
+                      path + ": uprobe_events does not support control characters or invalid UTF-8 "
+                             "in a path"}
+                    .hint(std::string(rename_hint)));
   if (line.size() > longest_line)
     return fail(ErrorKind::unsupported,
-                fmt::format("{}: the line has {} bytes, the kernel's uprobe_events takes {}", path,
+                fmt::format("{}: the line has {} bytes, the maximum of uprobe_events is {}", path,
                             line.size(), longest_line));
   return {};
 }
 
-// As the inside of a C string. Three octal digits end by themselves, \x would not.
-std::string c_string(std::string_view text) {
+// Octal escapes have at most three digits; \x would swallow hexadecimal digits that follow.
+std::string c_string_literal(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -61,7 +60,7 @@ std::string c_string(std::string_view text) {
 } // namespace
 
 std::string event_name(const ProbePoint& point) {
-  constexpr std::size_t longest = 40; // leaves room for what makes it unique
+  constexpr std::size_t longest = 40; // leaves room for a unique suffix
   std::string text = fmt::format("at_{:#x}", point.address.value);
   if (point.symbol) {
     text = point.demangled.value_or(*point.symbol);
@@ -85,7 +84,7 @@ std::string EventNames::name(const ProbePoint& point) {
   std::string name = plain;
   const auto known = [&] { return std::ranges::binary_search(taken_, name); };
   if (known()) name = fmt::format("{}_{:x}", plain, point.offset->value);
-  // The same offset of another file.
+  // Another file has the same name and offset.
   for (unsigned number = 2; known(); ++number)
     name = fmt::format("{}_{:x}_{}", plain, point.offset->value, number);
   taken_.insert(std::ranges::lower_bound(taken_, name), name);
@@ -101,30 +100,29 @@ Result<std::string> tracefs_line(const ProbePoint& point, const std::string& nam
 }
 
 Result<std::string> perf_line(const ProbePoint& point, const std::string& name) {
-  // What perf will write.
+  // perf writes the same line to uprobe_events.
   if (auto checked = tracefs_line(point, name); !checked) return fail(std::move(checked).error());
   return fmt::format("perf probe -x {} -a uprobectl:{}={:#x}", shell_word(point.binary->real_path),
                      name, point.offset->value);
 }
 
 Result<std::string> libbpf_line(const ProbePoint& point) {
-  // bpf_program__attach_uprobe_opts() splits the path at the first "!/", whether or not such a file
-  // is there, and without a function's name opens what follows (libbpf 1.2 to 1.8).
+  // bpf_program__attach_uprobe_opts() takes a path with "!/" for an entry of an archive, even if a
+  // file of this path exists (libbpf 1.2 to 1.8).
   if (point.binary->real_path.find("!/") != std::string::npos)
     return fail(Error{ErrorKind::unsupported, point.binary->real_path +
-                                                  ": libbpf takes the '!/' in this path for an "
-                                                  "archive's"}
-                    .hint(std::string(other_name)));
+                                                  ": libbpf would treat '!/' in this path as an "
+                                                  "archive entry"}
+                    .hint(std::string(rename_hint)));
   return fmt::format("bpf_program__attach_uprobe_opts(prog, -1, {}, {:#x}, NULL);",
-                     c_string(point.binary->real_path), point.offset->value);
+                     c_string_literal(point.binary->real_path), point.offset->value);
 }
 
-// bpftrace (src/attached_probe.cpp, resolve_offset_uprobe, 0.17 to 0.26): the number in
-// "uprobe:PATH:0xNUMBER" is an address. The symbol that covers it is looked for, then *its name is
-// looked up again*, and the first symbol of that name is where the probe goes. Where no symbol
-// covers the number it is refused, or with --unsafe taken for an offset in the file as it stands. A
-// file that is no ELF image, such as an archive, has no symbols: there --unsafe (since 0.26) always
-// takes the offset.
+// How bpftrace (src/attached_probe.cpp, resolve_offset_uprobe, 0.17 to 0.26) resolves
+// "uprobe:PATH:0xNUMBER": the number is an address. It finds the symbol that covers the address,
+// then *looks up its name again*, and probes the first symbol of that name. If no symbol covers the
+// number, it fails, or with --unsafe uses the number as a file offset. A file that is not ELF, such
+// as an archive, has no symbols, so that --unsafe (since 0.26) always uses the offset.
 
 class Bpftrace::Symbols {
 public:
@@ -133,7 +131,7 @@ public:
     if (!image) return;
     image->add_embedded_symbols();
     image->add_debug_file({});
-    // bcc reads symbols through section headers only.
+    // bcc requires section headers to read symbols.
     if (!image->has_section_headers()) return;
     if (const auto table = image->dynamic_symbols()) add(*table);
     if (const auto table = image->full_symbols()) add(*table);
@@ -147,7 +145,7 @@ public:
     return any_at(address, [](const std::string&) { return true; });
   }
 
-  // A name by which bpftrace may find another place than the symbol's that covers the address.
+  // Returns the name of a symbol that covers the address and is not unique in the file.
   std::optional<std::string> ambiguous_name(std::uint64_t address) const {
     std::optional<std::string> ambiguous;
     any_at(address, [&](const std::string& name) {
@@ -161,7 +159,7 @@ private:
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
-    std::uint64_t reach = 0; // the largest end up to here
+    std::uint64_t reach = 0; // the largest end of this and earlier ranges
     std::string name;
   };
   struct Places {
@@ -181,12 +179,12 @@ private:
     }
   }
 
-  // Whether one of the names that cover the address is a wanted one.
-  template <typename IsWanted>
-  bool any_at(std::uint64_t address, const IsWanted& is_wanted) const {
+  // Whether the predicate holds for the name of a symbol that covers the address.
+  template <typename Predicate>
+  bool any_at(std::uint64_t address, const Predicate& predicate) const {
     auto range = std::ranges::upper_bound(ranges_, address, {}, &Range::begin);
     while (range != ranges_.begin() && (--range)->reach > address)
-      if (range->end > address && is_wanted(range->name)) return true;
+      if (range->end > address && predicate(range->name)) return true;
     return false;
   }
 
@@ -196,29 +194,29 @@ private:
 
 namespace {
 
-constexpr std::string_view perf_instead =
-    "--emit perf, tracefs and libbpf take the offset as it is";
+constexpr std::string_view other_tools_hint =
+    "use --emit perf, tracefs or libbpf, which use the offset";
 
-// 0.17 unquotes a quoted path once in its lexer and again in its parser.
+// bpftrace 0.17 unquotes a path twice, in its lexer and in its parser, so escapes cannot be used.
 Result<std::string> quoted_path(const std::string& path) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("_-./").find(c) != std::string_view::npos;
   };
-  const auto is_taken = [](char c) {
+  const auto is_rejected = [](char c) {
     return std::string_view("\"\\*[]").find(c) != std::string_view::npos;
   };
-  if (std::ranges::any_of(path, is_taken) || path.find("!/") != std::string::npos ||
+  if (std::ranges::any_of(path, is_rejected) || path.find("!/") != std::string::npos ||
       !is_printable_text(path))
     return fail(Error{ErrorKind::unsupported,
-                      path + ": bpftrace cannot take a path with a quote, a backslash, a bracket, "
-                             "a '*', a '!/' or a control character"}
-                    .hint(std::string(other_name)));
+                      path + ": bpftrace does not support a quote, a backslash, a bracket, '*', "
+                             "'!/' or a control character in a path"}
+                    .hint(std::string(rename_hint)));
   return std::ranges::all_of(path, is_plain) ? path : "\"" + path + "\"";
 }
 
-// As part of a printf format.
-std::string printed_name(const ProbePoint& point) {
+// Returns the point's name, escaped for a printf format of bpftrace.
+std::string printf_text(const ProbePoint& point) {
   const std::string name = display_name(point);
   std::string out;
   for (std::size_t at = 0; at < name.size();) {
@@ -242,7 +240,7 @@ std::string printed_name(const ProbePoint& point) {
 Bpftrace::Bpftrace() = default;
 Bpftrace::~Bpftrace() = default;
 
-const Bpftrace::Symbols& Bpftrace::symbols_of(const ProbePoint& point) {
+const Bpftrace::Symbols& Bpftrace::load_symbols(const ProbePoint& point) {
   if (file_ != point.binary->file) {
     symbols_ = std::make_unique<Symbols>(point);
     file_ = point.binary->file;
@@ -256,28 +254,29 @@ Result<EmittedLine> Bpftrace::line(const ProbePoint& point) {
   std::uint64_t number = point.offset->value;
   EmittedLine line;
   if (point.binary->path.entry) {
-    line.needs = "--unsafe, and version 0.26: older ones probe no archives";
-  } else if (const Symbols& symbols = symbols_of(point); symbols.cover(point.address.value)) {
+    line.requirement = "--unsafe and version 0.26 or later to probe archives";
+  } else if (const Symbols& symbols = load_symbols(point); symbols.cover(point.address.value)) {
     if (const auto name = symbols.ambiguous_name(point.address.value))
-      return fail(Error{
-          ErrorKind::unsupported,
-          fmt::format("{}: bpftrace would look for '{}' by name and take the first of several",
-                      to_string(point.binary->path), *name)}
-                      .hint(std::string(perf_instead)));
+      return fail(
+          Error{ErrorKind::unsupported,
+                fmt::format("{}: bpftrace would probe the first of several symbols named '{}'",
+                            to_string(point.binary->path), *name)}
+              .hint(std::string(other_tools_hint)));
     number = point.address.value;
     if (point.symbol_offset != 0)
-      line.needs = "a build with a disassembler for places inside a function, Debian 12's has none";
+      line.requirement =
+          "a build with a disassembler to probe inside a function (Debian 12's has none)";
   } else {
     if (number != point.address.value && symbols.cover(number))
       return fail(Error{ErrorKind::unsupported,
-                        fmt::format("{}: no symbol covers '{}', and bpftrace would take its offset "
-                                    "{:#x} for the address of another function",
+                        fmt::format("{}: no symbol covers '{}': bpftrace would use its offset "
+                                    "{:#x} as the address of another function",
                                     to_string(point.binary->path), point.request, number)}
-                      .hint(std::string(perf_instead)));
-    line.needs = "--unsafe: no symbol tells it what this place is";
+                      .hint(std::string(other_tools_hint)));
+    line.requirement = "--unsafe: no symbol covers this address";
   }
   line.text = fmt::format(R"(uprobe:{}:{:#x} {{ printf("%s %d {}\n", comm, pid); }})", *path,
-                          number, printed_name(point));
+                          number, printf_text(point));
   return line;
 }
 
@@ -287,11 +286,10 @@ namespace uprobectl {
 
 namespace {
 
-Error no_file_has(const ProbePoint& point) {
+Error no_file_offset_error(const ProbePoint& point) {
   return Error{ErrorKind::compressed, to_string(point.binary->path) +
-                                          ": compressed in its archive, no file here has the place "
-                                          "that a tool could probe"}
-      .hint("on the device resolve the installed library, in the app's lib folder");
+                                          ": compressed in its archive, no tool can probe it there"}
+      .hint("resolve the installed library on the device, in the app's lib directory");
 }
 
 } // namespace
@@ -313,19 +311,19 @@ Emitter::Emitter(EmitTool tool) : tool_(tool), state_(std::make_unique<State>())
 Emitter::~Emitter() = default;
 
 Result<EmittedLine> Emitter::line(const ProbePoint& point) {
-  if (!point.offset) return fail(no_file_has(point));
+  if (!point.offset) return fail(no_file_offset_error(point));
   if (tool_ == EmitTool::bpftrace) {
     auto line = state_->bpftrace.line(point);
-    if (line && line->needs)
-      line->needs = to_string(point.binary->path) + ": '" + point.request + "': bpftrace needs " +
-                    *line->needs;
+    if (line && line->requirement)
+      line->requirement = to_string(point.binary->path) + ": '" + point.request +
+                          "': bpftrace requirement " + *line->requirement;
     return line;
   }
   auto text = tool_ == EmitTool::tracefs ? emit::tracefs_line(point, state_->names.name(point))
               : tool_ == EmitTool::perf  ? emit::perf_line(point, state_->names.name(point))
                                          : emit::libbpf_line(point);
   if (!text) return fail(std::move(text).error());
-  return EmittedLine{.text = std::move(*text), .needs = {}};
+  return EmittedLine{.text = std::move(*text), .requirement = {}};
 }
 
 } // namespace uprobectl

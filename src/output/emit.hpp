@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of other tools that make them probe the place of a match. Each tool has its own idea of
-// what a number after a path means, and its own characters that a path must not have; where it
-// would take another place or none, there is an error instead of a line. All ask for points with
-// an offset.
+// Writes probe definitions for other tools (--emit). Tools differ in what a number after a path
+// means and in the characters that a path may contain. If a tool would probe another location or
+// none, an error is returned. All functions require a point with an offset.
 #pragma once
 
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
 
-// Other tools that can probe the place of a match.
+// Tools for which probe definitions can be written.
 enum class EmitTool { bpftrace, tracefs, perf, libbpf };
 std::optional<EmitTool> parse_emit_tool(std::string_view name);
 
+// One probe definition.
 struct EmittedLine {
   std::string text;
-  std::optional<std::string> needs; // a warning: what the tool has to be called with
+  std::optional<std::string> requirement; // a warning: the option or version that the tool needs
 };
 
-// Makes the lines with which another tool probes the places of matches.
+// Writes the probe definitions of one tool. Event names are unique within an emitter.
 class Emitter {
 public:
   explicit Emitter(EmitTool tool);
   ~Emitter();
-  // Without the line's end. unsupported where the tool cannot be told of the place, compressed
-  // where no file here has it.
+  // Returns the line without its newline. Fails with `unsupported` if the tool cannot probe the
+  // point, `compressed` if it is in a compressed entry of an archive.
   Result<EmittedLine> line(const ProbePoint& point);
 
 private:
@@ -35,16 +35,16 @@ private:
 
 namespace emit {
 
-// The way out where a path cannot be written. Symbolic links do not help, they are resolved.
-constexpr std::string_view other_name =
-    "give the file a hard link with a plain name and name that, or use: uprobectl attach";
+// The hint for a path that a tool rejects. Symbolic links do not help, because they are resolved.
+constexpr std::string_view rename_hint =
+    "create a hard link with a plain name and use its path, or use: uprobectl attach";
 
-// A name that the kernel takes for an event (is_good_name() and MAX_EVENT_NAME_LEN in
-// kernel/trace/trace_probe.h, Linux 6.12): a C identifier of less than 64 bytes. Made of the
-// point's symbol, so that people recognise it; several points may get the same.
+// Derives an event name from the point's symbol: a C identifier of less than 64 bytes
+// (is_good_name() and MAX_EVENT_NAME_LEN in kernel/trace/trace_probe.h, Linux 6.12). It may not be
+// unique.
 std::string event_name(const ProbePoint& point);
 
-// One that no point before has been given.
+// Assigns unique event names.
 class EventNames {
 public:
   std::string name(const ProbePoint& point);
@@ -53,17 +53,17 @@ private:
   std::vector<std::string> taken_; // sorted
 };
 
-// "p:uprobectl/NAME PATH:0xOFFSET", for uprobe_events.
+// Returns "p:uprobectl/NAME PATH:0xOFFSET", a line for tracefs' uprobe_events.
 Result<std::string> tracefs_line(const ProbePoint& point, const std::string& name);
 
-// "perf probe -x PATH -a uprobectl:NAME=0xOFFSET". A number that is not relative to a function is
-// handed on to uprobe_events as it is (perf's try_to_find_absolute_address()), for any file.
+// Returns "perf probe -x PATH -a uprobectl:NAME=0xOFFSET". perf passes a number without a function
+// to uprobe_events unchanged (try_to_find_absolute_address()).
 Result<std::string> perf_line(const ProbePoint& point, const std::string& name);
 
-// The C statement; a `prog` must be there.
+// Returns a C statement that attaches the variable `prog`.
 Result<std::string> libbpf_line(const ProbePoint& point);
 
-// "uprobe:PATH:0xNUMBER { … }". Keeps the symbols of the last file.
+// Writes "uprobe:PATH:0xNUMBER { … }". Caches the symbols of the last file.
 class Bpftrace {
 public:
   Bpftrace();
@@ -71,8 +71,8 @@ public:
   Result<EmittedLine> line(const ProbePoint& point);
 
 private:
-  class Symbols; // as bpftrace sees them
-  const Symbols& symbols_of(const ProbePoint& point);
+  class Symbols; // the symbols that bpftrace finds
+  const Symbols& load_symbols(const ProbePoint& point);
 
   std::shared_ptr<const MappedFile> file_;
   std::unique_ptr<Symbols> symbols_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flame graph as SVG: which frames it shows and where, the colour of each module, the legend.
+// Writes flame graphs as SVG: layout of frames, colours of modules, legend.
 #include "output/flame_graph.hpp"
 
 #include <algorithm>
@@ -18,20 +18,20 @@ namespace {
 
 struct PlacedFrame {
   std::uint32_t node = 0;
-  std::uint32_t level = 0;  // the row; 0 is that of all stacks
+  std::uint32_t level = 0;  // the row; 0 is the root
   std::uint64_t at = 0;     // weight to the left of it
   std::uint64_t weight = 0; // of all stacks through it: its width
 };
 
 struct FlameLayout {
-  std::vector<PlacedFrame> frames; // row by row, from the left; the first is that of all stacks
-  std::size_t left_out = 0;        // frames that are too narrow to be seen, or beyond 100000
+  std::vector<PlacedFrame> frames; // row by row, from the left; the first is the root
+  std::size_t omitted = 0;         // frames that are too narrow, or exceed max_placed
 };
 
-constexpr std::size_t max_placed = 100'000; // what a browser can still show
+constexpr std::size_t max_placed = 100'000; // what browsers can display
 
-// The weight of all stacks through each frame.
-std::vector<std::uint64_t> sums_of(const FrameNodes& frames) {
+// Returns the weight of all stacks through each frame.
+std::vector<std::uint64_t> stack_weights(const FrameNodes& frames) {
   std::vector<std::uint64_t> sums(frames.nodes.size());
   for (std::size_t i = sums.size(); i-- > 0;) {
     sums[i] += frames.nodes[i].own;
@@ -40,8 +40,8 @@ std::vector<std::uint64_t> sums_of(const FrameNodes& frames) {
   return sums;
 }
 
-// The place of each text in their order, which does not depend on which came first.
-std::vector<std::uint32_t> ranks_of(const std::vector<DrawnFrame>& texts) {
+// Returns the rank of each text in alphabetical order, which does not depend on insertion order.
+std::vector<std::uint32_t> text_ranks(const std::vector<DrawnFrame>& texts) {
   std::vector<std::uint32_t> order(texts.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [&](std::uint32_t text) {
@@ -52,10 +52,10 @@ std::vector<std::uint32_t> ranks_of(const std::vector<DrawnFrame>& texts) {
   return ranks;
 }
 
-// All frames but the first, those of one caller side by side in their order.
+// The callees of each frame, in alphabetical order.
 struct Callees {
   explicit Callees(const FrameNodes& frames) : order(frames.nodes.size() - 1) {
-    const std::vector<std::uint32_t> ranks = ranks_of(frames.texts);
+    const std::vector<std::uint32_t> ranks = text_ranks(frames.texts);
     std::iota(order.begin(), order.end(), 1);
     std::ranges::sort(order, {}, [&](std::uint32_t i) {
       return std::pair(frames.nodes[i].parent, ranks[frames.nodes[i].text]);
@@ -70,13 +70,13 @@ struct Callees {
   }
 
   std::vector<std::uint32_t> order;
-  std::vector<std::uint32_t> first; // of each caller, in `order`
+  std::vector<std::uint32_t> first; // index of `order` by caller
 };
 
-// Callees stand below their caller in the order of their names, then modules; what ends in the
-// caller itself is to their right. Frames of less weight than `narrowest` are left out.
-FlameLayout lay_out(const FrameNodes& frames, std::uint64_t narrowest) {
-  const std::vector<std::uint64_t> sums = sums_of(frames);
+// Places callees below their caller, ordered by name and module. The weight of stacks that end in
+// the caller is to their right. Frames lighter than `min_weight` are omitted.
+FlameLayout lay_out(const FrameNodes& frames, std::uint64_t min_weight) {
+  const std::vector<std::uint64_t> sums = stack_weights(frames);
   const Callees callees(frames);
   FlameLayout layout;
   layout.frames.push_back({.weight = sums[0]});
@@ -84,33 +84,31 @@ FlameLayout lay_out(const FrameNodes& frames, std::uint64_t narrowest) {
     const PlacedFrame caller = layout.frames[i];
     std::uint64_t at = caller.at;
     for (const std::uint32_t callee : callees.of(caller.node)) {
-      if (sums[callee] >= narrowest && layout.frames.size() < max_placed)
+      if (sums[callee] >= min_weight && layout.frames.size() < max_placed)
         layout.frames.push_back({callee, caller.level + 1, at, sums[callee]});
       at += sums[callee];
     }
   }
-  layout.left_out = frames.nodes.size() - layout.frames.size();
+  layout.omitted = frames.nodes.size() - layout.frames.size();
   return layout;
 }
 
-// The colours of a flame graph: one for each module, the same in every picture.
-
-// "#rrggbb", light enough for black letters.
+// "#rrggbb", light enough for black text.
 struct ModuleColour {
   std::string fill;
-  std::string edge; // the same, darker
+  std::string edge; // a darker shade
 };
 
-// FNV-1a of 32 bits, mixed once more: names differ in few letters, mostly the last.
-std::uint32_t number_of(std::string_view name) {
+// FNV-1a (32 bits) with an additional mix, because names often differ only in the last characters.
+std::uint32_t hash_name(std::string_view name) {
   std::uint32_t hash = 2166136261U;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
   hash = (hash ^ (hash >> 16U)) * 0x85ebca6bU; // the finalizer of MurmurHash3
   return hash ^ (hash >> 13U);
 }
 
-// One of red (0), green (8) and blue (4) of a hue in degrees (CSS Color 4, 7.1); saturation and
-// lightness from 0 to 1.
+// Returns red (`which` 0), green (8) or blue (4) of an HSL colour (CSS Color 4, 7.1). `hue` is in
+// degrees, saturation and lightness are from 0 to 1.
 long channel(int which, double hue, double saturation, double lightness) {
   const double k = std::fmod(which + hue / 30, 12);
   const double height = saturation * std::min(lightness, 1 - lightness);
@@ -123,10 +121,10 @@ std::string colour(double hue, double saturation, double lightness) {
                      channel(4, hue, saturation, lightness));
 }
 
-// By the module's name alone; grey for none.
-ModuleColour colour_of(std::string_view module) {
+// Derives the colour from the module's name, so that it is the same in all graphs. Grey for none.
+ModuleColour module_colour(std::string_view module) {
   if (module.empty()) return {.fill = colour(0, 0, 0.82), .edge = colour(0, 0, 0.6)};
-  const std::uint32_t number = number_of(module);
+  const std::uint32_t number = hash_name(module);
   const double hue = number % 360;
   const double saturation = 0.4 + 0.13 * (number / 360 % 3);
   const double lightness = 0.73 + 0.05 * (number / 1080 % 3);
@@ -134,14 +132,13 @@ ModuleColour colour_of(std::string_view module) {
           .edge = colour(hue, saturation, lightness - 0.28)};
 }
 
-// The modules of a flame graph: their colours, as classes m0, m1, ..., and which is which.
-
+// The modules of a flame graph. Module N has the CSS class mN.
 struct DrawnModules {
-  std::vector<std::string_view> names; // those that cover most of the picture first
+  std::vector<std::string_view> names; // by area, largest first
   std::map<std::string_view, std::size_t> numbers;
 };
 
-DrawnModules modules_of(const FrameNodes& nodes, const FlameLayout& layout) {
+DrawnModules collect_modules(const FrameNodes& nodes, const FlameLayout& layout) {
   std::map<std::string_view, double> areas;
   for (const PlacedFrame& frame : layout.frames)
     areas[nodes.texts[nodes.nodes[frame.node].text].module] += static_cast<double>(frame.weight);
@@ -153,18 +150,18 @@ DrawnModules modules_of(const FrameNodes& nodes, const FlameLayout& layout) {
   return modules;
 }
 
-// Rules of a style sheet.
+// Returns the CSS rules of the modules' classes.
 std::string module_style(const DrawnModules& modules) {
   std::string rules;
   for (std::size_t i = 0; i < modules.names.size(); ++i) {
-    const ModuleColour colour = colour_of(modules.names[i]);
+    const ModuleColour colour = module_colour(modules.names[i]);
     fmt::format_to(std::back_inserter(rules), ".m{} {{ fill: {}; stroke: {} }}\n", i, colour.fill,
                    colour.edge);
   }
   return rules;
 }
 
-// A row of names with their colours, as many as find room, as SVG. In pixels; y is its top.
+// Returns a row of modules with their colours, as many as fit, as SVG. In pixels; y is the top.
 std::string legend(const DrawnModules& modules, int x, int y, int width) {
   constexpr double column_width = 6.63; // of 11 px DejaVu Sans Mono
   constexpr std::size_t longest = 40;   // columns
@@ -175,9 +172,9 @@ std::string legend(const DrawnModules& modules, int x, int y, int width) {
   for (std::size_t i = 0; i < modules.names.size(); ++i) {
     if (modules.names[i].empty()) continue;
     std::string name;
-    append_clean(name, modules.names[i]);
-    name = fitted(name, longest);
-    const double taken = 16 + static_cast<double>(columns_of(name)) * column_width + 14;
+    append_sanitized(name, modules.names[i]);
+    name = shorten_text(name, longest);
+    const double taken = 16 + static_cast<double>(display_columns(name)) * column_width + 14;
     if (right + taken > width - (rest > 1 ? room_for_rest : 0)) {
       fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{}\">and {} more</text>\n",
                      x + right, y + 10, rest);
@@ -195,19 +192,19 @@ std::string legend(const DrawnModules& modules, int x, int y, int width) {
   return svg;
 }
 
-// A flame graph as an SVG 1.1 file. What it looks like without script stands here; flame_graph.js
-// takes the frames' weights from data-at and data-weight, and names and counts from their <title>.
+// The SVG written here is complete without its script. flame_graph.js reads the weights of frames
+// from data-at and data-weight, their names and counts from <title>.
 
-// In pixels, as long as no script fits the picture to its window.
+// Sizes in pixels. The script fits the width to the window.
 constexpr int picture_width = 1200;
 constexpr int margin = 12;
 constexpr int frames_width = picture_width - 2 * margin;
 constexpr int legend_y = 73;
-constexpr int bar_y = 89; // where the script puts the search
+constexpr int bar_y = 89; // top of the script's search bar
 constexpr int frames_y = 119;
 constexpr int row_height = 18;             // one pixel between rows
 constexpr double column_width = 6.63;      // of 11 px DejaVu Sans Mono
-constexpr std::size_t longest_name = 1000; // columns; there are C++ names of many kilobytes
+constexpr std::size_t longest_name = 1000; // columns; C++ names may have many kilobytes
 
 constexpr std::string_view style_sheet = R"(
 svg { font: 11px "DejaVu Sans Mono", Menlo, Consolas, monospace; background: #fff }
@@ -219,29 +216,29 @@ text { fill: #111; white-space: pre }
 #frames g:hover rect { stroke: #000; stroke-width: 1.2 }
 )";
 
-// The weight of 0.2 pixels, rounded up: what is narrower is left out.
-std::uint64_t narrowest_of(std::uint64_t total) {
+// Returns the weight that is 0.2 pixels wide, rounded up. Narrower frames are omitted.
+std::uint64_t min_visible_weight(std::uint64_t total) {
   constexpr std::uint64_t max_consecutive = std::uint64_t{5} * frames_width;
   return total / max_consecutive + (total % max_consecutive == 0 ? 0 : 1);
 }
 
 std::string clean(std::string_view text) {
   std::string out;
-  append_clean(out, text);
+  append_sanitized(out, text);
   return out;
 }
 
-std::string xml(std::string_view clean_text) {
+std::string xml(std::string_view sanitized) {
   std::string out;
-  append_xml(out, clean_text);
+  append_xml(out, sanitized);
   return out;
 }
 
-class Picture {
+class FlameGraphWriter {
 public:
-  Picture(const FrameNodes& nodes, const FlameGraphTexts& texts)
-      : nodes_(nodes), texts_(texts), layout_(lay_out(nodes, narrowest_of(nodes.total))),
-        modules_(modules_of(nodes, layout_)) {}
+  FlameGraphWriter(const FrameNodes& nodes, const FlameGraphTexts& texts)
+      : nodes_(nodes), texts_(texts), layout_(lay_out(nodes, min_visible_weight(nodes.total))),
+        modules_(collect_modules(nodes, layout_)) {}
 
   std::string text() {
     const std::string title = clean(texts_.title);
@@ -255,14 +252,14 @@ public:
     out_ += style_sheet;
     out_ += module_style(modules_);
     write("</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    write_line("heading", 26, fitted(title, frames_width / 9));
-    write_line("", 46, fitted(clean(texts_.subtitle), frames_width / 7));
+    write_line("heading", 26, shorten_text(title, frames_width / 9));
+    write_line("", 46, shorten_text(clean(texts_.subtitle), frames_width / 7));
     write_line("", 64, note());
     out_ += legend(modules_, margin, legend_y, frames_width);
     out_ += "<g id=\"frames\">\n";
     for (const PlacedFrame& frame : layout_.frames)
       if (frame.weight > 0) write_frame(frame);
-    // Behind the frames, so in front of them where the script moves it along in a tall picture.
+    // After the frames, so that the bar is drawn over them when the script moves it.
     write("</g>\n<g id=\"bar\" data-y=\"{}\"/>\n", bar_y);
     out_ += "<script type=\"text/javascript\"><![CDATA[\n";
     out_ += as_text(flame_graph_script());
@@ -293,29 +290,30 @@ private:
     if (nodes_.total == 0) return "There are no stacks.";
     std::string note = fmt::format("Callers above, callees below. As wide as their part of {}.",
                                    counted(nodes_.total));
-    if (layout_.left_out > 0)
-      note += fmt::format(" Not drawn: {} frame{} too narrow to be seen.", layout_.left_out,
-                          layout_.left_out == 1 ? "" : "s");
-    if (nodes_.cut > 0)
-      note += fmt::format(" Without their innermost frames: {}.", counted(nodes_.cut));
+    if (layout_.omitted > 0)
+      note += fmt::format(" Not drawn: {} frame{} too narrow to be seen.", layout_.omitted,
+                          layout_.omitted == 1 ? "" : "s");
+    if (nodes_.truncated > 0)
+      note += fmt::format(" Without their innermost frames: {}.", counted(nodes_.truncated));
     return note;
   }
 
   void write_frame(const PlacedFrame& frame) {
     const DrawnFrame text = nodes_.texts[nodes_.nodes[frame.node].text];
-    const std::string name = frame.node == 0 ? "all stacks" : name_of(text);
-    const std::string module = fitted(clean(text.module), longest_name);
+    const std::string name = frame.node == 0 ? "all stacks" : drawn_name(text);
+    const std::string module = shorten_text(clean(text.module), longest_name);
     const double pixels = frames_width / static_cast<double>(nodes_.total);
     const double x = margin + static_cast<double>(frame.at) * pixels;
     const double width = static_cast<double>(frame.weight) * pixels;
     const std::uint32_t y = frames_y + frame.level * row_height;
     write("<g data-at=\"{}\" data-weight=\"{}\"><title>{}\n{}{}{} of {}, {:.2f}%</title>", frame.at,
-          frame.weight, xml(fitted(name, longest_name)), xml(module), module.empty() ? "" : "\n",
-          frame.weight, xml(counted(nodes_.total)), width * 100 / frames_width);
+          frame.weight, xml(shorten_text(name, longest_name)), xml(module),
+          module.empty() ? "" : "\n", frame.weight, xml(counted(nodes_.total)),
+          width * 100 / frames_width);
     write("<rect class=\"m{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"/>",
           modules_.numbers.at(text.module), x, y, width, row_height - 1);
     const auto columns = static_cast<std::size_t>(std::max(0.0, (width - 6) / column_width));
-    if (const std::string label = fitted_name(name, columns); !label.empty())
+    if (const std::string label = shorten_name(name, columns); !label.empty())
       write("<text x=\"{:.2f}\" y=\"{}\">{}</text>", x + 3, y + 12, xml(label));
     write("</g>\n");
   }
@@ -330,7 +328,7 @@ private:
 } // namespace
 
 std::string flame_graph(const StackTree& tree, const FlameGraphTexts& texts) {
-  return Picture(*tree.nodes_, texts).text();
+  return FlameGraphWriter(*tree.nodes_, texts).text();
 }
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many stacks in one picture: lines of folded stacks as Brendan Gregg's flamegraph.pl takes them,
-// and a flame graph as a self-contained SVG 1.1 file.
+// Aggregates stacks and writes them as folded lines, the input of Brendan Gregg's flamegraph.pl, or
+// as a flame graph, a self-contained SVG 1.1 file.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -14,20 +14,20 @@
 
 namespace uprobectl {
 
-// A frame as it is drawn.
+// The texts of a frame in a flame graph.
 struct DrawnFrame {
-  std::string_view name;   // "ns::Foo::bar(int)"; what is not known: "[base.apk]", "[jit]"
-  std::string_view module; // base name of the file, by which it is coloured; may be empty
+  std::string_view name;   // "ns::Foo::bar(int)"; unknown functions: "[base.apk]", "[jit]"
+  std::string_view module; // base name of the file, determines the colour; may be empty
 };
 
-// The most that is kept. A frame counts once for all stacks that begin with it and the same
-// callers; it takes some 100 bytes, its names are kept once for all frames. Beyond that stacks are
-// cut: they count for the last caller that is kept (StackTree::cut).
+// Limits of a StackTree. Stacks with a common outer part share its frames; a frame takes about 100
+// bytes, and each distinct name is stored once. Stacks that exceed a limit are truncated: they
+// count for their innermost frame that fits (StackTree::truncated).
 constexpr std::size_t max_drawn_frames = 1 << 18;
 constexpr std::size_t max_drawn_levels = 4096;   // frames of one stack
 constexpr std::size_t max_drawn_text = 64 << 20; // bytes of all distinct names
 
-// Stacks and how often each was met; those that begin alike share their beginning.
+// A prefix tree of stacks with their weights.
 class StackTree {
 public:
   StackTree();
@@ -35,14 +35,15 @@ public:
   StackTree& operator=(StackTree&&) noexcept;
   ~StackTree();
 
-  // The outermost frame first. `weight`: hits, or nanoseconds.
+  // Adds a stack, outermost frame first. `weight` is a number of hits or of nanoseconds.
   void add(std::span<const DrawnFrame> stack, std::uint64_t weight);
   bool empty() const;
-  std::uint64_t total() const; // of all weights
-  std::uint64_t cut() const;   // the part of it whose innermost frames were too many to keep
+  std::uint64_t total() const;     // sum of all weights
+  std::uint64_t truncated() const; // weight of the truncated stacks
 
-  // "a;b;c 12" lines, sorted by stack; ';' becomes ':', control characters a space, invalid
-  // UTF-8 U+FFFD. At most 64 MiB: beyond that the stacks of least weight are one line, [left out].
+  // Returns lines "a;b;c 12", sorted by stack. In names ';' becomes ':', control characters become
+  // spaces, invalid UTF-8 becomes U+FFFD. The result is limited to 64 MiB: stacks of the least
+  // weight are then replaced by one line, "[left out]".
   std::string folded() const;
 
 private:
@@ -50,47 +51,48 @@ private:
   std::unique_ptr<struct FrameNodes> nodes_;
 };
 
+// Headings and unit of a flame graph.
 struct FlameGraphTexts {
   std::string title;        // "uprobectl attach libc.so.6 malloc"
   std::string subtitle;     // "10s, 4711 stacks of 3 processes, 2 truncated"
-  std::string unit = "hit"; // of the weights: "1 hit", "2 hits"; "ns" has no plural
+  std::string unit = "hit"; // of weights: "1 hit", "2 hits"; "ns" has no plural
 };
-// Callers above, callees below, as wide as their weight. Readable without script; with it a click
-// zooms, and frames can be searched. The same stacks give the same bytes, whatever their order.
+// Returns an SVG in which callers are above their callees and widths are proportional to weights.
+// It is readable without its script, which adds zooming by a click and a search. Its bytes do not
+// depend on the order in which stacks were added.
 std::string flame_graph(const StackTree& tree, const FlameGraphTexts& texts);
 
-// --- For the sources of this header and their tests: the frames of a StackTree, and their names as
-// they can be drawn. Names come from files, which may hold any bytes.
+// --- Internal, for the sources of this header and their tests.
 
-// Appends the text with a space for each control character (C0, DEL, C1) and U+FFFD for each byte
-// that is no UTF-8, and for what XML 1.0 (2.2, Char) cannot hold besides: U+FFFE and U+FFFF.
-void append_clean(std::string& out, std::string_view text);
+// Appends text from an untrusted file: control characters (C0, DEL, C1) become spaces; bytes that
+// are not UTF-8 and characters that XML 1.0 excludes (2.2, Char: U+FFFE, U+FFFF) become U+FFFD.
+void append_sanitized(std::string& out, std::string_view text);
 
-// Appends clean text with what is markup in XML escaped, also for attributes in double quotes.
-void append_xml(std::string& out, std::string_view clean);
+// Appends sanitized text escaped for XML, including attributes in double quotes.
+void append_xml(std::string& out, std::string_view sanitized);
 
-// The columns of a monospaced font that clean text takes.
-std::size_t columns_of(std::string_view clean);
+// Returns the number of monospaced columns of sanitized text.
+std::size_t display_columns(std::string_view sanitized);
 
-// The beginning of clean text that takes no more than that many columns, with
-// "…" where it is not all; empty where not even two letters of a longer one find room.
-std::string fitted(std::string_view clean, std::size_t columns);
+// Shortens sanitized text to at most this many columns, ending with "…". Returns "" if fewer than
+// two characters of a longer text fit.
+std::string shorten_text(std::string_view sanitized, std::size_t columns);
 
-// The same for the name of a C++ function, of which the namespaces and classes in front are given
-// up first: "ns::Foo::bar(int)", "Foo::bar(int)", "bar(int)", "bar(…".
-std::string fitted_name(std::string_view clean, std::size_t columns);
+// As shorten_text(), but first removes leading namespaces and classes of a C++ name:
+// "ns::Foo::bar(int)", "Foo::bar(int)", "bar(int)", "bar(…".
+std::string shorten_name(std::string_view sanitized, std::size_t columns);
 
-// What a StackTree holds: a table of frames, each once for all stacks that begin alike.
+// The nodes of a StackTree.
 struct FrameNodes {
   struct Node {
-    std::uint32_t parent = 0; // comes before its children
-    std::uint32_t level = 0;  // frames above
-    std::uint32_t text = 0;   // where in `texts`
-    std::uint32_t recent = 0; // the child met last, tried before the table is asked; 0: none
+    std::uint32_t parent = 0; // index, smaller than those of its children
+    std::uint32_t level = 0;  // number of callers
+    std::uint32_t text = 0;   // index of `texts`
+    std::uint32_t recent = 0; // the child found last, a cache; 0: none
     std::uint64_t own = 0;    // weight of the stacks that end here
   };
 
-  // The child of that name, made if need be; nothing where it would be more than is kept.
+  // Finds or adds the child for a frame. Returns nullopt if a limit would be exceeded.
   std::optional<std::uint32_t> child(std::uint32_t parent, const DrawnFrame& frame);
 
   struct Hash {
@@ -100,13 +102,13 @@ struct FrameNodes {
     bool operator()(const DrawnFrame& a, const DrawnFrame& b) const;
   };
 
-  std::vector<Node> nodes = std::vector<Node>(1); // the first is no frame, but above all
+  std::vector<Node> nodes = std::vector<Node>(1); // the first is the root
   std::vector<DrawnFrame> texts = std::vector<DrawnFrame>(1);
   std::uint64_t total = 0;
-  std::uint64_t cut = 0;
+  std::uint64_t truncated = 0;
 
 private:
-  std::optional<std::uint32_t> text_of(const DrawnFrame& frame, bool may_add);
+  std::optional<std::uint32_t> find_text(const DrawnFrame& frame, bool may_add);
   std::string_view keep(std::string_view text);
 
   std::deque<std::string> kept_;
@@ -115,10 +117,10 @@ private:
   std::unordered_map<std::uint64_t, std::uint32_t> children_; // by parent << 32 | text
 };
 
-// What is written for a frame's name: never empty, as append_clean has it.
-std::string name_of(const DrawnFrame& frame);
+// Returns the sanitized name of a frame, which is never empty.
+std::string drawn_name(const DrawnFrame& frame);
 
-// src/output/flame_graph.js, which the build puts into the binary.
+// The content of src/output/flame_graph.js, embedded by the build.
 Bytes flame_graph_script();
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
-// What a click, a search and the pointer do in a flame graph that is a page of its own. Runs at the
-// end of the file that flame_graph.cpp writes. ECMAScript 2015, nothing from elsewhere.
+// Adds zooming, search and details to a flame graph that is opened as a document. Runs at the end
+// of the file that flame_graph.cpp writes. ECMAScript 2015 without libraries.
 (function () {
 "use strict";
 
@@ -10,7 +10,7 @@ if (svg.namespaceURI !== SVG) return;
 const margin = Number(svg.getAttribute("data-margin"));
 const hint = "Click a frame to zoom, the top one or Esc to reset. Ctrl-F searches.";
 
-// A frame's title has its name, then its module if there is one, then its counts, a line each.
+// The lines of a frame's title are its name, its module if there is one, and its counts.
 function readFrame(g) {
   const lines = g.querySelector("title").textContent.split("\n");
   const rect = g.querySelector("rect");
@@ -25,7 +25,7 @@ const frames = Array.from(document.querySelectorAll("#frames > g"), readFrame);
 if (frames.length === 0) return;
 const all = frames[0];
 const frameOf = new Map(frames.map(function (frame) { return [frame.g, frame]; }));
-// What is searched: callers before what they call, from the left to the right.
+// The order of searching: from left to right, callers before callees.
 const outsideIn = frames.slice(1).sort(function (a, b) { return a.at - b.at || a.y - b.y; });
 let zoomed = all;
 let pattern = null;
@@ -67,8 +67,8 @@ svg.removeChild(probe);
 
 // ------------------------------------------------------------------------------------ layout
 
-// As flame_graph.cpp has it: what is East Asian takes two columns.
-function fitted(text, columns) {
+// As shorten_text() in stack_tree.cpp: East Asian characters take two columns.
+function shortenText(text, columns) {
   let taken = 0, kept = 0, at = 0;
   for (const letter of text) {
     taken += letter >= "\u2e80" ? 2 : 1;
@@ -79,11 +79,11 @@ function fitted(text, columns) {
   return text;
 }
 
-// Of C++ names the scopes in front are given up first.
-function fittedName(name, columns) {
+// As shorten_name(): removes leading scopes of C++ names first.
+function shortenName(name, columns) {
   const scope = /^(\w+|\(anonymous namespace\))::(?=.)/;
-  while (scope.test(name) && fitted(name, columns) !== name) name = name.replace(scope, "");
-  return fitted(name, columns);
+  while (scope.test(name) && shortenText(name, columns) !== name) name = name.replace(scope, "");
+  return shortenText(name, columns);
 }
 
 function place(frame, pixels) {
@@ -97,14 +97,14 @@ function place(frame, pixels) {
   frame.rect.setAttribute("x", x.toFixed(3));
   frame.rect.setAttribute("width", width.toFixed(3));
   frame.g.classList.toggle("above", frame.y < zoomed.y);
-  const text = fittedName(frame.name, Math.floor((width - 6) / columnWidth));
+  const text = shortenName(frame.name, Math.floor((width - 6) / columnWidth));
   if (text === "" && frame.label === null) return;
   if (frame.label === null) frame.label = make(SVG, "text", { y: frame.y + 12 }, frame.g);
   frame.label.setAttribute("x", (x + 3).toFixed(3));
   frame.label.textContent = text;
 }
 
-// As wide as the window, also where it is not the picture's own.
+// Fits the graph to the width of the window.
 function layOut() {
   const height = Number(svg.getAttribute("height"));
   const scrollbar = height > window.innerHeight ? 18 : 0;
@@ -116,36 +116,35 @@ function layOut() {
   foreign.setAttribute("width", 560);
   frames.forEach(function (frame) { place(frame, (width - 2 * margin) / zoomed.weight); });
   reset.disabled = zoomed === all;
-  tell(null);
+  showDetails(null);
 }
 
-// The frame under the pointer, or what else can be done. Of a long name the rest is left out, never
-// of the counts.
-function tell(frame) {
+// Shows details of the frame under the pointer, or a hint if there is none. Shortens the name, but
+// not the counts.
+function showDetails(frame) {
   const room = Number(foreign.getAttribute("x")) + (matched.textContent ? 0 : 170) - margin;
   const columns = Math.floor(room / columnWidth);
   if (frame === null) {
-    details.textContent = fitted(hint, columns);
+    details.textContent = shortenText(hint, columns);
     return;
   }
   let rest = [""].concat(frame.details).join("  \u00b7  ");
   if (zoomed !== all && frame.y >= zoomed.y)
     rest += " (" + percent(frame.weight, zoomed.weight) + " of what is shown)";
-  details.textContent = fitted(frame.name, Math.max(12, columns - rest.length)) + rest;
+  details.textContent = shortenText(frame.name, Math.max(12, columns - rest.length)) + rest;
 }
 
 // ------------------------------------------------------------------------------------ search
 
 function percent(part, whole) { return (100 * part / whole).toFixed(2) + "%"; }
 
-// Without capital letters in it a pattern matches those, too.
+// A pattern without capital letters ignores case.
 function compile(text) {
   const ignoresCase = !/[A-Z]/.test(text.replace(/\\./g, ""));
   return new RegExp(text, ignoresCase ? "i" : "");
 }
 
-// Marks what matches by name or module. Of frames inside of another that matches the weight counts
-// once.
+// Marks frames whose name or module matches. The weight of nested matches counts once.
 function mark() {
   const end = zoomed.at + zoomed.weight;
   let count = 0, weight = 0, covered = zoomed.at;
@@ -172,13 +171,13 @@ function search(text) {
     input.classList.add("wrong");
   }
   mark();
-  if (input.classList.contains("wrong")) matched.textContent = "no regular expression";
-  tell(null);
+  if (input.classList.contains("wrong")) matched.textContent = "invalid regular expression";
+  showDetails(null);
 }
 
 // ------------------------------------------------------------------------------------- state
 
-// "#y=136&at=12&search=malloc": what is shown can be linked to, and "back" undoes a zoom.
+// Returns the state for the URL, "#y=136&at=12&search=malloc", for links and the back button.
 function hash() {
   const words = [];
   if (zoomed !== all) words.push("y=" + zoomed.y + "&at=" + zoomed.g.getAttribute("data-at"));
@@ -192,7 +191,7 @@ function remember(isStep) {
     if (isStep) history.pushState(null, "", hash());
     else history.replaceState(null, "", hash());
   } catch (error) {
-    // Where a page may not do so, as in a sandbox, only the link is missing.
+    // Not allowed in a sandboxed page: the URL stays as it is.
   }
 }
 
@@ -226,12 +225,12 @@ document.getElementById("frames").addEventListener("click", function (event) {
   zoom(frame);
   remember(true);
 });
-svg.addEventListener("mouseover", function (event) { tell(frameAt(event)); });
+svg.addEventListener("mouseover", function (event) { showDetails(frameAt(event)); });
 reset.addEventListener("click", function () { zoom(all); remember(true); });
 input.addEventListener("input", function () { search(input.value); remember(false); });
 
-// Escape takes back the search when that is being typed, else the zoom. A second Ctrl-F is the
-// browser's own.
+// Escape clears the search if it has the focus, otherwise the zoom. Ctrl-F in the search opens that
+// of the browser.
 window.addEventListener("keydown", function (event) {
   const searching = document.activeElement === input;
   if ((event.ctrlKey || event.metaKey) && event.key === "f" && !searching) {
@@ -249,7 +248,7 @@ window.addEventListener("keydown", function (event) {
   }
 });
 
-// In a tall picture the bar stays in sight.
+// Keeps the bar visible when the page is scrolled.
 window.addEventListener("scroll", function () {
   const down = Math.max(0, window.scrollY - barY);
   bar.setAttribute("transform", "translate(0 " + down + ")");

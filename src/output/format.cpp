@@ -30,7 +30,7 @@ void append_byte(std::string& out, std::string_view prefix, unsigned char byte) 
   out += hex_digits[byte & 0xf];
 }
 
-// Which bytes stand for themselves: printable ASCII but what the format has a meaning for.
+// Marks the bytes that are not escaped: printable ASCII except the special ones.
 constexpr std::array<bool, 256> plain_bytes(std::string_view special) {
   std::array<bool, 256> plain = {};
   for (unsigned byte = 0x20; byte < 0x7f; ++byte)
@@ -40,8 +40,7 @@ constexpr std::array<bool, 256> plain_bytes(std::string_view special) {
 constexpr auto plain_in_text = plain_bytes("");
 constexpr auto plain_in_json = plain_bytes("\"\\");
 
-// Bytes looked at together, in whatever registers the machine has for that: a vector extension of
-// both compilers.
+// Bytes that are compared at once. The vector extension of GCC and clang.
 using Block = unsigned char __attribute__((vector_size(16)));
 
 bool all_plain(const char* from, bool json) {
@@ -53,7 +52,7 @@ bool all_plain(const char* from, bool json) {
   return (words[0] | words[1]) == 0;
 }
 
-// Where the run of plain bytes that begins at the position ends. Nearly all text is one such run.
+// Returns the end of the run of plain bytes from `at`. Nearly all text is one run.
 std::size_t end_of_run(std::string_view text, std::size_t at, bool json) {
   while (text.size() - at >= sizeof(Block) && all_plain(text.data() + at, json))
     at += sizeof(Block);
@@ -81,7 +80,7 @@ void append_json_ascii(std::string& out, char c) {
   }
 }
 
-// A character of two or three bytes by its number (RFC 3629).
+// Appends \uNNNN for a character of two or three bytes (RFC 3629).
 void append_json_escape(std::string& out, std::string_view character) {
   unsigned number = byte_at(character, 0) & (character.size() == 2 ? 0x1fU : 0x0fU);
   for (std::size_t i = 1; i < character.size(); ++i)
@@ -170,7 +169,7 @@ void append_short_duration(std::string& out, std::uint64_t nanoseconds) {
   constexpr std::array<std::string_view, 3> units = {"us", "ms", "s"};
   double value = static_cast<double>(nanoseconds) / 1000;
   std::size_t unit = 0;
-  // What three digits would round up to 1000 is one of the next unit.
+  // 999.5 would be rounded to 1000, so it uses the next unit.
   while (value >= 999.5 && unit + 1 < units.size()) {
     value /= 1000;
     ++unit;
@@ -186,7 +185,7 @@ void append_short_duration(std::string& out, std::uint64_t nanoseconds) {
 void WallClock::append_time(std::string& out, std::uint64_t monotonic_ns) {
   constexpr std::uint64_t second_ns = 1'000'000'000;
   const std::uint64_t wall = monotonic_ns + difference_;
-  // Converting to local time is the costly part, and many events share a second.
+  // Conversion to local time is expensive, and many events are in the same second.
   if (wall / second_ns != second_) {
     second_ = wall / second_ns;
     const auto seconds = static_cast<std::time_t>(second_);
@@ -201,7 +200,7 @@ void WallClock::append_time(std::string& out, std::uint64_t monotonic_ns) {
   out += micros;
 }
 
-std::string in_unit(const HistogramRecord& record, std::int64_t number) {
+std::string format_in_unit(const HistogramRecord& record, std::int64_t number) {
   if (record.in_nanoseconds && number >= 0)
     return bound(record, static_cast<std::uint64_t>(number));
   return std::to_string(number);
@@ -213,9 +212,10 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
   fmt::format_to(std::back_inserter(out), ": {} {}", histogram.count,
                  record.in_nanoseconds ? "calls" : "values");
   if (histogram.count > 0)
-    fmt::format_to(std::back_inserter(out), ", min {}, p50 {}, p99 {}, max {}",
-                   in_unit(record, histogram.min), in_unit(record, percentile(histogram, 50)),
-                   in_unit(record, percentile(histogram, 99)), in_unit(record, histogram.max));
+    fmt::format_to(
+        std::back_inserter(out), ", min {}, p50 {}, p99 {}, max {}",
+        format_in_unit(record, histogram.min), format_in_unit(record, percentile(histogram, 50)),
+        format_in_unit(record, percentile(histogram, 99)), format_in_unit(record, histogram.max));
   out += '\n';
   const std::vector<HistogramRange> ranges = merge_by_power_of_two(histogram);
   std::uint64_t most = histogram.negative;
@@ -223,7 +223,7 @@ void draw_histogram(std::string& out, std::string_view name, const HistogramReco
   const auto row = [&](std::string_view label, std::uint64_t count) {
     const auto filled =
         static_cast<std::size_t>(static_cast<unsigned __int128>(count) * bar_width / most);
-    // What is there is seen, however little it is beside the others.
+    // A bucket that is not empty has at least one character.
     const std::size_t bar = count > 0 ? std::max<std::size_t>(filled, 1) : 0;
     fmt::format_to(std::back_inserter(out), "{:>24} {:>12} |{:<{}}|\n", label, count,
                    std::string(bar, '#'), bar_width);

@@ -36,7 +36,7 @@ Text left_by(const Event& event) {
   return std::nullopt;
 }
 
-// What was asked for, and where it is.
+// Adds the keys of a request and its location.
 void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("target", point.binary->target);
   record.field("request", point.request);
@@ -80,7 +80,7 @@ public:
     record.field("semaphore_offset", point.semaphore);
     record.field("semaphore_address", probe.semaphore);
     record.field("raw_arguments", probe.raw_arguments);
-    append_json_static_arguments(record.open("arguments"), probe.arguments);
+    append_json_static_arguments(record.begin_field("arguments"), probe.arguments);
     record.field("machine", elf::to_string(point.binary->machine));
     record.field("build_id", point.binary->build_id);
     finish(record);
@@ -193,8 +193,8 @@ public:
     finish(record);
   }
 
-  // The built-in program tells everything about a hit. A program of the user's sends its record,
-  // and what its buffer adds to it.
+  // Events of the built-in program have all keys of a hit. Records of users' programs have the
+  // record and, depending on the map, time and sender.
   void write(const Event& event) override {
     const UserRecord* const sent = event.record.get();
     const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
@@ -210,15 +210,16 @@ public:
     record.field("comm", sent == nullptr ? Text(event.comm) : std::nullopt);
     record.field("cpu", if_timed(event.cpu));
     record.field("file", point != nullptr ? Text(point->binary->real_path) : std::nullopt);
-    record.field("entry", point != nullptr ? text_of(point->binary->path.entry) : std::nullopt);
-    record.field("symbol", point != nullptr ? text_of(point->symbol) : std::nullopt);
-    record.field("demangled", point != nullptr ? text_of(point->demangled) : std::nullopt);
+    record.field("entry",
+                 point != nullptr ? to_optional_view(point->binary->path.entry) : std::nullopt);
+    record.field("symbol", point != nullptr ? to_optional_view(point->symbol) : std::nullopt);
+    record.field("demangled", point != nullptr ? to_optional_view(point->demangled) : std::nullopt);
     record.field("image_offset",
                  point != nullptr ? std::optional(point->image_offset) : std::nullopt);
     record.field("kind", event_kind(event));
-    append_json_arguments(record.open("arguments"), event);
+    append_json_arguments(record.begin_field("arguments"), event);
     if (event.typed_return) {
-      append_json_value(record.open("return_value"), *event.typed_return);
+      append_json_value(record.begin_field("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
       const bool has_value =
@@ -229,10 +230,10 @@ public:
     record.field("left_by", left_by(event));
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
-    append_json_registers(record.open("registers"), event.registers);
+    append_json_registers(record.begin_field("registers"), event.registers);
     record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
-    record.field("record_type", sent != nullptr ? text_of(sent->type) : std::nullopt);
-    append_record(record.open("record"), sent);
+    record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);
+    append_record(record.begin_field("record"), sent);
     const bool is_raw = sent != nullptr && !sent->value;
     record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
     finish(record);
@@ -241,7 +242,7 @@ public:
 
   void write(const CountRecord& count) override {
     JsonRecord record(line_, "count");
-    name_counted(record, *count.point);
+    add_counted_probe(record, *count.point);
     record.field("kind", count.point->static_probe ? "usdt" : count.on_return ? "return" : "entry");
     record.field("count", count.count);
     record.field("pid", count.pid);
@@ -259,7 +260,7 @@ public:
       return any ? std::optional(DataValue{value}) : std::nullopt;
     };
     JsonRecord record(line_, "histogram");
-    name_counted(record, *measured.point);
+    add_counted_probe(record, *measured.point);
     record.field("unit", measured.in_nanoseconds ? "ns" : "value");
     record.field("count", histogram.count);
     record.field("min", number(histogram.min));
@@ -268,7 +269,7 @@ public:
     record.field("p50", number(percentile(histogram, 50)));
     record.field("p99", number(percentile(histogram, 99)));
     record.field("negative", histogram.negative);
-    append_json_buckets(record.open("buckets"), histogram);
+    append_json_buckets(record.begin_field("buckets"), histogram);
     record.field("since_ns", measured.since_ns);
     record.field("time_ns", measured.time_ns);
     finish(record);
@@ -281,12 +282,12 @@ public:
     finish(record);
   }
 
-  void settle() override {}
+  void flush_rows() override {}
 
   void write(const ProbeRecord& probe) override {
     JsonRecord record(line_, "probe");
     if (probe.point != nullptr)
-      name_probe(record, *probe.point);
+      add_probe(record, *probe.point);
     else
       for (const auto* const absent : {"symbol", "file", "entry", "offset"})
         line_ += ",\"" + std::string(absent) + "\":null";
@@ -358,21 +359,22 @@ private:
   }
 
   static void add_stack(JsonRecord& record, const unwind::Stack* stack) {
-    append_json_stack(record.open("stack"), stack);
-    const bool told = stack != nullptr && !stack->frames.empty() && // one could not be kept
-                      stack->end != unwind::End::unknown;
-    record.field("stack_end", told ? Text(unwind::to_string(stack->end)) : std::nullopt);
+    append_json_stack(record.begin_field("stack"), stack);
+    const bool has_end = stack != nullptr &&
+                         !stack->frames.empty() && // no frames: it could not be kept
+                         stack->end != unwind::End::unknown;
+    record.field("stack_end", has_end ? Text(unwind::to_string(stack->end)) : std::nullopt);
   }
 
-  static void name_probe(JsonRecord& record, const ProbePoint& point) {
+  static void add_probe(JsonRecord& record, const ProbePoint& point) {
     record.field("symbol", point.symbol);
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
   }
 
-  static void name_counted(JsonRecord& record, const ProbePoint& point) {
-    name_probe(record, point);
+  static void add_counted_probe(JsonRecord& record, const ProbePoint& point) {
+    add_probe(record, point);
     record.field("demangled", point.demangled);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line of JSON Lines, written key by key straight into a buffer: 66,000 symbols must cost
-// milliseconds, so there is no tree and no formatting library in between.
+// Writes one line of JSON Lines key by key to a buffer. There is no tree and no formatting library,
+// because 66,000 symbols must be listed in milliseconds.
 #pragma once
 
 #include "output/format.hpp"
@@ -9,38 +9,36 @@
 
 namespace uprobectl {
 
-// Offsets, addresses and register values are "0x…" strings in the contract.
+// A number written as a string, "0x…": offsets, addresses and register values.
 struct Hex {
   std::uint64_t value = 0;
 };
 
-// A view of text that may not be there.
-inline std::optional<std::string_view> text_of(const std::optional<std::string>& value) {
+inline std::optional<std::string_view> to_optional_view(const std::optional<std::string>& value) {
   return value ? std::optional<std::string_view>(*value) : std::nullopt;
 }
 
-// Values may be wrapped in std::optional: nothing becomes null.
+// Writes a JSON object. Values may be wrapped in std::optional; nullopt is written as null.
 class JsonRecord {
 public:
-  // A record with its type; ends with the line when end() is called.
+  // Begins a record of this type. end() completes the line.
   JsonRecord(std::string& out, std::string_view type) : out_(out) {
     out_ += "{\"type\":\"";
     out_ += type;
     out_ += '"';
   }
-  // Goes on with an object of which a key has been written; ends with whoever began it.
+  // Continues an object that has a key already. The caller writes its end.
   explicit JsonRecord(std::string& out) : out_(out) {}
   void end() { out_ += "}\n"; }
 
-  // A field whose value the caller appends to the text that this gives.
+  // Writes a key and returns the text to which the caller appends the value.
   template <std::size_t N>
-  std::string& open(const char (&name)[N]) {
+  std::string& begin_field(const char (&name)[N]) {
     write_key(name);
     return out_;
   }
 
-  // The name is a literal: its key is one append, of which the listing of a large library makes
-  // half a million.
+  // `name` is a literal, so that its key is one append; a large library has half a million.
   template <std::size_t N, typename T>
   void field(const char (&name)[N], const T& value) {
     write_key(name);

@@ -16,19 +16,20 @@ namespace {
 
 constexpr std::size_t flush_size = 64 * 1024;
 
-// A pipe that poll calls writable takes this much without blocking (PIPE_BUF, pipe(7)).
-constexpr std::size_t sure_to_be_taken = 4096;
+// A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
+constexpr std::size_t safe_write_size = 4096;
 
-// How often flush_within() asks whether to give up.
+// How often flush_within() calls is_cancelled.
 constexpr std::chrono::milliseconds cancel_check_interval{50};
 
-enum class Room { none, some, closed };
+enum class Writability { blocked, ready, closed };
 
-// closed: the descriptor itself is, POLLNVAL. A reader's end shows as EPIPE when writing.
-Room room(int fd, int timeout_ms) {
+// `closed` means that the descriptor is not open (POLLNVAL). A missing reader shows as EPIPE in
+// write().
+Writability poll_writable(int fd, int timeout_ms) {
   pollfd polled{.fd = fd, .events = POLLOUT, .revents = 0};
-  if (::poll(&polled, 1, timeout_ms) <= 0) return Room::none;
-  return (polled.revents & POLLNVAL) != 0 ? Room::closed : Room::some;
+  if (::poll(&polled, 1, timeout_ms) <= 0) return Writability::blocked;
+  return (polled.revents & POLLNVAL) != 0 ? Writability::closed : Writability::ready;
 }
 
 struct Colour {
@@ -44,8 +45,8 @@ std::string coloured(std::string_view text, const Colour& colour, bool on) {
   return std::string(colour.start) + std::string(text) + std::string(colour.stop);
 }
 
-// Messages may have lines of their own (a verifier's log); those are indented so that no text out
-// of a file can pass for a line of ours.
+// Appends a message. Further lines, as of a verifier's log, are indented, so that text from a file
+// cannot imitate a message.
 void append_message(std::string& out, std::string_view text) {
   while (true) {
     const auto end = text.find('\n');
@@ -57,18 +58,17 @@ void append_message(std::string& out, std::string_view text) {
   }
 }
 
-// One write a message, so that messages of several processes do not mix within a line.
-void put(int fd, std::string_view text) {
+// Writes a message with one write(), so that lines of several processes are not mixed.
+void write_message(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written <= 0) return; // stderr is gone: nowhere left to say so
+    if (written <= 0) return; // stderr is closed
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-// Of warnings of a kind that come together.
+// Lines that report_repeated() shows for one kind of gathered warnings, and for all.
 constexpr std::size_t max_lines_per_kind = 3;
-// Of all that are told together: kinds can be as many as the files of a process.
 constexpr std::size_t max_gathered_lines = 20;
 
 } // namespace
@@ -81,14 +81,13 @@ void OutputBuffer::append(std::string_view text) {
 void OutputBuffer::commit() {
   if (closed_ || error_)
     drop_pending();
-  else if (writes_itself_ && pending() >= flush_size)
+  else if (auto_flush_ && pending() >= flush_size)
     flush();
 }
 
-void OutputBuffer::write_once(std::size_t most) {
-  std::string_view rest = std::string_view(pending_).substr(written_, most);
-  // Another program may write to the same file, a command that is run, say: not between a line's
-  // halves.
+void OutputBuffer::write_once(std::size_t max_bytes) {
+  std::string_view rest = std::string_view(pending_).substr(written_, max_bytes);
+  // Write whole lines, because the traced command may write to the same file.
   if (const auto end = rest.rfind('\n'); end != std::string_view::npos)
     rest = rest.substr(0, end + 1);
   const ssize_t size = ::write(fd_, rest.data(), rest.size());
@@ -97,8 +96,8 @@ void OutputBuffer::write_once(std::size_t most) {
   } else if (errno == EPIPE) {
     closed_ = true;
   } else if (errno == EAGAIN) {
-    // A non-blocking descriptor inherited from the parent: wait until the reader has caught up.
-    static_cast<void>(room(fd_, -1));
+    // The parent has set O_NONBLOCK: wait until the descriptor is writable.
+    static_cast<void>(poll_writable(fd_, -1));
   } else if (errno != EINTR) {
     error_ = system_error(errno, "cannot write the output");
   }
@@ -107,7 +106,7 @@ void OutputBuffer::write_once(std::size_t most) {
   if (written_ == pending_.size() || closed_ || error_) drop_pending();
 }
 
-// Events that end in it are dropped with it.
+// Counts the events that end in the pending text as dropped.
 void OutputBuffer::drop_pending() {
   before_pending_ += pending_.size();
   pending_.clear();
@@ -119,7 +118,7 @@ void OutputBuffer::drop_pending() {
 void OutputBuffer::end_event() {
   if (closed_ || error_)
     ++dropped_events_;
-  else if (pending() > 0) // else append() has written it
+  else if (pending() > 0) // otherwise append() has written it
     event_ends_.push_back(before_pending_ + pending());
 }
 
@@ -134,10 +133,10 @@ void OutputBuffer::flush() {
 
 void OutputBuffer::flush_some() {
   while (pending() > 0) {
-    const Room found = room(fd_, 0);
-    if (found == Room::closed) return abandon();
-    if (found == Room::none) break;
-    write_once(sure_to_be_taken);
+    const Writability state = poll_writable(fd_, 0);
+    if (state == Writability::closed) return abandon();
+    if (state == Writability::blocked) break;
+    write_once(safe_write_size);
   }
   if (written_ > pending_.size() / 2) {
     pending_.erase(0, written_);
@@ -146,23 +145,24 @@ void OutputBuffer::flush_some() {
   }
 }
 
-bool OutputBuffer::flush_within(std::chrono::milliseconds patience,
+bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
                                 const std::function<bool()>& is_cancelled) {
   std::chrono::milliseconds waited{0};
   while (pending() > 0) {
     if (is_cancelled && is_cancelled()) return false;
-    const auto slice = is_cancelled ? std::min(patience - waited, cancel_check_interval) : patience;
-    const Room found = room(fd_, static_cast<int>(slice.count()));
-    if (found == Room::none) {
+    const auto slice =
+        is_cancelled ? std::min(stall_timeout - waited, cancel_check_interval) : stall_timeout;
+    const Writability state = poll_writable(fd_, static_cast<int>(slice.count()));
+    if (state == Writability::blocked) {
       waited += slice;
-      if (waited >= patience) return false;
+      if (waited >= stall_timeout) return false;
       continue;
     }
     waited = {};
-    if (found == Room::closed)
+    if (state == Writability::closed)
       abandon();
     else
-      write_once(sure_to_be_taken);
+      write_once(safe_write_size);
   }
   return true;
 }
@@ -184,7 +184,7 @@ void Output::fail(const Error& error, std::optional<std::string> target,
 }
 
 void Output::flush() {
-  settle();
+  flush_rows();
   buffer_.flush();
 }
 
@@ -196,7 +196,7 @@ void Output::finish() {
   message(*buffer_.error());
 }
 
-// Clears what progress() shows.
+// Returns the escape sequence that clears a line of progress().
 std::string Output::begin_line() { return std::exchange(shows_progress_, false) ? "\r\x1b[K" : ""; }
 
 void Output::message(const Error& error) {
@@ -206,7 +206,7 @@ void Output::message(const Error& error) {
     text += "  " + coloured("hint:", cyan, colour_) + " ";
     append_message(text, hint);
   }
-  put(messages_, text);
+  write_message(messages_, text);
 }
 
 void Output::warn(std::string_view text) {
@@ -225,16 +225,16 @@ void Output::warn_once(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) warn_once(text);
 }
 
-Output::Repeated& Output::kind_of(std::string_view kind, bool is_told) {
-  const auto known = kinds_.find(kind);
-  if (known != kinds_.end()) return repeated_[known->second];
-  kinds_.emplace(kind, repeated_.size());
-  return repeated_.emplace_back(Repeated{.texts = {}, .count = 0, .is_told = is_told});
+Output::Repeated& Output::find_repeated(std::string_view kind, bool is_reported) {
+  const auto known = repeated_by_kind_.find(kind);
+  if (known != repeated_by_kind_.end()) return repeated_[known->second];
+  repeated_by_kind_.emplace(kind, repeated_.size());
+  return repeated_.emplace_back(Repeated{.texts = {}, .count = 0, .is_reported = is_reported});
 }
 
 void Output::repeated_warning(std::string_view kind, std::string_view text) {
   if (is_verbose()) return warn(text);
-  Repeated& repeated = kind_of(kind, true);
+  Repeated& repeated = find_repeated(kind, true);
   if (++repeated.count > 1) return;
   repeated.texts.emplace_back(text);
   warn(text);
@@ -242,7 +242,7 @@ void Output::repeated_warning(std::string_view kind, std::string_view text) {
 
 void Output::gathered_warning(std::string_view kind, std::string_view text) {
   if (is_verbose()) return warn(text);
-  Repeated& repeated = kind_of(kind, false);
+  Repeated& repeated = find_repeated(kind, false);
   ++repeated.count;
   if (repeated.texts.size() < max_lines_per_kind) repeated.texts.emplace_back(text);
 }
@@ -258,14 +258,14 @@ void Output::gather_warnings(std::span<const ProbePoint> points) {
 
 void Output::report_repeated() {
   std::size_t lines = 0;
-  std::uint64_t untold = 0;
+  std::uint64_t unreported = 0;
   for (const Repeated& repeated : repeated_) {
     const std::string& first = repeated.texts.front();
     const std::uint64_t others = repeated.count - 1;
-    if (repeated.is_told) {
+    if (repeated.is_reported) {
       if (others > 0) warn(fmt::format("and {} more like it: {}", others, first));
     } else if (lines >= max_gathered_lines) {
-      untold += repeated.count;
+      unreported += repeated.count;
     } else if (repeated.count > repeated.texts.size()) {
       warn(fmt::format("{} (and {} more like it)", first, others));
       ++lines;
@@ -274,22 +274,22 @@ void Output::report_repeated() {
       lines += repeated.texts.size();
     }
   }
-  if (untold > 0) warn(fmt::format("and {} more warnings (-v tells each)", untold));
-  kinds_.clear();
+  if (unreported > 0) warn(fmt::format("and {} more warnings (-v shows each)", unreported));
+  repeated_by_kind_.clear();
   repeated_.clear();
 }
 
 void Output::notice(std::string_view text) {
   std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
-  put(messages_, line);
+  write_message(messages_, line);
 }
 
 void Output::status(std::string_view text) {
   if (level_ == Level::quiet) return;
   std::string line = begin_line();
   append_message(line, text);
-  put(messages_, line);
+  write_message(messages_, line);
 }
 
 void Output::detail(std::string_view text) {
@@ -298,9 +298,9 @@ void Output::detail(std::string_view text) {
 
 void Output::progress(std::string_view text) {
   if (level_ == Level::quiet || ::isatty(messages_) == 0) return;
-  std::string line = "\r"; // back to the start of the line, the rest of which is cleared
+  std::string line = "\r"; // start of the line; the rest of it is cleared below
   append_printable(line, text);
-  put(messages_, line + "\x1b[K");
+  write_message(messages_, line + "\x1b[K");
   shows_progress_ = !text.empty();
 }
 

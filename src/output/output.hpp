@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of one run: records and text to stdout or a file, messages for people to stderr.
+// The output of a run: records and text go to stdout or a file, messages to stderr.
 #pragma once
 
 #include "output/records.hpp"
@@ -15,8 +15,8 @@
 
 namespace uprobectl {
 
-// A buffer before a descriptor. Writing to a pipe whose reader is gone is not an error: closed()
-// becomes true and what follows is dropped.
+// Buffers output to a descriptor, which it borrows. A pipe whose reader is gone is not an error:
+// closed() becomes true, and further text is dropped. Not thread-safe.
 class OutputBuffer {
 public:
   explicit OutputBuffer(int fd) : fd_(fd) {}
@@ -25,45 +25,44 @@ public:
   ~OutputBuffer() { flush(); }
 
   void append(std::string_view text);
-  void flush(); // waits until all is written
+  void flush(); // blocks until all is written
 
-  // For text that is made piece by piece: what has been added at the end of the draft is appended
-  // by commit(), which must come before any other call.
+  // Text may also be appended to draft() piece by piece. commit() completes it and must precede any
+  // other call.
   std::string& draft() { return pending_; }
   void commit();
 
-  // For a run that must not stall with its reader: append() no longer writes by itself, and these
-  // two do. flush_some() writes what is taken without waiting; flush_within() waits for a slow
-  // reader, but no longer than this without any progress, and is false if it gave up;
-  // `is_cancelled` is asked every few tens of milliseconds and makes it give up at once.
-  void write_only_when_asked() { writes_itself_ = false; }
+  // For a run that must not block on its reader: append() no longer writes. flush_some() writes
+  // what the descriptor accepts without blocking. flush_within() blocks until all is written; it
+  // returns false if nothing could be written for `stall_timeout`, or if `is_cancelled`, called
+  // about every 50 ms, returns true.
+  void disable_auto_flush() { auto_flush_ = false; }
   void flush_some();
-  bool flush_within(std::chrono::milliseconds patience,
+  bool flush_within(std::chrono::milliseconds stall_timeout,
                     const std::function<bool()>& is_cancelled = {});
 
-  // The text of an event ends here. unwritten_events() counts those that were not written whole:
-  // they wait, or were dropped with the text when the reader had gone, was given up, or writing
-  // failed.
+  // Marks the end of an event's text. unwritten_events() counts the events that were not written
+  // completely: they are pending, or were dropped because the reader is gone or a write failed.
   void end_event();
   std::uint64_t unwritten_events() const { return dropped_events_ + event_ends_.size(); }
 
-  std::size_t pending() const { return pending_.size(); } // bytes not written yet
-  bool closed() const { return closed_; }                 // the reader is gone
-  void abandon(); // the reader is gone or does not read: what is pending and what comes is dropped
-  const std::optional<Error>& error() const { return error_; } // a full disk, for example
+  std::size_t pending() const { return pending_.size(); }      // bytes
+  bool closed() const { return closed_; }                      // the reader is gone
+  void abandon();                                              // drops pending and all further text
+  const std::optional<Error>& error() const { return error_; } // of a write, such as a full disk
   int fd() const { return fd_; }
 
 private:
-  void write_once(std::size_t most);
+  void write_once(std::size_t max_bytes);
   void drop_pending();
 
   int fd_;
   std::string pending_;
   std::size_t written_ = 0;              // of pending_
-  std::uint64_t before_pending_ = 0;     // bytes of the output that were in front of pending_
-  std::deque<std::uint64_t> event_ends_; // positions in the output, of events yet to be written
+  std::uint64_t before_pending_ = 0;     // bytes of output before pending_
+  std::deque<std::uint64_t> event_ends_; // output positions of unwritten events
   std::uint64_t dropped_events_ = 0;
-  bool writes_itself_ = true;
+  bool auto_flush_ = true;
   bool closed_ = false;
   std::optional<Error> error_;
 };
@@ -78,12 +77,12 @@ struct OutputOptions {
   Level level = Level::normal;
 };
 
-// All that a run says goes through it. Not thread-safe.
+// Writes the records, text and messages of a run. Not thread-safe.
 class Output {
 public:
   using Level = OutputOptions::Level;
 
-  // Records go to a descriptor that stays the caller's, or to a file that is closed at the end.
+  // The first borrows the descriptor for records, the second owns the file.
   Output(int records, const OutputOptions& options);
   Output(UniqueFd file, const OutputOptions& options);
   Output(const Output&) = delete;
@@ -92,49 +91,49 @@ public:
 
   void write(const auto& record) { formatter_->write(record); }
   void write_text(std::string_view text) { buffer_.append(text); }
-  // Writes rows that are held back to be aligned with later ones.
-  void settle() { formatter_->settle(); }
-  void flush(); // waits until all is written
+  // Writes rows that were held back for alignment.
+  void flush_rows() { formatter_->flush_rows(); }
+  void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
 
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
-  bool has_failed() const { return failed_; } // writing included, after finish()
+  bool has_failed() const { return failed_; } // after finish() including write errors
 
   void warn(std::string_view text);   // not when quiet
-  void notice(std::string_view text); // a warning that quiet does not hide
-  void status(std::string_view text); // start line, summary; not when quiet
+  void notice(std::string_view text); // a warning that is shown even when quiet
+  void status(std::string_view text); // start line and summary; not when quiet
   void detail(std::string_view text); // only when verbose
-  // On a terminal only: a line that the next message replaces; empty at the end.
+  // Shows a line that the next message replaces, on a terminal only. An empty text removes it.
   void progress(std::string_view text);
   bool is_verbose() const { return level_ == Level::verbose; }
 
-  // Warns once, however often the text comes.
+  // Show each text only once.
   void warn_once(std::string_view text);
   void warn_once(const std::vector<std::string>& texts);
   void detail_once(std::string_view text);
-  // A warning that may come for each event, stack, process or probe. The first of a kind is told,
-  // further ones are counted until report_repeated(). Verbose tells each.
+  // A warning that may occur for each event, stack, process or probe. The first of a kind is shown
+  // at once; further ones are counted for report_repeated(). Verbose shows each.
   void repeated_warning(std::string_view kind, std::string_view text);
-  // Likewise, but nothing is told before report_repeated(), as all of a kind come together: up to
-  // three have a line each, more share that of the first.
+  // As repeated_warning(), but shown by report_repeated(): up to three of a kind on a line each,
+  // more as one line.
   void gathered_warning(std::string_view kind, std::string_view text);
-  // Gathers the warnings of places, each text once: those of one pattern differ in the name that
-  // they begin with.
+  // Calls gathered_warning() for the warnings of points, each text once. Warnings that only differ
+  // in the symbol's name at their beginning are of one kind.
   void gather_warnings(std::span<const ProbePoint> points);
   void report_repeated();
 
-  // Writes all that is held back and reports a failure to write. To be called last.
+  // Writes everything and reports a failed write. Must be called last.
   void finish();
 
 private:
   struct Repeated {
-    std::vector<std::string> texts; // the first ones: told already, or to be told
+    std::vector<std::string> texts; // the first ones
     std::uint64_t count = 0;
-    bool is_told = false;
+    bool is_reported = false; // the first was shown at once
   };
-  Repeated& kind_of(std::string_view kind, bool is_told);
+  Repeated& find_repeated(std::string_view kind, bool is_reported);
   void message(const Error& error);
   std::string begin_line();
 
@@ -147,7 +146,7 @@ private:
   bool colour_;
   Level level_;
   std::set<std::string, std::less<>> once_;
-  std::map<std::string, std::size_t, std::less<>> kinds_; // to their place in repeated_
+  std::map<std::string, std::size_t, std::less<>> repeated_by_kind_; // indexes of repeated_
   std::vector<Repeated> repeated_;
   bool shows_progress_ = false;
 };

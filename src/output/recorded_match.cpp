@@ -15,7 +15,7 @@ std::optional<std::string> text_at(const llvm::json::Object& object, llvm::Strin
   return value ? std::optional(value->str()) : std::nullopt;
 }
 
-// "0x2a", as the contract writes offsets.
+// Reads a number written as "0x2a".
 std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::StringRef key) {
   const auto text = object.getString(key);
   if (!text || !text->starts_with("0x")) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::S
   return value;
 }
 
-// A `usdt` record: that of a match that has no symbol but a probe.
+// Reads a `usdt` record.
 Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& object,
                                                    std::string target, std::string request,
                                                    std::optional<std::uint64_t> offset,
@@ -34,7 +34,7 @@ Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& obj
   const auto name = text_at(object, "name");
   const auto arguments = text_at(object, "raw_arguments");
   if (!provider || !name || !arguments)
-    return fail(ErrorKind::corrupt, "a static probe without provider, name or raw_arguments");
+    return fail(ErrorKind::corrupt, "usdt record without provider, name or raw_arguments");
   RecordedMatch match{.target = std::move(target),
                       .request = std::move(request),
                       .entry = text_at(object, "entry"),
@@ -56,22 +56,22 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
   if (!parsed) {
     llvm::consumeError(parsed.takeError());
-    return fail(ErrorKind::corrupt, "not a line of JSON");
+    return fail(ErrorKind::corrupt, "invalid JSON");
   }
   const llvm::json::Object* object = parsed->getAsObject();
   const auto type = object != nullptr ? object->getString("type") : std::nullopt;
-  if (!type) return fail(ErrorKind::corrupt, "a record without a type");
+  if (!type) return fail(ErrorKind::corrupt, "record without a type");
   if (*type != "match" && *type != "usdt") return std::nullopt;
 
   const auto target = text_at(*object, "target");
   const auto request = text_at(*object, "request");
   const auto offset = number_at(*object, "offset");
   const auto image_offset = number_at(*object, "image_offset");
-  // "offset":null stands for a library that was compressed; no other value but a number does.
+  // "offset":null is valid for a compressed library.
   const auto* const written = object->get("offset");
   const bool inflated = written != nullptr && written->getAsNull();
   if (!target || !request || (!offset && !inflated) || !image_offset)
-    return fail(ErrorKind::corrupt, "a match without its target, request, offset or image_offset");
+    return fail(ErrorKind::corrupt, "record without target, request, offset or image_offset");
   if (*type == "usdt") return static_record(*object, *target, *request, offset, *image_offset);
   return RecordedMatch{.target = *target,
                        .request = *request,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that an earlier run has written, read back.
+// Reads `match` and `usdt` records that an earlier run has written.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -11,19 +11,21 @@
 
 namespace uprobectl {
 
-// A `match` or `usdt` record read back from JSON: what of it can be compared.
+// The fields of a `match` or `usdt` record that verify compares.
 struct RecordedMatch {
   std::string target;
   std::string request;
   std::optional<std::string> entry;
-  std::optional<std::string> file;     // nothing, as is offset, for a library that was recorded
-  std::optional<std::uint64_t> offset; // with --extracted
+  // Both are nullopt for a library that was recorded with --extracted.
+  std::optional<std::string> file;
+  std::optional<std::uint64_t> offset;
   std::uint64_t image_offset = 0;
   std::optional<std::string> symbol; // "PROVIDER:NAME" of a static probe
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
   std::optional<std::string> build_id;
 
+  // The fields of a `usdt` record.
   struct Static {
     std::optional<std::uint64_t> semaphore_offset;
     std::optional<std::uint64_t> semaphore_address;
@@ -32,9 +34,8 @@ struct RecordedMatch {
   std::optional<Static> static_probe;
 };
 
-// One line of JSON Lines: a match or a static probe, or nothing for a record of another type.
-// corrupt where the line is no JSON object or a match lacks what is needed; keys that are not known
-// are passed over.
+// Reads one line of JSON Lines. Returns nullopt for a record of another type. Fails with `corrupt`
+// if the line is not a JSON object or lacks a required key. Unknown keys are ignored.
 Result<std::optional<RecordedMatch>> read_match_record(std::string_view line);
 
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the command line contract that no other module defines, and their formatters. The
-// producer of a record does not know in which form it appears.
+// The records of the output format (docs/json-output.md) that no other module defines, and the
+// interface of their text and JSON formatters.
 #pragma once
 
 #include "bpf/pin.hpp"
@@ -15,90 +15,96 @@ namespace uprobectl {
 
 class OutputBuffer;
 
+// A symbol of a listing (`symbol`).
 struct SymbolRecord {
   const elf::Image* image = nullptr;
-  std::string_view target; // shown where several targets are listed
+  std::string_view target; // empty if only one target is listed
   std::string_view real_path;
   elf::Symbol symbol;
-  std::optional<std::string_view> demangled = {};       // as demangle() gives it
-  std::optional<std::vector<std::string>> aliases = {}; // where they were asked for
-  std::span<const elf::Symbol> folded = {};             // further names on the same line
-  std::size_t aliases_left_out = 0;                     // behind `aliases`
+  std::optional<std::string_view> demangled = {};       // result of demangle()
+  std::optional<std::vector<std::string>> aliases = {}; // if requested
+  std::span<const elf::Symbol> folded = {};             // continues_previous names on the same line
+  std::size_t aliases_left_out = 0; // number of aliases that are not in `aliases`
 };
+// A location of a static probe in a listing (`usdt`).
 struct StaticProbeRecord {
-  const ProbePoint* point = nullptr; // with its static_probe
-  std::string_view target;           // shown where several targets are listed
+  const ProbePoint* point = nullptr; // has a static_probe
+  std::string_view target;           // empty if only one target is listed
 };
+// A library in an archive (`library`).
 struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
 };
+// Written when all probes are attached (`attached`).
 struct AttachedRecord {
-  std::optional<std::string_view> mechanism; // nothing: no probe was asked for
+  std::optional<std::string_view> mechanism; // nullopt: no probe was requested
   std::size_t probes = 0;
-  std::string program;            // "builtin", or that of the user
+  std::string program;            // "builtin", or the user's program
   std::uint64_t monotonic_ns = 0; // three clocks read at one instant
   std::uint64_t boottime_ns = 0;
   std::uint64_t realtime_ns = 0;
 };
-// Of a probe that a task file asked for.
+// The part of a `probe` record for a probe of a task file.
 struct TaskProbeNote {
   std::size_t task = 0;      // from 1
-  std::string_view bpf_name; // of the program that is to run there
-  std::string_view request;  // the method, as the file names it
+  std::string_view bpf_name; // of the program to run at the probe
+  std::string_view request;  // the method, as in the task file
   std::string_view status;   // "resolved", "attached", "failed", "refused"
 };
+// A probe and its hits, at the end of a run (`probe`).
 struct ProbeRecord {
-  const ProbePoint* point = nullptr; // null for a task's probe that has no place
-  std::optional<std::uint64_t> hits; // entries and returns, lost ones included; nothing: not known
+  const ProbePoint* point = nullptr; // null for a task's probe that was not resolved
+  std::optional<std::uint64_t> hits; // entries and returns, including lost ones; nullopt: unknown
   std::optional<std::size_t> processes_mapping;
-  std::optional<std::string> reason; // why it never fired
+  std::optional<std::string> reason; // diagnosis of an unhit probe
   std::optional<TaskProbeNote> task = {};
 };
-// A frame that was unwound.
+// A frame of an unwound stack (`frame`).
 struct FrameRecord {
-  std::uint64_t index = 0; // 0: where the thread was
+  std::uint64_t index = 0; // 0 is the innermost frame
   const unwind::Frame* frame = nullptr;
 };
-// "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)": the second number is the ELF address. Behind
-// what was guessed " by frame pointer" or " by link register".
+// Returns "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"; the second number is the ELF
+// address. Guessed frames end with " by frame pointer" or " by link register".
 std::string display_frame(const unwind::Frame& frame);
 
-// How often a probe was hit, or one process hit it.
+// The number of hits of a probe, in all processes, in one, or with one stack (`count`).
 struct CountRecord {
   const ProbePoint* point = nullptr;
-  bool on_return = false; // returns, as against entries or pairs of both
+  bool on_return = false; // counts returns; otherwise entries or paired calls
   std::uint64_t count = 0;
-  std::optional<std::uint32_t> pid; // where processes are counted for themselves
+  std::optional<std::uint32_t> pid; // if counted by process
   std::string_view comm;            // of pid
-  // Where stacks are counted for themselves: this one, else null. Without frames where it could not
-  // be kept.
+  // If counted by stack, otherwise null. Has no frames if the stack could not be kept.
   const unwind::Stack* stack = nullptr;
-  // What stands for further frames that are not known, "[cut off]"; empty if it is whole as far as
-  // is known.
+  // Stands for missing frames, "[cut off]". Empty if the stack is complete as far as is known.
   std::string_view rest = {};
-  std::uint64_t since_ns = 0; // CLOCK_MONOTONIC: what happened from then ...
-  std::uint64_t time_ns = 0;  // ... to then
-  bool of_interval = false;   // one of several such times
+  std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
+  std::uint64_t time_ns = 0;  // its end
+  bool is_interval = false;   // one of several intervals (--interval)
 };
+// The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {
   const ProbePoint* point = nullptr;
-  bool in_nanoseconds = false; // latencies; else numbers of the probed code
+  bool in_nanoseconds = false; // latencies; otherwise values
   Histogram histogram;
-  std::uint64_t since_ns = 0; // as for counts
+  std::uint64_t since_ns = 0; // as in CountRecord
   std::uint64_t time_ns = 0;
-  bool of_interval = false;
+  bool is_interval = false;
 };
-// What a map of a user's program held at the end.
+// An entry of a user program's map at the end of the run (`map_entry`).
 struct MapEntryRecord {
   std::string_view map;
   DataValue key;
   DataValue value;
 };
+// Lost events (`lost`).
 struct LostRecord {
-  std::uint64_t count = 0; // since the previous one
+  std::uint64_t count = 0; // since the previous record
   std::string_view reason;
 };
+// Totals at the end of a run (`summary`).
 struct SummaryRecord {
   std::uint64_t events = 0;
   std::uint64_t lost = 0;
@@ -106,52 +112,53 @@ struct SummaryRecord {
   std::size_t probes_hit = 0;
   std::size_t probes_silent = 0;
   bool detached_cleanly = false;
-  // Where they were asked for: all, those that were longer than what was copied of them, and those
-  // that were not unwound to the end for another reason.
+  // If stacks were requested: all, those cut because more stack bytes were used than copied, and
+  // those that are incomplete for another reason.
   std::optional<std::uint64_t> stacks = {};
   std::optional<std::uint64_t> stacks_truncated = {};
   std::optional<std::uint64_t> stacks_failed = {};
-  // How the command has ended that was started for the run: its exit status, or the signal.
+  // Exit status of the traced command, or the signal that ended it.
   std::optional<std::uint64_t> command_exit = {};
   std::optional<std::uint64_t> command_signal = {};
-  // Where calls are paired: those of which only one end was seen, which are among the lost, and
-  // those that had not returned at the end.
+  // If calls are paired: calls of which only one end was seen, which are included in `lost`, and
+  // calls that had not returned at the end of the run.
   std::optional<std::uint64_t> unpaired = {};
   std::optional<std::uint64_t> open = {};
-  // Where calls are paired: functions with hits whose first instruction the kernel single-steps.
-  // The time for that is a part of their latencies.
+  // If calls are paired: hit functions whose first instruction the kernel single-steps. Their
+  // latencies include the time for that.
   std::optional<std::uint64_t> single_stepped = {};
 };
-// What has moved since a match or a static probe was recorded. Values are numbers ("0x…"), build
-// ids or arguments, as the change asks for.
+// A difference between a recorded match or static probe and the present file (`drift`). Values are
+// numbers ("0x…"), build ids or arguments, depending on the change.
 struct DriftRecord {
   enum class Change {
     gone,
     added,
     function_moved,
     archive_moved,
-    semaphore_moved, // of a static probe; "none" where it has none
+    semaphore_moved, // of a static probe; the value "none" stands for no semaphore
     arguments,       // of a static probe
     build_id
   };
   Change change = Change::gone;
   std::string target;
-  std::optional<std::string> request; // nothing for build_id, which is the whole image's
+  std::optional<std::string> request; // nullopt for build_id, which applies to the whole image
   std::optional<std::string> symbol;
-  std::optional<std::string> recorded; // nothing for added
-  std::optional<std::string> found;    // nothing for gone
-  bool further = false; // something else of the record that the drift before is about
+  std::optional<std::string> recorded; // nullopt for `added`
+  std::optional<std::string> found;    // nullopt for `gone`
+  bool continues_previous = false;     // about the same recorded match as the previous drift
 };
-std::string_view to_string(DriftRecord::Change change); // "added" reads `new` in the contract
+std::string_view to_string(DriftRecord::Change change); // "new" for `added`
 
+// A failure (`error`).
 struct ErrorRecord {
   std::optional<std::string> target;
   std::optional<std::string> request;
   Error error;
 };
 
-// Writes each type of record in its form. The text form leaves out what messages say anyway:
-// probe, lost, summary, error.
+// Writes records as text or JSON. The text formatter ignores `probe`, `lost`, `summary` and `error`
+// records, because messages on stderr report them.
 class RecordFormatter {
 public:
   virtual ~RecordFormatter() = default;
@@ -173,17 +180,18 @@ public:
   virtual void write(const LostRecord& record) = 0;
   virtual void write(const SummaryRecord& record) = 0;
   virtual void write(const ErrorRecord& record) = 0;
-  // Writes rows that are held back to be aligned with later ones.
-  virtual void settle() = 0;
+  // Writes rows that were held back for alignment.
+  virtual void flush_rows() = 0;
 };
 
+// Options of the text formatter.
 struct TextStyle {
   bool aligned = false; // columns padded for a terminal instead of tab-separated
   bool header = false;
-  bool offset_only = false; // match: the number alone
-  bool verbose = false;     // match: the sum that makes the offset
-  bool aliases = false;     // match: the other names of the place
-  bool instruction = false; // match: the instruction there; always when verbose
+  bool offset_only = false; // match: print only the offset
+  bool verbose = false;     // match: show how the offset is computed
+  bool aliases = false;     // match: show other symbols at the address
+  bool instruction = false; // match: show the probed instruction; implied by verbose
 };
 
 std::unique_ptr<RecordFormatter> make_text_formatter(OutputBuffer& out, const TextStyle& style);

@@ -13,12 +13,12 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// From U+2E80 on nearly everything is East Asian, and two columns wide.
-std::size_t width_of(std::string_view sequence) {
+// Approximation: characters from U+2E80 on are East Asian and take two columns.
+std::size_t character_columns(std::string_view sequence) {
   return sequence.size() > 2 && sequence >= "\u2e80" ? 2 : 1;
 }
 
-// The scope that a name begins with, "ns::"; empty where it begins with none, or with a template.
+// Returns the scope at the beginning of a name, "ns::". Empty if there is none or it is a template.
 std::string_view front_scope(std::string_view name) {
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   if (name.starts_with(anonymous)) return anonymous;
@@ -35,17 +35,17 @@ struct FoldedLine {
   std::uint64_t weight = 0;
 };
 
-// Of each text what stands in a line for it.
+// Returns the names of all texts as written in folded lines.
 std::vector<std::string> folded_names(const FrameNodes& frames) {
   std::vector<std::string> names;
   for (const DrawnFrame& text : frames.texts) {
-    names.push_back(name_of(text));
+    names.push_back(drawn_name(text));
     std::ranges::replace(names.back(), ';', ':');
   }
   return names;
 }
 
-// How many bytes the names from the outermost to each frame take, each with one behind it.
+// Returns the bytes of the line for each frame: its callers' names and its own, with separators.
 std::vector<std::size_t> stack_sizes(const FrameNodes& frames,
                                      const std::vector<std::string>& names) {
   std::vector<std::size_t> sizes(frames.nodes.size());
@@ -69,8 +69,7 @@ std::string stack_text(const FrameNodes& frames, const std::vector<std::string>&
   return stack;
 }
 
-// The frames at which stacks end, as far as their lines together are not too long; those of the
-// most weight first.
+// Returns the frames at which stacks end, heaviest first, as many as fit into max_folded_bytes.
 std::vector<std::uint32_t> ends_to_write(const FrameNodes& frames,
                                          const std::vector<std::string>& names) {
   constexpr std::size_t longest_number = 22; // digits of a weight, its space, the line's end
@@ -82,17 +81,17 @@ std::vector<std::uint32_t> ends_to_write(const FrameNodes& frames,
     return std::pair(frames.nodes[b].own, a) < std::pair(frames.nodes[a].own, b);
   });
   std::size_t written = 0;
-  const auto beyond = std::ranges::find_if(ends, [&](std::uint32_t end) {
+  const auto first_omitted = std::ranges::find_if(ends, [&](std::uint32_t end) {
     written += sizes[end] + longest_number;
     return written > max_folded_bytes;
   });
-  ends.erase(beyond, ends.end());
+  ends.erase(first_omitted, ends.end());
   return ends;
 }
 
 } // namespace
 
-void append_clean(std::string& out, std::string_view text) {
+void append_sanitized(std::string& out, std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text, at);
     const std::string_view sequence = text.substr(at, length);
@@ -106,8 +105,8 @@ void append_clean(std::string& out, std::string_view text) {
   }
 }
 
-void append_xml(std::string& out, std::string_view clean) {
-  for (const char c : clean) {
+void append_xml(std::string& out, std::string_view sanitized) {
+  for (const char c : sanitized) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')
@@ -121,37 +120,37 @@ void append_xml(std::string& out, std::string_view clean) {
   }
 }
 
-std::size_t columns_of(std::string_view clean) {
+std::size_t display_columns(std::string_view sanitized) {
   std::size_t columns = 0;
-  for (std::size_t at = 0; at < clean.size();) {
-    const std::string_view sequence = clean.substr(at, utf8_length(clean, at));
-    columns += width_of(sequence);
+  for (std::size_t at = 0; at < sanitized.size();) {
+    const std::string_view sequence = sanitized.substr(at, utf8_length(sanitized, at));
+    columns += character_columns(sequence);
     at += sequence.size();
   }
   return columns;
 }
 
-std::string fitted(std::string_view clean, std::size_t columns) {
+std::string shorten_text(std::string_view sanitized, std::size_t columns) {
   std::size_t taken = 0;
   std::size_t kept = 0; // bytes that leave a column for the ellipsis
-  for (std::size_t at = 0; at < clean.size();) {
-    const std::string_view sequence = clean.substr(at, utf8_length(clean, at));
-    taken += width_of(sequence);
+  for (std::size_t at = 0; at < sanitized.size();) {
+    const std::string_view sequence = sanitized.substr(at, utf8_length(sanitized, at));
+    taken += character_columns(sequence);
     at += sequence.size();
     if (taken < columns) kept = at;
-    if (taken > columns) return columns < 3 ? "" : std::string(clean.substr(0, kept)) + "…";
+    if (taken > columns) return columns < 3 ? "" : std::string(sanitized.substr(0, kept)) + "…";
   }
-  return std::string(clean);
+  return std::string(sanitized);
 }
 
-std::string fitted_name(std::string_view clean, std::size_t columns) {
-  for (std::size_t taken = columns_of(clean); taken > columns;) {
-    const std::string_view scope = front_scope(clean);
-    if (scope.empty() || scope.size() == clean.size()) break;
-    clean.remove_prefix(scope.size());
+std::string shorten_name(std::string_view sanitized, std::size_t columns) {
+  for (std::size_t taken = display_columns(sanitized); taken > columns;) {
+    const std::string_view scope = front_scope(sanitized);
+    if (scope.empty() || scope.size() == sanitized.size()) break;
+    sanitized.remove_prefix(scope.size());
     taken -= scope.size();
   }
-  return fitted(clean, columns);
+  return shorten_text(sanitized, columns);
 }
 
 std::size_t FrameNodes::Hash::operator()(const DrawnFrame& frame) const {
@@ -168,7 +167,7 @@ std::string_view FrameNodes::keep(std::string_view text) {
   return kept_.emplace_back(text);
 }
 
-std::optional<std::uint32_t> FrameNodes::text_of(const DrawnFrame& frame, bool may_add) {
+std::optional<std::uint32_t> FrameNodes::find_text(const DrawnFrame& frame, bool may_add) {
   if (const auto known = text_numbers_.find(frame); known != text_numbers_.end())
     return known->second;
   const std::size_t room = max_drawn_text - kept_bytes_;
@@ -185,7 +184,7 @@ std::optional<std::uint32_t> FrameNodes::child(std::uint32_t parent, const Drawn
   if (recent != 0 && Equal()(texts[nodes[recent].text], frame)) return recent;
   const std::uint32_t level = nodes[parent].level + 1;
   const bool may_add = nodes.size() <= max_drawn_frames && level <= max_drawn_levels;
-  const auto text = text_of(frame, may_add);
+  const auto text = find_text(frame, may_add);
   if (!text) return std::nullopt;
   const std::uint64_t key = std::uint64_t{parent} << 32U | *text;
   auto found = children_.find(key);
@@ -198,11 +197,11 @@ std::optional<std::uint32_t> FrameNodes::child(std::uint32_t parent, const Drawn
   return found->second;
 }
 
-std::string name_of(const DrawnFrame& frame) {
+std::string drawn_name(const DrawnFrame& frame) {
   std::string name;
-  append_clean(name, frame.name);
+  append_sanitized(name, frame.name);
   if (!name.empty()) return name;
-  append_clean(name, frame.module.empty() ? "no name" : frame.module);
+  append_sanitized(name, frame.module.empty() ? "no name" : frame.module);
   return "[" + name + "]";
 }
 
@@ -213,7 +212,7 @@ StackTree::~StackTree() = default;
 
 bool StackTree::empty() const { return nodes_->total == 0; }
 std::uint64_t StackTree::total() const { return nodes_->total; }
-std::uint64_t StackTree::cut() const { return nodes_->cut; }
+std::uint64_t StackTree::truncated() const { return nodes_->truncated; }
 
 void StackTree::add(std::span<const DrawnFrame> stack, std::uint64_t weight) {
   constexpr DrawnFrame none = {.name = "[no stack]", .module = ""};
@@ -224,7 +223,7 @@ void StackTree::add(std::span<const DrawnFrame> stack, std::uint64_t weight) {
   for (const DrawnFrame& frame : stack) {
     const auto next = nodes_->child(innermost, frame);
     if (!next) {
-      nodes_->cut += weight;
+      nodes_->truncated += weight;
       break;
     }
     innermost = *next;
@@ -236,16 +235,16 @@ void StackTree::add(std::span<const DrawnFrame> stack, std::uint64_t weight) {
 std::string StackTree::folded() const {
   const std::vector<std::string> names = folded_names(*nodes_);
   std::vector<FoldedLine> lines;
-  std::uint64_t left_out = nodes_->total;
+  std::uint64_t omitted = nodes_->total;
   for (const std::uint32_t end : ends_to_write(*nodes_, names)) {
     lines.push_back({stack_text(*nodes_, names, end), nodes_->nodes[end].own});
-    left_out -= lines.back().weight;
+    omitted -= lines.back().weight;
   }
-  if (left_out > 0) lines.push_back({"[left out]", left_out});
+  if (omitted > 0) lines.push_back({"[left out]", omitted});
   std::ranges::sort(lines, {}, &FoldedLine::stack);
   std::string text;
   for (std::size_t i = 0; i < lines.size();) {
-    // Functions of one name in several modules are one to who reads lines.
+    // Lines do not name modules, so functions with the same name are merged.
     std::uint64_t weight = 0;
     std::size_t next = i;
     for (; next < lines.size() && lines[next].stack == lines[i].stack; ++next)

@@ -21,13 +21,14 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-// "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)": entry data + (address - p_vaddr + p_offset).
-std::string sum_of(const ProbePoint& point) {
+// Returns how the offset is computed: entry data + (address - p_vaddr + p_offset), for example
+// "0x1dd000 + (0x1e2c4 - 0x1d000 + 0x1d000)".
+std::string offset_sum(const ProbePoint& point) {
   return hex(point.binary->entry_data.value) + " + (" + hex(point.address.value) + " - " +
          hex(point.segment_address.value) + " + " + hex(point.segment_offset.value) + ")";
 }
 
-// C++ names hold commas.
+// Joins names with " = ", because C++ names contain commas.
 std::string joined_names(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names)
@@ -35,14 +36,14 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
-// The number of terminal columns that printable UTF-8 text takes, one a character.
+// Returns the terminal columns of printable UTF-8 text, counting one for each character.
 std::size_t display_width(std::string_view text) {
-  // Continuation bytes of UTF-8 take no column of their own.
+  // Skip continuation bytes.
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// Rows of columns: tab-separated as they come, or held back and padded for a terminal.
+// Writes rows of columns: tab-separated at once, or held back and padded for a terminal.
 class TextTable {
 public:
   TextTable(OutputBuffer& out, bool aligned) : out_(out), aligned_(aligned) {}
@@ -50,10 +51,10 @@ public:
   TextTable& operator=(const TextTable&) = delete;
   ~TextTable() { flush(); }
 
-  // Cells are made printable here; empty ones at the end are left out.
+  // Escapes the cells. Empty cells at the end are omitted.
   void row(std::span<const std::string_view> cells);
   void row(std::initializer_list<std::string_view> cells) { row({cells.begin(), cells.size()}); }
-  // Writes what is held back.
+  // Writes rows that were held back.
   void flush();
 
 private:
@@ -62,7 +63,7 @@ private:
   std::vector<std::vector<std::string>> held_;
 };
 
-// Static probes for a terminal: a line for each probe, and below it its places.
+// Writes static probes for a terminal: a line for each probe, followed by its locations.
 class StaticProbeGroups {
 public:
   explicit StaticProbeGroups(OutputBuffer& out) : out_(out) {}
@@ -71,7 +72,7 @@ public:
   ~StaticProbeGroups() { write(); }
 
   void add(const StaticProbeRecord& record, bool verbose);
-  void write(); // what was added
+  void write(); // all added probes
 
 private:
   struct Place {
@@ -86,8 +87,9 @@ private:
   };
 
   OutputBuffer& out_;
-  std::vector<Group> groups_; // in the order of their first places
-  std::map<std::pair<std::string, std::string>, std::size_t> known_; // by probe and file
+  std::vector<Group> groups_; // in the order of their first locations
+  std::map<std::pair<std::string, std::string>, std::size_t>
+      known_; // indexes of groups_ by probe and file
 };
 
 void TextTable::row(std::span<const std::string_view> cells) {
@@ -118,7 +120,7 @@ void TextTable::flush() {
     std::string& line = out_.draft();
     for (std::size_t i = 0; i < row.size(); ++i) {
       line += row[i];
-      // The last column runs free.
+      // The last column is not padded.
       if (i + 1 < row.size()) line.append(widths[i] - display_width(row[i]) + 2, ' ');
     }
     line += '\n';
@@ -148,7 +150,7 @@ void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
   }
   groups_[at->second].places.push_back(
       {.offset = fmt::format("{:#x}", display_offset(point)),
-       .semaphore = shown_semaphore(point),
+       .semaphore = semaphore_text(point),
        .arguments = printable(marked_arguments(point)),
        .parsed =
            verbose ? printable(parsed_arguments(point.static_probe->arguments)) : std::string()});
@@ -177,11 +179,11 @@ void StaticProbeGroups::write() {
   known_.clear();
 }
 
-// A row of which the options choose the columns.
-template <std::size_t most>
+// A row whose columns depend on options.
+template <std::size_t max_columns>
 class Columns {
 public:
-  // The cell is a view of what must be there until the row is written.
+  // Borrows `cell` until the row is written.
   void add(std::string_view name, std::string_view cell) {
     names_[count_] = name;
     cells_[count_] = cell;
@@ -192,8 +194,8 @@ public:
 
 private:
   std::size_t count_ = 0;
-  std::array<std::string_view, most> names_ = {};
-  std::array<std::string_view, most> cells_ = {};
+  std::array<std::string_view, max_columns> names_ = {};
+  std::array<std::string_view, max_columns> cells_ = {};
 };
 
 class TextFormatter final : public RecordFormatter {
@@ -212,9 +214,9 @@ public:
     std::string aliases;
     Columns<6> columns;
     columns.add("OFFSET", offset);
-    columns.add("FILE", file_of(point));
+    columns.add("FILE", displayed_file(point));
     columns.add("SYMBOL", name);
-    if (style_.verbose) columns.add("SUM", sum = sum_of(point));
+    if (style_.verbose) columns.add("SUM", sum = offset_sum(point));
     if (style_.verbose || style_.instruction)
       columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
     if (style_.aliases && point.aliases) aliases = joined_names(*point.aliases);
@@ -231,7 +233,7 @@ public:
     const ProbePoint& point = *listed.point;
     const StaticProbe& probe = *point.static_probe;
     const std::string offset = hex(display_offset(point));
-    const std::string semaphore = shown_semaphore(point);
+    const std::string semaphore = semaphore_text(point);
     const std::string arguments = marked_arguments(point);
     std::string parsed;
     Columns<6> columns;
@@ -320,15 +322,15 @@ public:
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
-    cell(name_of(*event.point), 15, last_width_);
+    cell(displayed_name(*event.point), 15, last_width_);
     constexpr std::size_t name_width = 24;
-    const std::string arguments = arguments_of(event);
+    const std::string arguments = arguments_text(event);
     std::size_t width = name_width;
-    if (!arguments.empty() || !style_.aligned) { // piped, an empty column stays
+    if (!arguments.empty() || !style_.aligned) { // tab-separated rows keep empty columns
       cell(arguments, width, last_width_);
       width = 0;
     }
-    if (event.kind == EventKind::on_return) cell(return_of(event), width, last_width_);
+    if (event.kind == EventKind::on_return) cell(return_text(event), width, last_width_);
     if (event.latency_ns) {
       std::string latency;
       append_short_duration(latency, *event.latency_ns);
@@ -351,22 +353,22 @@ public:
   }
 
   void write(const CountRecord& record) override {
-    begin_interval(record.time_ns, record.of_interval);
+    begin_interval(record.time_ns, record.is_interval);
     header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
     const std::string count = std::to_string(record.count);
-    const std::string name = name_of(*record.point) + (record.on_return ? " (return)" : "");
-    // Piped it is the last column, as the other values are one each.
+    const std::string name = displayed_name(*record.point) + (record.on_return ? " (return)" : "");
+    // In tab-separated rows the stack is the last column.
     const bool has_stack = record.stack != nullptr;
     const std::string stack =
-        has_stack && !style_.aligned ? stack_of(record, " < ") : std::string();
+        has_stack && !style_.aligned ? joined_frames(record, " < ") : std::string();
     if (record.pid)
       table_.row({count, std::to_string(*record.pid), record.comm, name, stack});
     else
       table_.row({count, name, stack});
     if (!has_stack || !style_.aligned) return;
     table_.flush();
-    out_.append("    " + stack_of(record, "\n    ") + "\n");
+    out_.append("    " + joined_frames(record, "\n    ") + "\n");
   }
 
   void write(const FrameRecord& record) override {
@@ -377,30 +379,30 @@ public:
   }
 
   void write(const HistogramRecord& record) override {
-    begin_interval(record.time_ns, record.of_interval);
+    begin_interval(record.time_ns, record.is_interval);
     if (style_.aligned) {
       line_.clear();
-      draw_histogram(line_, name_of(*record.point), record);
+      draw_histogram(line_, displayed_name(*record.point), record);
       out_.append(line_);
       return;
     }
     header({"FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const Histogram& histogram = record.histogram;
-    table_.row({name_of(*record.point), record.in_nanoseconds ? "ns" : "value",
+    table_.row({displayed_name(*record.point), record.in_nanoseconds ? "ns" : "value",
                 std::to_string(histogram.count), std::to_string(histogram.min),
                 std::to_string(percentile(histogram, 50)),
                 std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
   }
 
-  void settle() override { table_.flush(); }
+  void flush_rows() override { table_.flush(); }
   void write(const ProbeRecord&) override {}
   void write(const LostRecord&) override {}
   void write(const SummaryRecord&) override {}
   void write(const ErrorRecord&) override {}
 
 private:
-  // When and by whom it was sent is known where its buffer says so.
+  // Time and sender are only known for maps that provide them.
   void user_record(const Event& event) {
     const UserRecord& record = *event.record;
     const bool is_known = event.time_ns != 0;
@@ -422,7 +424,7 @@ private:
     out_.append(line_);
   }
 
-  // A line a frame, and why there is no further one where it should be.
+  // Adds a line for each frame, and the reason if the stack is incomplete.
   void add_stack(const unwind::Stack* stack) {
     if (stack == nullptr) return;
     for (std::size_t i = 0; i < stack->frames.size(); ++i) {
@@ -445,8 +447,8 @@ private:
     if (style_.header && !std::exchange(header_written_, true)) table_.row(names);
   }
 
-  // Ends the cell before, which has taken `taken` of `width` columns, and writes the next one.
-  // Events are live, so their columns have fixed widths.
+  // Pads the previous cell, which has `taken` of `width` columns, and writes the next one. Widths
+  // are fixed, because events are shown at once.
   void cell(std::string_view text, std::size_t width, std::size_t taken) {
     if (!style_.aligned)
       line_ += '\t';
@@ -457,36 +459,37 @@ private:
     last_width_ = display_width(std::string_view(line_).substr(begin));
   }
 
-  // Mostly that of the point before.
-  const std::string& file_of(const ProbePoint& point) {
+  // Caches the text, because consecutive points are mostly in the same file.
+  const std::string& displayed_file(const ProbePoint& point) {
     if (binary_ != point.binary) file_ = to_string(point.binary->path);
     binary_ = point.binary;
     return file_;
   }
 
-  const std::string& name_of(const ProbePoint& point) {
+  const std::string& displayed_name(const ProbePoint& point) {
     std::string& name = names_[&point];
     if (name.empty()) name = display_name(point);
     return name;
   }
 
-  // Before the first row of each interval, on a terminal: when it ended.
-  void begin_interval(std::uint64_t time_ns, bool of_interval) {
+  // On a terminal, writes the end time of an interval before its first row.
+  void begin_interval(std::uint64_t time_ns, bool is_interval) {
     if (!style_.aligned || time_ns == interval_end_) return;
     table_.flush();
     line_ = std::exchange(interval_end_, time_ns) == 0 ? "" : "\n";
-    if (!of_interval) return;
+    if (!is_interval) return;
     clock_.append_time(line_, time_ns);
     line_ += '\n';
     out_.append(line_);
   }
 
-  static std::string stack_of(const CountRecord& record, std::string_view between) {
-    std::string text = stack_of(record.stack->frames, between);
+  static std::string joined_frames(const CountRecord& record, std::string_view between) {
+    std::string text = joined_frames(record.stack->frames, between);
     if (!record.rest.empty()) text.append(between).append(record.rest);
     return text;
   }
-  static std::string stack_of(std::span<const unwind::Frame> frames, std::string_view between) {
+  static std::string joined_frames(std::span<const unwind::Frame> frames,
+                                   std::string_view between) {
     if (frames.empty()) return "<the stack could not be kept>";
     std::string text;
     for (const auto& frame : frames) {
@@ -496,7 +499,7 @@ private:
     return text;
   }
 
-  static std::string return_of(const Event& event) {
+  static std::string return_text(const Event& event) {
     if (event.left_by == ExitKind::tail_call) return "left by a tail call";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
@@ -504,7 +507,7 @@ private:
     return text;
   }
 
-  // On a terminal on a line of their own, which is long enough.
+  // On a terminal registers have their own line.
   void add_registers(const Event& event) {
     for (std::size_t i = 0; i < event.registers.size(); ++i) {
       line_ += i > 0 ? " " : style_.aligned ? "\n    " : "\t";
@@ -514,7 +517,7 @@ private:
     }
   }
 
-  static std::string arguments_of(const Event& event) {
+  static std::string arguments_text(const Event& event) {
     std::string text;
     if (event.typed_arguments) {
       append_text_arguments(text, *event.typed_arguments);
@@ -536,11 +539,11 @@ private:
   StaticProbeGroups static_probes_{out_};
   WallClock clock_{0, 0};
   bool header_written_ = false;
-  std::uint64_t interval_end_ = 0; // of the counts before
+  std::uint64_t interval_end_ = 0; // of the previous counts
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;
-  std::shared_ptr<const ProbedBinary> binary_; // of the match before, and how it is shown
+  std::shared_ptr<const ProbedBinary> binary_; // of the previous match, whose text is file_
   std::string file_;
 };
 

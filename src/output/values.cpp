@@ -14,7 +14,7 @@ namespace uprobectl {
 
 namespace {
 
-DataValue data_of(const ArgumentValue& argument) {
+DataValue to_data_value(const ArgumentValue& argument) {
   switch (argument.type) {
   case ArgumentType::s8:
   case ArgumentType::s16:
@@ -63,7 +63,7 @@ void append_json_value(std::string& out, const ArgumentValue& argument) {
   if (argument.error)
     out += "null";
   else
-    append_json_value(out, data_of(argument));
+    append_json_value(out, to_data_value(argument));
 }
 
 namespace {
@@ -90,8 +90,8 @@ void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
   out += ']';
 }
 
-// The six registers that are recorded where nothing was asked for: what most events have.
-void append_six(std::string& out, std::span<const std::uint64_t> arguments) {
+// Appends the six integer arguments that are captured by default.
+void append_six_integers(std::string& out, std::span<const std::uint64_t> arguments) {
   out += '[';
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     out += i == 0 ? "{\"name\":\"arg" : ",{\"name\":\"arg";
@@ -109,7 +109,7 @@ void append_json_arguments(std::string& out, const Event& event) {
   if (event.typed_arguments)
     append_typed(out, *event.typed_arguments);
   else if (event.has_arguments)
-    append_six(out, event.arguments);
+    append_six_integers(out, event.arguments);
   else
     out += "null";
 }
@@ -139,7 +139,7 @@ void append_text_value(std::string& out, const ArgumentValue& argument) {
   if (argument.type == ArgumentType::character) {
     append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
   } else {
-    append_text_value(out, data_of(argument));
+    append_text_value(out, to_data_value(argument));
   }
   if (argument.truncated) out += "…";
 }
@@ -156,7 +156,7 @@ void append_text_arguments(std::string& out, std::span<const ArgumentValue> argu
 
 namespace {
 
-// A double holds integers below this exactly, and so does every reader of JSON.
+// JSON readers that use doubles represent integers up to this exactly.
 constexpr std::uint64_t first_inexact = 1ULL << 53;
 
 class JsonValue {
@@ -285,7 +285,7 @@ namespace {
 using Kind = StaticArgument::Kind;
 using IndexPart = StaticArgument::IndexPart;
 
-// The bytes that the note says; all, where it says none.
+// Returns the constant truncated to the argument's size.
 DataValue constant_value(const StaticArgument& argument) {
   const std::uint32_t size = argument.size.value_or(argument.width);
   std::uint64_t value = argument.constant;
@@ -297,11 +297,11 @@ DataValue constant_value(const StaticArgument& argument) {
 }
 
 template <typename T>
-std::optional<T> only_if(bool there, T value) {
+std::optional<T> optional_if(bool there, T value) {
   return there ? std::optional(std::move(value)) : std::nullopt;
 }
 
-std::optional<std::string_view> extension_of(const StaticArgument& argument) {
+std::optional<std::string_view> index_extension(const StaticArgument& argument) {
   if (argument.index_part == IndexPart::low_word) return "unsigned";
   if (argument.index_part == IndexPart::signed_low_word) return "signed";
   return std::nullopt;
@@ -318,16 +318,16 @@ void append_json_argument(std::string& out, const StaticArgument& argument) {
   record.field("size", argument.size);
   record.field("signed", argument.is_signed);
   record.field("float", argument.is_float);
-  record.field("register", only_if(!argument.base.empty(), argument.base));
-  record.field("shift", only_if(argument.kind == Kind::in_register, argument.shift));
-  record.field("index", only_if(indexed, argument.index));
-  record.field("scale", only_if(indexed, argument.scale));
-  record.field("index_extension", extension_of(argument));
+  record.field("register", optional_if(!argument.base.empty(), argument.base));
+  record.field("shift", optional_if(argument.kind == Kind::in_register, argument.shift));
+  record.field("index", optional_if(indexed, argument.index));
+  record.field("scale", optional_if(indexed, argument.scale));
+  record.field("index_extension", index_extension(argument));
   record.field("displacement",
-               only_if(in_memory && !argument.address, DataValue{argument.displacement}));
+               optional_if(in_memory && !argument.address, DataValue{argument.displacement}));
   record.field("address", argument.address);
-  record.field("constant", only_if(argument.kind == Kind::constant, constant_value(argument)));
-  record.field("problem", only_if(!argument.problem.empty(), argument.problem));
+  record.field("constant", optional_if(argument.kind == Kind::constant, constant_value(argument)));
+  record.field("problem", optional_if(!argument.problem.empty(), argument.problem));
   out += '}';
 }
 
@@ -337,12 +337,12 @@ std::string size_text(const StaticArgument& argument) {
   return type + std::to_string(std::uint64_t{*argument.size} * 8);
 }
 
-std::string place_text(const StaticArgument& argument) {
+std::string address_text(const StaticArgument& argument) {
   std::string text =
       argument.address ? fmt::format("{:#x}", argument.address->value) : argument.base;
   if (!argument.index.empty()) {
     text += text.empty() ? "" : "+";
-    if (const auto extension = extension_of(argument)) text += fmt::format("{} ", *extension);
+    if (const auto extension = index_extension(argument)) text += fmt::format("{} ", *extension);
     text += fmt::format("{}*{}", argument.index, argument.scale);
   }
   const auto away = static_cast<std::uint64_t>(argument.displacement);
@@ -352,7 +352,7 @@ std::string place_text(const StaticArgument& argument) {
   return text;
 }
 
-std::string parsed_text(const StaticArgument& argument) {
+std::string argument_text(const StaticArgument& argument) {
   switch (argument.kind) {
   case Kind::constant: {
     std::string number;
@@ -363,7 +363,7 @@ std::string parsed_text(const StaticArgument& argument) {
     return fmt::format("{} {}{}", size_text(argument), argument.base,
                        argument.shift == 0 ? "" : fmt::format(">>{}", argument.shift));
   case Kind::in_memory:
-    return fmt::format("{} [{}]", size_text(argument), place_text(argument));
+    return fmt::format("{} [{}]", size_text(argument), address_text(argument));
   case Kind::out_of_reach:
   case Kind::unparsed:
     return fmt::format("{} <{}>", size_text(argument), argument.problem);
@@ -400,15 +400,15 @@ std::string parsed_arguments(std::span<const StaticArgument> arguments) {
   std::string text;
   for (const StaticArgument& argument : arguments) {
     if (!text.empty()) text += ", ";
-    text += parsed_text(argument);
+    text += argument_text(argument);
   }
   return text;
 }
 
-std::string shown_semaphore(const ProbePoint& point) {
+std::string semaphore_text(const ProbePoint& point) {
   const StaticProbe& probe = *point.static_probe;
   if (point.semaphore) return fmt::format("{:#x}", point.semaphore->value);
-  // Compressed in its archive: the offset in the library, as for the probe itself.
+  // In a compressed entry of an archive: the offset in the library, as for the probe.
   if (probe.semaphore_offset) return fmt::format("{:#x}", probe.semaphore_offset->value);
   return "-";
 }
@@ -445,16 +445,16 @@ void append_number(std::string& out, std::string_view key, std::optional<std::ui
   out += '"';
 }
 
-// What lies in no file that is known.
-std::string display_bare(std::uint64_t pc, std::string_view mapping) {
+// Formats an address that is in no known file.
+std::string display_address(std::uint64_t pc, std::string_view mapping) {
   std::string text;
   append_hex(text, pc);
   if (!mapping.empty()) text += " (" + std::string(mapping) + ")";
   return text;
 }
 
-// Of a guess.
-std::string_view mark_of(unwind::FoundBy found_by) {
+// Returns the suffix of a guessed frame.
+std::string_view guess_suffix(unwind::FoundBy found_by) {
   return found_by == unwind::FoundBy::link_register ? " by link register" : " by frame pointer";
 }
 
@@ -484,8 +484,8 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
       frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
   append_number(out, "pc", frame.pc);
   append_text(out, "file", module != nullptr ? Text(module->path()) : std::nullopt);
-  append_text(out, "entry", module != nullptr ? text_of(module->entry()) : std::nullopt);
-  // Not of a file that cannot be read.
+  append_text(out, "entry", module != nullptr ? to_optional_view(module->entry()) : std::nullopt);
+  // Unknown if the file cannot be read.
   append_number(out, "module_address",
                 module != nullptr && module->image() != nullptr
                     ? std::optional(frame.place->address.value)
@@ -495,8 +495,10 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   append_text(out, "symbol", function != nullptr ? Text(function->symbol) : std::nullopt);
   append_number(out, "symbol_offset",
                 function != nullptr ? std::optional(function->offset) : std::nullopt);
-  append_text(out, "build_id", module != nullptr ? text_of(module->build_id()) : std::nullopt);
-  append_text(out, "demangled", function != nullptr ? text_of(function->demangled) : std::nullopt);
+  append_text(out, "build_id",
+              module != nullptr ? to_optional_view(module->build_id()) : std::nullopt);
+  append_text(out, "demangled",
+              function != nullptr ? to_optional_view(function->demangled) : std::nullopt);
   append_text(out, "mapping", module == nullptr ? mapping : std::nullopt);
   append_text(out, "found_by", to_string(frame.found_by));
 }
@@ -506,8 +508,8 @@ std::string display_frame(const unwind::Frame& frame) {
   if (const auto symbolized = frame.symbolized())
     text = symbolized->text;
   else
-    text = display_bare(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-  if (unwind::is_guess(frame.found_by)) text += mark_of(frame.found_by);
+    text = display_address(frame.pc, frame.place ? frame.place->mapping : std::string_view());
+  if (unwind::is_guess(frame.found_by)) text += guess_suffix(frame.found_by);
   return text;
 }
 

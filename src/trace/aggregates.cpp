@@ -97,7 +97,7 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
                        .histogram = subtract(now, before),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
-                       .of_interval = asked_.interval.has_value()});
+                       .is_interval = asked_.interval.has_value()});
     before = std::move(now);
   }
   if (asked_.top) {
@@ -131,12 +131,12 @@ void KernelAggregates::report(Time now, Output& output) {
     for (CountRecord& record : records) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
-      record.of_interval = asked_.interval.has_value();
+      record.is_interval = asked_.interval.has_value();
       output.write(record);
     }
   }
   if (asked_.histograms) report_histograms(now_ns, output);
-  output.settle();
+  output.flush_rows();
   since_ns_ = now_ns;
 }
 
@@ -207,7 +207,7 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
                              .rest = missing_frames_label(stack.completeness),
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
-                             .of_interval = asked_.interval.has_value()});
+                             .is_interval = asked_.interval.has_value()});
 }
 
 UnwoundCounts::UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
@@ -285,9 +285,9 @@ void UnwoundCounts::report(Time now) {
                     .rest = missing_frames_label(key.completeness),
                     .since_ns = since_ns_,
                     .time_ns = now_ns,
-                    .of_interval = asked_.interval.has_value()});
+                    .is_interval = asked_.interval.has_value()});
   }
-  output_.settle();
+  output_.flush_rows();
   since_ns_ = now_ns;
 }
 

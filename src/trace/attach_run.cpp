@@ -204,7 +204,7 @@ private:
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 
     AttachOutcome outcome;
-    output_.buffer().write_only_when_asked();
+    output_.buffer().disable_auto_flush();
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events);
     loop.report_every(request_.aggregates.interval);

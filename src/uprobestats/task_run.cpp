@@ -36,7 +36,7 @@ public:
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
     report_start();
-    output_.buffer().write_only_when_asked();
+    output_.buffer().disable_auto_flush();
     loop_.run(start);
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");

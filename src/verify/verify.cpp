@@ -54,7 +54,7 @@ std::vector<DriftRecord> find_differences(const RecordedMatch& old, const ProbeP
     drift.change = change;
     drift.recorded = std::move(recorded);
     drift.found = std::move(found);
-    drift.further = !drifts.empty();
+    drift.continues_previous = !drifts.empty();
     drifts.push_back(std::move(drift));
   };
   const bool same_image_place = point.image_offset.value == old.image_offset;
@@ -231,7 +231,7 @@ private:
     outcome_.changes.push_back(drift.change);
     const bool concerns_match =
         drift.change != DriftRecord::Change::build_id && drift.change != DriftRecord::Change::added;
-    if (concerns_match && !drift.further) ++outcome_.changed;
+    if (concerns_match && !drift.continues_previous) ++outcome_.changed;
   }
 
   Output& output_;

@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     total += weight;
     max_frames += std::max<std::size_t>(stack.size(), 1);
   }
-  require(tree.total() == total && tree.cut() == 0);
+  require(tree.total() == total && tree.truncated() == 0);
   check_folded(tree.folded(), total);
   const std::string svg = flame_graph(tree, {.title = std::string(title), .subtitle = ""});
   check_characters(svg);

@@ -131,7 +131,7 @@ def check_search(tap, browser, url):
               differences((browser.value(MATCHED), [f for f in browser.value(SHOWN) if f["found"]]), ("", [])))
     for pattern, expected in {"^(main|malloc)$": "3 frames, 75.00%", "lib(c|io)[.]so": "4 frames, 85.00%",
                               "MALLOC": "0 frames, 0.00%", "a": "7 frames, 100.00%",
-                              "ma(": "no regular expression"}.items():
+                              "ma(": "invalid regular expression"}.items():
         tap.check(f"'{pattern}' matches {expected}", differences(look_for(browser, pattern), expected))
         browser.press("Escape", 27)
     click(browser, "main parse")

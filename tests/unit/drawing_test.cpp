@@ -18,7 +18,7 @@ void add(StackTree& tree, std::initializer_list<std::string_view> names, std::ui
 
 std::string clean(std::string_view text) {
   std::string out;
-  append_clean(out, text);
+  append_sanitized(out, text);
   return out;
 }
 
@@ -101,23 +101,23 @@ TEST_CASE("a stack of too many frames counts for the last that is kept") {
   StackTree tree;
   const std::vector<DrawnFrame> deep(max_drawn_levels + 1, {.name = "f", .module = ""});
   tree.add(deep, 3);
-  CHECK(tree.cut() == 3);
+  CHECK(tree.truncated() == 3);
   const std::string folded = tree.folded();
   CHECK(count(folded, "f") == max_drawn_levels);
   CHECK(folded.ends_with(";f 3\n"));
   CHECK(flame_graph(tree, {}).find("Without their innermost frames: 3 hits.") != std::string::npos);
   tree.add(std::span(deep).first(max_drawn_levels), 1);
-  CHECK(tree.cut() == 3);
+  CHECK(tree.truncated() == 3);
 }
 
 TEST_CASE("more frames than are kept cost their stacks these frames, not their weight", "[large]") {
   StackTree tree;
   for (std::size_t i = 1; i < max_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
-  CHECK(tree.cut() == 0);
+  CHECK(tree.truncated() == 0);
   add(tree, {"main", "one more"}, 2);
   add(tree, {"main", "1"}, 4); // known
   add(tree, {"start"}, 8);
-  CHECK(tree.cut() == 10);
+  CHECK(tree.truncated() == 10);
   CHECK(tree.total() == max_drawn_frames - 1 + 14);
   const std::string folded = tree.folded();
   CHECK(folded.starts_with("[left out] 8\nmain 2\nmain;1 5\n"));
@@ -128,9 +128,9 @@ TEST_CASE("more bytes of names than are kept cost their frames") {
   StackTree tree;
   const std::string half(max_drawn_text / 2, 'h');
   add(tree, {half + "h", "a"}, 1);
-  CHECK(tree.cut() == 0);
+  CHECK(tree.truncated() == 0);
   add(tree, {"b", half}, 2);
-  CHECK(tree.cut() == 2);
+  CHECK(tree.truncated() == 2);
 }
 
 // Each of 4096 callers ends a stack: 8 GB of lines if each name is written in full each time.
@@ -197,24 +197,24 @@ TEST_CASE("what is markup in XML is escaped") {
 }
 
 TEST_CASE("text is shortened to columns, of which East Asian letters take two") {
-  CHECK(fitted("malloc", 6) == "malloc");
-  CHECK(fitted("malloc", 5) == "mall…");
-  CHECK(fitted("malloc", 3) == "ma…");
-  CHECK(fitted("malloc", 2).empty());
-  CHECK(fitted("ab", 2) == "ab");
-  CHECK(fitted("", 0).empty());
-  CHECK(fitted("東京タワー", 10) == "東京タワー");
-  CHECK(fitted("東京タワー", 9) == "東京タワ…");
-  CHECK(fitted("東京タワー", 8) == "東京タ…");
+  CHECK(shorten_text("malloc", 6) == "malloc");
+  CHECK(shorten_text("malloc", 5) == "mall…");
+  CHECK(shorten_text("malloc", 3) == "ma…");
+  CHECK(shorten_text("malloc", 2).empty());
+  CHECK(shorten_text("ab", 2) == "ab");
+  CHECK(shorten_text("", 0).empty());
+  CHECK(shorten_text("東京タワー", 10) == "東京タワー");
+  CHECK(shorten_text("東京タワー", 9) == "東京タワ…");
+  CHECK(shorten_text("東京タワー", 8) == "東京タ…");
 }
 
 TEST_CASE("of a C++ name the scopes in front are given up before its end is") {
-  CHECK(fitted_name("ns::Foo::bar(int)", 17) == "ns::Foo::bar(int)");
-  CHECK(fitted_name("ns::Foo::bar(int)", 16) == "Foo::bar(int)");
-  CHECK(fitted_name("ns::Foo::bar(int)", 12) == "bar(int)");
-  CHECK(fitted_name("ns::Foo::bar(int)", 5) == "bar(…");
-  CHECK(fitted_name("(anonymous namespace)::bar", 20) == "bar");
-  CHECK(fitted_name("ns::Foo<a::B>::bar", 9) == "Foo<a::B…");
-  CHECK(fitted_name("ns::", 3) == "ns…");
-  CHECK(fitted_name("memcpy.part.0", 8) == "memcpy.…");
+  CHECK(shorten_name("ns::Foo::bar(int)", 17) == "ns::Foo::bar(int)");
+  CHECK(shorten_name("ns::Foo::bar(int)", 16) == "Foo::bar(int)");
+  CHECK(shorten_name("ns::Foo::bar(int)", 12) == "bar(int)");
+  CHECK(shorten_name("ns::Foo::bar(int)", 5) == "bar(…");
+  CHECK(shorten_name("(anonymous namespace)::bar", 20) == "bar");
+  CHECK(shorten_name("ns::Foo<a::B>::bar", 9) == "Foo<a::B…");
+  CHECK(shorten_name("ns::", 3) == "ns…");
+  CHECK(shorten_name("memcpy.part.0", 8) == "memcpy.…");
 }

@@ -50,7 +50,7 @@ TEST_CASE("what is written at once ends with a line where it can") {
   const UniqueFd reader{ends[0]};
   const UniqueFd writer{ends[1]};
   OutputBuffer out(writer.get());
-  out.write_only_when_asked();
+  out.disable_auto_flush();
   const std::string line = std::string(2999, 'x') + '\n';
   const std::string long_line = std::string(5000, 'y') + '\n';
   out.append(line + line + long_line + line);
@@ -93,7 +93,7 @@ TEST_CASE("a device without room is an error") {
 TEST_CASE("a reader that stalls holds nobody up and gets everything in order later") {
   Pipe pipe;
   OutputBuffer out(pipe.write_end.get());
-  out.write_only_when_asked();
+  out.disable_auto_flush();
   std::string sent;
   for (int i = 0; i < 40000; ++i) sent += std::to_string(i) + '\n';
   out.append(sent); // more than the 64 KiB a pipe holds

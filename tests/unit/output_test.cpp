@@ -259,7 +259,7 @@ TEST_CASE("beyond twenty lines only the number of warnings is told") {
   });
   CHECK(std::ranges::count(text, '\n') == 21);
   CHECK_THAT(text, Catch::EndsWith("uprobectl: warning: kind 20\n"
-                                   "uprobectl: warning: and 5 more warnings (-v tells each)\n"));
+                                   "uprobectl: warning: and 5 more warnings (-v shows each)\n"));
 }
 
 TEST_CASE("warnings of places that differ in the name alone are of a kind, each text counts once") {
@@ -320,7 +320,7 @@ TEST_CASE("a descriptor that is not open counts as closed where nobody may wait"
   REQUIRE(fd >= 0);
   const UniqueFd owned{fd};
   OutputBuffer out(fd);
-  out.write_only_when_asked();
+  out.disable_auto_flush();
   out.append("text");
   SECTION("flush_some") { out.flush_some(); }
   SECTION("flush_within") { CHECK(out.flush_within(std::chrono::milliseconds(10))); }

@@ -94,7 +94,7 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   std::string text;
   {
     Output output(write_end.get(), {.json = true, .messages = -1});
-    output.buffer().write_only_when_asked();
+    output.buffer().disable_auto_flush();
     NoProcesses processes;
     RunLoop loop(source, processes, *signals, output, {.max_events = max_events});
     std::thread other([&] {
@@ -165,7 +165,7 @@ TEST_CASE("what a full disk does not take is lost") {
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   FakeSource source(1000);
   Output output(full.get(), {.json = true, .messages = -1});
-  output.buffer().write_only_when_asked();
+  output.buffer().disable_auto_flush();
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
   loop.finish();

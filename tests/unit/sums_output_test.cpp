@@ -58,7 +58,7 @@ std::string written(bool json, const TextStyle& style,
     OutputBuffer out(writer.get());
     const auto records = json ? make_json_formatter(out) : make_text_formatter(out, style);
     use(*records);
-    records->settle();
+    records->flush_rows();
   }
   std::string text(4096, '\0');
   const auto length = ::read(reader.get(), text.data(), text.size());
@@ -160,7 +160,7 @@ TEST_CASE("a count of unwound stacks says why these end") {
 
 TEST_CASE("each block of an interval begins with its time on a terminal, the first one, too") {
   const ProbePoint point = some_point();
-  CountRecord first{.point = &point, .count = 7, .pid = {}, .comm = {}, .of_interval = true};
+  CountRecord first{.point = &point, .count = 7, .pid = {}, .comm = {}, .is_interval = true};
   first.since_ns = 1'000'000'000;
   first.time_ns = 2'000'000'000;
   CountRecord second = first;
@@ -175,14 +175,14 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
                                  .realtime_ns = 1});
     records.write(first);
     records.write(first);
-    records.settle();
+    records.flush_rows();
     records.write(second);
   };
   const std::string shown = written(false, {.aligned = true}, use);
   const std::string time = "[0-9:]+\\.[0-9]+\n";
   CHECK_THAT(shown, Catch::Matches(time + "7  f\n7  f\n\n" + time + "7  f\n"));
   // One block has no need of it.
-  first.of_interval = false;
+  first.is_interval = false;
   CHECK(written(false, {.aligned = true},
                 [&](RecordFormatter& records) { records.write(first); }) == "7  f\n");
 }
