@@ -52,7 +52,7 @@ public:
     }
     const auto points = target.static_probes(request_.probes);
     if (!points && targets_.several && points.error().kind == ErrorKind::misaligned) {
-      output_.warn_once("left out: " + points.error().message);
+      output_.warn_once("skipped: " + points.error().message);
     } else if (!points && points.error().kind != ErrorKind::not_found) {
       failed_ = true;
       output_.fail(points.error(), request_.target, request_.probes);

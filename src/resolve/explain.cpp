@@ -124,13 +124,13 @@ bool is_class(const art::OatFile& oat, std::string_view name) {
 }
 
 // Classes with a similar name, or with the same name in another package.
-std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_view wanted) {
-  const unsigned limit = suggestion_limit(wanted);
+std::vector<std::string> nearest_classes(const art::OatFile& oat, std::string_view class_name) {
+  const unsigned limit = suggestion_limit(class_name);
   NearestNames near;
   oat.for_each_class([&](art::Class, std::string_view name) {
-    if (const auto rank = suggestion_rank(wanted, name, limit))
+    if (const auto rank = suggestion_rank(class_name, name, limit))
       near.offer(*rank, name);
-    else if (simple_name(name) == simple_name(wanted))
+    else if (simple_name(name) == simple_name(class_name))
       near.offer(static_cast<unsigned>(name.size()), name);
     return true;
   });

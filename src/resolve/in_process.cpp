@@ -148,7 +148,7 @@ public:
 
 private:
   void add_unreachable(pid_t pid, const Mapping& mapping) {
-    auto text = fmt::format("left out: {}: process {} maps a file that is no longer at this "
+    auto text = fmt::format("skipped: {}: process {} maps a file that is no longer at this "
                             "path; only root can open it",
                             mapping.path, pid);
     if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));

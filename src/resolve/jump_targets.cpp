@@ -95,8 +95,8 @@ std::optional<elf::Symbol> JumpTargets::find_cold_part(VirtualAddress function) 
   std::optional<elf::Symbol> part;
   visit_covering(function, [&](const elf::Symbol& symbol, std::uint64_t into) {
     if (into != 0) return false;
-    const std::string wanted = std::string(symbol.name) + std::string(cold_suffix);
-    const auto same = std::ranges::equal_range(cold_parts_, std::string_view(wanted), {},
+    const std::string cold_name = std::string(symbol.name) + std::string(cold_suffix);
+    const auto same = std::ranges::equal_range(cold_parts_, std::string_view(cold_name), {},
                                                [&](std::size_t i) { return symbols_[i].name; });
     if (same.size() == 1) part = symbols_[same.front()];
     return !part;

@@ -175,11 +175,11 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
   if (!matching) return fail(Error(matching.error()).within(query.subject()));
   // A pattern matches cold parts only if it contains ".cold".
   const bool with_cold = query.function.name.contains(".cold");
-  Symbols meant;
+  Symbols matches;
   for (const elf::Symbol& symbol : *matching)
-    if (with_cold || !is_cold_part(symbol.name)) meant.push_back(symbol);
+    if (with_cold || !is_cold_part(symbol.name)) matches.push_back(symbol);
   PatternPoints found(query);
-  for (const elf::Symbol& symbol : unique_places(std::move(meant)))
+  for (const elf::Symbol& symbol : unique_places(std::move(matches)))
     found.add(make_point(query, symbol));
   auto points = found.take("functions");
   if (!points) return points;

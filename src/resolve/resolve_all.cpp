@@ -95,7 +95,7 @@ private:
     } else if (is_misplaced(target, points.error())) {
       // Applies to the whole entry, so report it once.
       if (!std::exchange(warned_misplaced_, true))
-        results_.warnings.push_back("left out: " + points.error().message);
+        results_.warnings.push_back("skipped: " + points.error().message);
     } else if (!is_not_found(functions_[index], points.error())) {
       result.errors.push_back(std::move(points).error());
     } else if (points.error().kind == ErrorKind::imported) {
@@ -173,7 +173,7 @@ Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& 
     if (target.error().kind == ErrorKind::compressed)
       compressed.push_back(file.display_path.entry.value_or(file.display_path.file));
     else
-      visited.warnings.push_back("left out: " + target.error().message);
+      visited.warnings.push_back("skipped: " + target.error().message);
   }
   if (visited.files == 0) return fail(no_usable_file(targets, std::move(*first_error)));
   if (!compressed.empty())

@@ -156,10 +156,10 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
     point->static_probe = {notes, &probe}; // keeps all notes alive
     if (probe.semaphore_offset) point->semaphore = query.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
-      point->warnings.push_back(
-          fmt::format("{}: the semaphore of '{}' at {:#x} is not in the file, so the kernel "
-                      "cannot increment it, and the program may skip the probe",
-                      query.subject(), *point->symbol, probe.semaphore->value));
+      point->warnings.push_back(fmt::format(
+          "{}: the semaphore of '{}' at {:#x} is not in a mapped page of the file, so the kernel "
+          "cannot increment it, and the program may skip the probe",
+          query.subject(), *point->symbol, probe.semaphore->value));
     points.push_back(std::move(*point));
   }
   if (points.empty())
