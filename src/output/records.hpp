@@ -120,7 +120,7 @@ struct SummaryRecord {
   // Exit status of the traced command, or the signal that ended it.
   std::optional<std::uint64_t> command_exit = {};
   std::optional<std::uint64_t> command_signal = {};
-  // If calls are paired: calls of which only one end was seen, which are included in `lost`, and
+  // If calls are paired: calls with only one recorded end, which are included in `lost`, and
   // calls that had not returned at the end of the run.
   std::optional<std::uint64_t> unpaired = {};
   std::optional<std::uint64_t> open = {};

@@ -13,7 +13,7 @@ Error no_function(const Query& query, std::string_view what);
 // The error for a symbol that is an import or data.
 Error not_code(const Query& query, const elf::Symbol& symbol);
 
-// The error for a function of which the compiler kept only clones.
+// The error for a function that exists only as clones.
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones);
 
 // Adds where an imported function can be probed: "uprobectl COMMAND LIBRARY FUNCTION".

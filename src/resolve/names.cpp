@@ -161,7 +161,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   return points;
 }
 
-// Resolves a function of which the compiler kept only clones.
+// Resolves a function that exists only as clones.
 Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
   Symbols clones = find_clones_by_name(query.image, query.function.name);
   std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });

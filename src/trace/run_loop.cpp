@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 // Limit of buffered output if the reader does not read. Above it, the kernel's buffers fill up and
 // count lost records.
 constexpr std::size_t max_pending_output = 4U << 20;
-// After this time the user is told what the end of a run waits for.
+// After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
 
 sigset_t watched_signals() {
