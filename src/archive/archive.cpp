@@ -86,7 +86,7 @@ constexpr std::size_t max_entries = 1U << 20;
 constexpr int max_collisions = 16; // different names with one hash: hardly ever by chance
 
 // Eight bytes at a time: the directory of a large archive has megabytes of names.
-std::uint64_t hash_name(std::string_view name) {
+std::uint64_t hash_entry_name(std::string_view name) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15; // 2^64 / golden ratio
   std::uint64_t hash = name.size() * odd;
   const auto mix = [&](std::uint64_t word) {
@@ -326,7 +326,7 @@ Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice",
                               max_entries));
-    if (seen.insert(hash_name(record->name))) continue;
+    if (seen.insert(hash_entry_name(record->name))) continue;
     if (++collisions > max_collisions)
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice: "

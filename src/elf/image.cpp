@@ -35,7 +35,7 @@ Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
   return ImageBytes{image, {}, std::move(inflated)};
 }
 
-Result<ImageBytes> find_entry(Bytes file, const std::string& entry_name, Compressed compressed) {
+Result<ImageBytes> locate_entry(Bytes file, const std::string& entry_name, Compressed compressed) {
   const auto archive = Archive::parse(file);
   if (!archive) return fail(archive.error());
   const auto entry = archive->find(entry_name);
@@ -214,7 +214,7 @@ Result<Image> Image::open(const BinaryPath& path) {
 
 Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPath& path,
                           Compressed compressed) {
-  auto located = path.entry ? find_entry(file->bytes(), *path.entry, compressed)
+  auto located = path.entry ? locate_entry(file->bytes(), *path.entry, compressed)
                             : Result<ImageBytes>(ImageBytes{file->bytes(), {}, {}});
   if (!located) return fail(Error(located.error()).within(to_string(path)));
   auto image = parse(located->image, located->entry_data);

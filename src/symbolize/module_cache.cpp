@@ -21,7 +21,7 @@ struct EntryRange {
 };
 
 // Returns the archive entry that contains the byte, if it is an uncompressed ELF image.
-std::optional<EntryRange> find_entry(Bytes bytes, FileOffset offset) {
+std::optional<EntryRange> find_elf_entry(Bytes bytes, FileOffset offset) {
   if (!Archive::looks_like_archive(bytes)) return std::nullopt;
   const auto archive = Archive::parse(bytes);
   if (!archive) return std::nullopt;
@@ -45,7 +45,7 @@ Result<ModuleCache::ImageRange> ModuleCache::find_image(const MappedObject& obje
                                                         std::span<const Mapping> earlier) {
   const Bytes bytes = object.bytes;
   if (begins_elf(bytes, 0)) return ImageRange{{}, bytes.size(), std::nullopt};
-  if (auto entry = find_entry(bytes, offset))
+  if (auto entry = find_elf_entry(bytes, offset))
     return ImageRange{entry->begin, entry->size, std::move(entry->name)};
   const auto from = [&](FileOffset begin) {
     return ImageRange{begin, bytes.size() - begin.value, std::nullopt};
