@@ -61,7 +61,7 @@ bool is_same_register(std::string_view llvm_name, std::string_view name) {
   });
 }
 
-void IndirectJumpClassifier::pass(const Decoder::Decoded& decoded) {
+void IndirectJumpClassifier::track(const Decoder::Decoded& decoded) {
   const llvm::MCInstrDesc& description = decoder_.description(decoded);
   if (description.isCall()) sum_ = 0; // the callee may change the register
   stack_moved_ = description.isTerminator() ? false : stack_moved_ || moves_stack(decoded);
