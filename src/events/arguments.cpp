@@ -155,11 +155,11 @@ bool is_same_source(const ArgumentSource& a, const ArgumentSource& b) {
 
 // Returns the argument, return value or register that the NAME stands for by itself.
 std::optional<ArgumentSource> source_by_name(std::string_view name) {
-  auto place = parse_source_name(name);
-  if (place && place->kind == ArgumentSource::Kind::machine_register &&
+  auto source = parse_source_name(name);
+  if (source && source->kind == ArgumentSource::Kind::machine_register &&
       !find_register_by_argument_name(name))
     return std::nullopt;
-  return place;
+  return source;
 }
 
 // Whether the name is that of an argument beyond the supported ones, "arg99".
@@ -176,8 +176,8 @@ Result<void> set_source_by_name(ArgumentSpec& spec, std::uint32_t position,
     return fail(usage(in_single_quotes(spec.name) + " does not name a value")
                     .hint("use arg0 to arg63, or another name with a source, as in " +
                           in_single_quotes("name:u64@arg0")));
-  if (auto place = source_by_name(spec.name)) {
-    spec.source = std::move(*place);
+  if (auto source = source_by_name(spec.name)) {
+    spec.source = std::move(*source);
     // "dx:s32,dy:s32" may be intended as the names of parameters.
     if (is_ambiguous_register(spec.name) && argument_in_register(spec.name) != position)
       warnings.push_back("--args: " + in_single_quotes(spec.name) +

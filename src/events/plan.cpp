@@ -202,12 +202,12 @@ public:
 
   Result<builtin_settings> make_settings(const RecordFormat& format, const CodeAbi& abi,
                                          bool at_start, bool is_entry, bool by_goroutine,
-                                         const StaticProbeLocation& place,
+                                         const StaticProbeLocation& location,
                                          const JavaMethod* method) const {
     const auto convention = calling_convention(abi.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-    const ReadingBuilder builder(capture_, *convention, abi, at_start, place, method);
+    const ReadingBuilder builder(capture_, *convention, abi, at_start, location, method);
     builtin_settings settings{};
     settings.flags = flags();
     add_stack(abi, settings);
@@ -259,7 +259,7 @@ private:
     }
   }
 
-  // What the record holds, and where.
+  // Adds the readings of the arguments and lays out the record.
   Result<void> add_readings(const ReadingBuilder& builder, const RecordFormat& format,
                             builtin_settings& settings) const {
     const auto count = static_cast<std::size_t>(
@@ -406,15 +406,15 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
-    const StaticProbeLocation place{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
     const auto [variant, is_new] =
         known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                                 reading_key(place) + signature_key(point.java.get())),
+                                 reading_key(location) + signature_key(point.java.get())),
                       static_cast<std::uint32_t>(plan.variants_.size()));
     if (is_new) {
       auto format = planner.make_format(list, code, point, at_start);
       auto settings = format ? planner.make_settings(*format, code, at_start, is_entry,
-                                                     by_goroutine, place, point.java.get())
+                                                     by_goroutine, location, point.java.get())
                              : fail(std::move(format).error());
       if (!settings) {
         Error error = std::move(settings).error();

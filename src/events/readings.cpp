@@ -231,7 +231,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
   return specs;
 }
 
-Result<reading> make_static_reading(const StaticProbeLocation& place,
+Result<reading> make_static_reading(const StaticProbeLocation& location,
                                     const StaticArgument& argument, std::uint32_t size,
                                     bool is_signed) {
   reading made{};
@@ -251,7 +251,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& place,
     distance = static_cast<std::int64_t>(argument.constant);
   if (argument.address) { // relative to the probe, because the file is loaded anywhere
     made.base = instruction_pointer();
-    distance = static_cast<std::int64_t>(argument.address->value - place.address.value);
+    distance = static_cast<std::int64_t>(argument.address->value - location.address.value);
   }
   if (!in_memory) {
     made.addend = distance;
@@ -269,26 +269,27 @@ Result<reading> make_static_reading(const StaticProbeLocation& place,
   return made;
 }
 
-std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& place) {
+std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location) {
   std::vector<std::optional<reading>> readings;
-  for (const StaticArgument& argument : place.probe->arguments) {
+  for (const StaticArgument& argument : location.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
     if (!unreadable_reason(argument).empty()) continue;
-    if (auto read = make_static_reading(place, argument, argument.size.value_or(argument.width),
+    if (auto read = make_static_reading(location, argument, argument.size.value_or(argument.width),
                                         argument.is_signed))
       made = *read;
   }
   return readings;
 }
 
-std::string reading_key(const StaticProbeLocation& place) {
-  if (place.probe == nullptr) return {};
-  std::string key = "usdt " + place.probe->raw_arguments;
+std::string reading_key(const StaticProbeLocation& location) {
+  if (location.probe == nullptr) return {};
+  std::string key = "usdt " + location.probe->raw_arguments;
   // The same text may refer to other symbols in another file.
-  for (const StaticArgument& argument : place.probe->arguments) {
+  for (const StaticArgument& argument : location.probe->arguments) {
     key += fmt::format(" {}:{}:{}", static_cast<int>(argument.kind), argument.constant,
                        argument.displacement);
-    if (argument.address) key += fmt::format("@{}", argument.address->value - place.address.value);
+    if (argument.address)
+      key += fmt::format("@{}", argument.address->value - location.address.value);
   }
   return key;
 }
@@ -309,7 +310,7 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
   switch (source.kind) {
   case Kind::returned:
     if (capture_.on_return || capture_.pair_calls) return MOMENT_RETURN;
-    if (place_.probe != nullptr)
+    if (location_.probe != nullptr)
       return fail(ErrorKind::usage, "a static probe has no return value");
     return fail(
         Error{ErrorKind::usage, "ret is only known at the return, which is not probed"}.hint(
@@ -338,10 +339,10 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
                       " is a floating-point number: only integers can be compared or measured");
     return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
   }
-  const bool noted = place_.probe != nullptr && source.kind == Kind::argument && !source.memory &&
-                     source.number < place_.probe->arguments.size();
+  const bool noted = location_.probe != nullptr && source.kind == Kind::argument &&
+                     !source.memory && source.number < location_.probe->arguments.size();
   if (!noted) return std::nullopt;
-  const StaticArgument& argument = place_.probe->arguments[source.number];
+  const StaticArgument& argument = location_.probe->arguments[source.number];
   if (argument.is_float)
     return fail(ErrorKind::usage,
                 source_text(source) +
@@ -391,8 +392,8 @@ Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::ui
 
 Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std::uint32_t size,
                                                bool is_signed) const {
-  if (place_.probe != nullptr) {
-    const auto& arguments = place_.probe->arguments;
+  if (location_.probe != nullptr) {
+    const auto& arguments = location_.probe->arguments;
     if (source.number >= arguments.size())
       return fail(ErrorKind::usage, source_text(source) + ": the probe has " +
                                         std::to_string(arguments.size()) + " arguments here");
@@ -400,7 +401,7 @@ Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std
     if (const std::string problem = unreadable_reason(argument); !problem.empty())
       return fail(ErrorKind::unsupported,
                   source_text(source) + " (" + argument.raw + "): " + problem);
-    return make_static_reading(place_, argument, size, is_signed);
+    return make_static_reading(location_, argument, size, is_signed);
   }
   if (is_java_) return java_value(source, size, is_signed);
   const auto registers = convention_.argument_registers;

@@ -32,15 +32,15 @@ std::string unreadable_reason(const StaticArgument& argument);
 
 // Makes the reading of an argument of at most `size` bytes. Requires that unreadable_reason() is
 // empty.
-Result<reading> make_static_reading(const StaticProbeLocation& place,
+Result<reading> make_static_reading(const StaticProbeLocation& location,
                                     const StaticArgument& argument, std::uint32_t size,
                                     bool is_signed);
 
 // Makes the readings of all arguments; nullopt for those that cannot be read.
-std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& place);
+std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location);
 
 // Returns a key that is equal for locations whose arguments are read alike.
-std::string reading_key(const StaticProbeLocation& place);
+std::string reading_key(const StaticProbeLocation& location);
 
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
 
@@ -50,10 +50,10 @@ public:
   // `at_start`: the point is the first instruction of its function, so that stack offsets are
   // known. `method`: null unless the function is a Java method. Borrows all references.
   ReadingBuilder(const CaptureSpec& capture, const CallingConvention& convention,
-                 const CodeAbi& abi, bool at_start, const StaticProbeLocation& place,
+                 const CodeAbi& abi, bool at_start, const StaticProbeLocation& location,
                  const JavaMethod* method)
-      : capture_(capture), convention_(convention), abi_(abi), at_start_(at_start), place_(place),
-        is_java_(method != nullptr) {
+      : capture_(capture), convention_(convention), abi_(abi), at_start_(at_start),
+        location_(location), is_java_(method != nullptr) {
     if (method == nullptr) return;
     java_ = java_arguments(*method, abi.kind);
     java_return_ = java_return(*method, abi.kind);
@@ -84,7 +84,7 @@ private:
   const CallingConvention& convention_;
   const CodeAbi& abi_;
   bool at_start_;
-  const StaticProbeLocation& place_;
+  const StaticProbeLocation& location_;
   bool is_java_;
   std::vector<JavaArgument> java_;
   std::optional<JavaArgument> java_return_;
