@@ -152,7 +152,7 @@ public:
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
-    request_.stacks.kept = options_.kept;
+    request_.stacks.save_dir = options_.kept;
     request_.stacks.folded = options_.folded;
     request_.stacks.flame_graph = options_.flame_graph;
     const bool written = options_.folded || options_.flame_graph;

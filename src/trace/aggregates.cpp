@@ -29,13 +29,13 @@ std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
 
 } // namespace
 
-KernelAggregates::KernelAggregates(const AggregateSpec& asked, const CaptureSpec& capture,
+KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                                    const TargetOptions& where, const BuiltinProgram& program,
                                    std::span<const Probe> probes, StackFiles& files,
-                                   ProcessNames name_of)
-    : asked_(asked), capture_(capture), program_(program), files_(files), probes_(probes),
+                                   ProcessNameLookup find_name)
+    : spec_(spec), capture_(capture), program_(program), files_(files), probes_(probes),
       since_ns_(nanoseconds(Time::clock::now())), reported_(probes.size()),
-      processes_({.places = where.debug_places}, where.dex), name_of_(std::move(name_of)) {}
+      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {}
 
 std::vector<CountRecord> KernelAggregates::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
@@ -97,28 +97,28 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
                        .histogram = subtract(now, before),
                        .since_ns = since_ns_,
                        .time_ns = now_ns,
-                       .is_interval = asked_.interval.has_value()});
+                       .is_interval = spec_.interval.has_value()});
     before = std::move(now);
   }
-  if (asked_.top) {
+  if (spec_.top) {
     const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
       return a.histogram.count > b.histogram.count;
     };
     std::ranges::sort(records, more);
-    if (records.size() > *asked_.top) records.resize(*asked_.top);
+    if (records.size() > *spec_.top) records.resize(*spec_.top);
   }
   for (const HistogramRecord& record : records) output.write(record);
 }
 
 void KernelAggregates::report(Time now, Output& output) {
   const std::uint64_t now_ns = nanoseconds(now);
-  if (asked_.counts && capture_.count_stacks) {
+  if (spec_.counts && capture_.count_stacks) {
     report_stack_counts(now_ns, output);
-  } else if (asked_.counts && capture_.stack == StackWalk::none) {
+  } else if (spec_.counts && capture_.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
         capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
     for (ProcessCount& each : counted)
-      if (auto name = name_of_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
+      if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
     // Highest count first; equal counts in the order of the request.
@@ -127,15 +127,15 @@ void KernelAggregates::report(Time now, Output& output) {
              std::tuple(a.count, b.point, b.on_return, b.pid);
     };
     std::ranges::sort(records, before);
-    if (asked_.top && records.size() > *asked_.top) records.resize(*asked_.top);
+    if (spec_.top && records.size() > *spec_.top) records.resize(*spec_.top);
     for (CountRecord& record : records) {
       record.since_ns = since_ns_;
       record.time_ns = now_ns;
-      record.is_interval = asked_.interval.has_value();
+      record.is_interval = spec_.interval.has_value();
       output.write(record);
     }
   }
-  if (asked_.histograms) report_histograms(now_ns, output);
+  if (spec_.histograms) report_histograms(now_ns, output);
   output.flush_rows();
   since_ns_ = now_ns;
 }
@@ -169,16 +169,16 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
     std::string text;
     for (const unwind::Frame& frame : frames.frames) text += display_frame(frame) + "\n";
     text += missing_frames_label(completeness);
-    const bool alone = capture_.count_by_process;
+    const bool separate = capture_.count_by_process;
     const auto probe = static_cast<std::uint32_t>(probes_[each.probe].first);
-    CountedStack& stack = stacks[{probe, alone ? each.pid : 0, std::move(text)}];
+    CountedStack& stack = stacks[{probe, separate ? each.pid : 0, std::move(text)}];
     if (stack.count == 0)
       stack = {.probe = probe,
                .stack = std::move(frames),
                .completeness = completeness,
-               .pid = alone ? std::optional(each.pid) : std::nullopt,
-               .comm = alone ? name_of_(static_cast<pid_t>(each.pid)).value_or(each.comm)
-                             : std::move(each.comm),
+               .pid = separate ? std::optional(each.pid) : std::nullopt,
+               .comm = separate ? find_name_(static_cast<pid_t>(each.pid)).value_or(each.comm)
+                                : std::move(each.comm),
                .count = 0};
     stack.count += count;
   }
@@ -196,7 +196,7 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
   };
   std::ranges::sort(stacks, before);
-  if (asked_.top && stacks.size() > *asked_.top) stacks.resize(*asked_.top);
+  if (spec_.top && stacks.size() > *spec_.top) stacks.resize(*spec_.top);
   for (const CountedStack& stack : stacks)
     output.write(CountRecord{.point = &probes_[stack.probe].point,
                              .on_return = !capture_.on_entry,
@@ -207,30 +207,32 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
                              .rest = missing_frames_label(stack.completeness),
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
-                             .is_interval = asked_.interval.has_value()});
+                             .is_interval = spec_.interval.has_value()});
 }
 
-UnwoundCounts::UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
-                             std::span<const Probe> probes, Output& output, ProcessNames name_of)
-    : asked_(asked), capture_(capture), probes_(probes), output_(output),
-      name_of_(std::move(name_of)), since_ns_(in_nanoseconds(Time::clock::now())) {}
+UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,
+                             std::span<const Probe> probes, Output& output,
+                             ProcessNameLookup find_name)
+    : spec_(spec), capture_(capture), probes_(probes), output_(output),
+      find_name_(std::move(find_name)), since_ns_(in_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
-  const auto alone = [](const Key& key) {
+  const auto without_stack = [](const Key& key) {
     return std::tuple(key.probe, key.on_return, key.pid, key.completeness);
   };
-  if (alone(left) != alone(right)) return alone(left) < alone(right);
+  if (without_stack(left) != without_stack(right))
+    return without_stack(left) < without_stack(right);
   return std::ranges::lexicographical_compare(left.stack->frames, right.stack->frames, {},
                                               module_and_distance, module_and_distance);
 }
 
-bool UnwoundCounts::has_room_for(const unwind::Stack& stack) {
+bool UnwoundCounts::can_store(const unwind::Stack& stack) {
   if (stacks_.size() < max_stacks && frames_ + stack.frames.size() <= max_frames) return true;
   output_.warn_once("too many different stacks: further ones are counted together, without frames");
   return false;
 }
 
-const unwind::Stack* UnwoundCounts::keep(const unwind::Stack& stack) {
+const unwind::Stack* UnwoundCounts::store(const unwind::Stack& stack) {
   unwind::Stack& kept = stacks_.emplace_back(stack);
   kept.frames.shrink_to_fit();
   frames_ += kept.frames.size();
@@ -246,13 +248,13 @@ void UnwoundCounts::add(const Event& event, const unwind::Stack& stack,
           .stack = &stack};
   auto tally = tallies_.find(key);
   const unwind::Stack without_frames;
-  if (tally == tallies_.end() && !has_room_for(stack)) {
+  if (tally == tallies_.end() && !can_store(stack)) {
     key.completeness = StackCompleteness::complete;
     key.stack = &without_frames;
     tally = tallies_.find(key);
   }
   if (tally == tallies_.end()) {
-    key.stack = keep(*key.stack);
+    key.stack = store(*key.stack);
     tally = tallies_.emplace(key, StackTally{.comm = event.comm}).first;
   }
   ++tally->second.count;
@@ -269,12 +271,12 @@ void UnwoundCounts::report(Time now) {
     const Key& right = b.second->first;
     return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
   });
-  if (asked_.top && fresh.size() > *asked_.top) fresh.resize(*asked_.top);
+  if (spec_.top && fresh.size() > *spec_.top) fresh.resize(*spec_.top);
   const std::uint64_t now_ns = in_nanoseconds(now);
   for (const auto& [count, tally] : fresh) {
     const auto& [key, seen] = *tally;
     std::optional<std::string> name;
-    if (capture_.count_by_process) name = name_of_(static_cast<pid_t>(key.pid));
+    if (capture_.count_by_process) name = find_name_(static_cast<pid_t>(key.pid));
     output_.write(
         CountRecord{.point = &probes_[key.probe].point,
                     .on_return = key.on_return,
@@ -285,7 +287,7 @@ void UnwoundCounts::report(Time now) {
                     .rest = missing_frames_label(key.completeness),
                     .since_ns = since_ns_,
                     .time_ns = now_ns,
-                    .is_interval = asked_.interval.has_value()});
+                    .is_interval = spec_.interval.has_value()});
   }
   output_.flush_rows();
   since_ns_ = now_ns;

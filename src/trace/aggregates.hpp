@@ -18,11 +18,11 @@ class KernelAggregates {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows the arguments but `name_of`, which is HitProcesses::name_of. Counting begins now.
+  // Borrows the arguments but `find_name`, which is HitProcesses::find_name. Counting begins now.
   // `where` gives the debug info and DEX files.
-  KernelAggregates(const AggregateSpec& asked, const CaptureSpec& capture,
+  KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                    const TargetOptions& where, const BuiltinProgram& program,
-                   std::span<const Probe> probes, StackFiles& files, ProcessNames name_of);
+                   std::span<const Probe> probes, StackFiles& files, ProcessNameLookup find_name);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) { processes_.read_process(pid); }
@@ -51,7 +51,7 @@ private:
   std::vector<CountedStack> take_new_stack_counts();
   void report_histograms(std::uint64_t now_ns, Output& output);
 
-  const AggregateSpec& asked_;
+  const AggregateSpec& spec_;
   const CaptureSpec& capture_;
   const BuiltinProgram& program_;
   StackFiles& files_; // receives the stacks that the kernel counted
@@ -68,7 +68,7 @@ private:
       by_stack_; // by probe, pid and addresses
   std::uint64_t without_stack_ = 0;
   unwind::LiveProcesses processes_;
-  ProcessNames name_of_;
+  ProcessNameLookup find_name_;
 };
 
 // Counts how often each unwound stack was seen (`--count --stack`).
@@ -77,10 +77,10 @@ class UnwoundCounts {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
 
-  // Borrows the arguments but `name_of`, and the modules of the stacks. Counting begins now.
-  UnwoundCounts(const AggregateSpec& asked, const CaptureSpec& capture,
+  // Borrows the arguments but `find_name`, and the modules of the stacks. Counting begins now.
+  UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,
                 std::span<const Probe> probes, Output& output,
-                ProcessNames name_of = HitProcesses().name_of);
+                ProcessNameLookup find_name = HitProcesses().find_name);
 
   // Counts a stack. Stores at most 65536 different stacks, or 2^20 frames; further ones are counted
   // together as one stack without frames.
@@ -105,14 +105,14 @@ private:
     std::uint64_t count = 0;
     std::uint64_t reported = 0; // of count
   };
-  const unwind::Stack* keep(const unwind::Stack& stack);
-  bool has_room_for(const unwind::Stack& stack);
+  const unwind::Stack* store(const unwind::Stack& stack);
+  bool can_store(const unwind::Stack& stack);
 
-  const AggregateSpec& asked_;
+  const AggregateSpec& spec_;
   const CaptureSpec& capture_;
   std::span<const Probe> probes_;
   Output& output_;
-  ProcessNames name_of_;
+  ProcessNameLookup find_name_;
   std::map<Key, StackTally, Order> tallies_;
   std::deque<unwind::Stack> stacks_;
   std::size_t frames_ = 0; // of all of them

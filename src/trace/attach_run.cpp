@@ -102,10 +102,10 @@ private:
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
-    std::size_t asked = 0;
+    std::size_t function_count = 0;
     for (const ProbeRequest& probe_request : probe_requests)
-      asked += probe_request.functions.size();
-    return check_failures(asked, request_.probes, resolved_, output_);
+      function_count += probe_request.functions.size();
+    return check_failures(function_count, request_.probes, resolved_, output_);
   }
 
   void show_point(const ProbePoint& point) const {
@@ -130,8 +130,8 @@ private:
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
       if (auto checked = check_session(); !checked) return fail(std::move(checked).error());
-    const CaptureSpec& asked = request_.capture;
-    const bool sees_entries = !request_.program && (asked.on_entry || asked.pair_calls);
+    const CaptureSpec& capture = request_.capture;
+    const bool sees_entries = !request_.program && (capture.on_entry || capture.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
     auto attached = attach_probes(pids, request_.probes.keep_going, *mechanism, program_, resolved_,
@@ -179,7 +179,7 @@ private:
     return {.others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
                       program_.others() > 0,
             .running = [&processes] { return processes.known_pids(); },
-            .name_of = [this](pid_t pid) { return history_->name_of(pid); }};
+            .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
 
   // Reports processes that ended, but not the end of a command, which is expected.
@@ -331,8 +331,8 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     if (outputs.folded) return "--folded needs --stack";
     if (outputs.flame_graph) return "--flamegraph needs --stack";
   }
-  if (outputs.kept && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
-  const bool is_written = outputs.folded || outputs.flame_graph || outputs.kept;
+  if (outputs.save_dir && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
+  const bool is_written = outputs.folded || outputs.flame_graph || outputs.save_dir;
   if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
       !is_written)
     return "--stack has no effect with --histogram: stacks are shown with events or --count, or "

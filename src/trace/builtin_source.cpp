@@ -121,7 +121,7 @@ public:
       stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,
                       files_, output_);
       if (request_.aggregates.counts)
-        unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.name_of);
+        unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.find_name);
       auto reading = ReadAhead::start({.drain =
                                            [this](const ReadAhead::Visit& visit) {
                                              return program_->drain(
@@ -134,7 +134,7 @@ public:
     if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
                                  request_.probes.target_options, *program_, probes_, files_,
-                                 who.name_of);
+                                 who.find_name);
     return program_->arm(true);
   }
   Result<void> stop() override {
@@ -169,7 +169,7 @@ public:
     const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
     const std::uint64_t passed_over = program_->lost(SKIPPED_CALLS);
     losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
-    losses.push_back({loss_reasons::left, program_->lost(LOST_NO_RETURN)});
+    losses.push_back({loss_reasons::no_return, program_->lost(LOST_NO_RETURN)});
     losses.push_back(
         {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
     return losses;
@@ -314,19 +314,18 @@ private:
   RecordBuffer buffer_ = RecordBuffer::ring;
   CapturePlan plan_;
   std::optional<BuiltinProgram> program_;
-  std::optional<KernelAggregates> kernel_aggregates_; // where they are asked for
+  std::optional<KernelAggregates> kernel_aggregates_; // if requested
   std::span<const Probe> probes_;
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   NamespacePids namespace_pids_;
-  std::optional<nesting_layout>
-      nesting_;                       // of the kernel's return probes, where these are asked for
-  std::uint64_t forgotten_calls_ = 0; // open calls of processes that have ended
+  std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
+  std::uint64_t forgotten_calls_ = 0;     // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
-  std::optional<HitStacks> stacks_;       // where they are asked for
+  std::optional<HitStacks> stacks_;       // if requested
   std::optional<UnwoundCounts> unwound_;  // of them
-  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
+  std::unique_ptr<ReadAhead> read_ahead_; // destroyed before what it reads from
 };
 
 } // namespace

@@ -222,7 +222,7 @@ void ProcessHistory::forget_ended(pid_t pid) {
   ended_.pop_front();
 }
 
-std::optional<std::string> ProcessHistory::name_of(pid_t pid) const {
+std::optional<std::string> ProcessHistory::find_name(pid_t pid) const {
   if (!wants_names_) return std::nullopt;
   if (auto now = read_comm(pid)) return now;
   const auto known = names_.find(pid);

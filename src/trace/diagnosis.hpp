@@ -38,7 +38,7 @@ public:
 
   // Returns the current name of the process (not of a thread), or its last name if it has ended;
   // nullopt if unknown.
-  std::optional<std::string> name_of(pid_t pid) const;
+  std::optional<std::string> find_name(pid_t pid) const;
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;

@@ -20,7 +20,7 @@ struct Loss {
 namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
-constexpr std::string_view beyond_max_events = "beyond --max-events";
+constexpr std::string_view over_max_events = "beyond --max-events";
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
 constexpr std::string_view output_failed = "the output could not be written";
@@ -28,11 +28,11 @@ constexpr std::string_view table_full = "more processes or stacks than can be co
 constexpr std::string_view nested =
     "nested deeper than the 64 calls whose returns the kernel probes";
 constexpr std::string_view calls_full = "more calls were under way than can be remembered";
-constexpr std::string_view left = "left without a return";
+constexpr std::string_view no_return = "left without a return";
 constexpr std::string_view entry_unseen = "returned from a call whose entry was not seen";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
-constexpr std::string_view unpaired[] = {nested, calls_full, left, entry_unseen};
+constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};
 } // namespace loss_reasons
 
 class EventSource {

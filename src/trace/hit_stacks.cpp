@@ -144,7 +144,7 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
 
 void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
                      std::uint64_t weight) {
-  if (wanted()) add_to(tree_, stack.frames, completeness, weight);
+  if (is_enabled()) add_to(tree_, stack.frames, completeness, weight);
 }
 
 // ftruncate fails with EINVAL for pipes and devices.
@@ -299,7 +299,7 @@ StackCompleteness HitStacks::classify(const CapturedStack& captured, const unwin
     ++totals_.truncated;
   else if (++totals_.failed == 1)
     totals_.failure = explain_failure(captured);
-  if (outputs_.kept) save(sample);
+  if (outputs_.save_dir) save(sample);
   return truncated ? StackCompleteness::truncated : StackCompleteness::incomplete;
 }
 
@@ -342,12 +342,12 @@ void HitStacks::save(const unwind::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(outputs_.kept->c_str(), 0700) != 0 && errno != EEXIST) {
-    report_not_saved(system_error(errno, *outputs_.kept));
+  if (::mkdir(outputs_.save_dir->c_str(), 0700) != 0 && errno != EEXIST) {
+    report_not_saved(system_error(errno, *outputs_.save_dir));
     return;
   }
   std::string folder;
-  do folder = fmt::format("{}/stack-{}", *outputs_.kept, next_folder_++);
+  do folder = fmt::format("{}/stack-{}", *outputs_.save_dir, next_folder_++);
   while (::access(folder.c_str(), F_OK) == 0);
   if (auto saved = processes_.save(sample, folder); !saved)
     report_not_saved(saved.error());
@@ -361,7 +361,7 @@ void HitStacks::report_not_saved(const Error& why) const {
 
 Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
                                                        const CaptureSpec& capture, Output& output) {
-  const bool asked = capture.stack != StackWalk::none;
+  const bool requested = capture.stack != StackWalk::none;
   const StackRequest usual = capture.stack == StackWalk::frame_pointers
                                  ? StackRequest{.bytes = 0, .frame_pointers = true}
                                  : StackRequest{.bytes = capture.stack_bytes};
@@ -370,13 +370,13 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
   bool any = false;
   for (const UserMap& map : maps) {
     const bool can = map.use == MapUse::perf_buffer;
-    const bool wanted = can && (asked || has_stack_suffix(map.name));
-    if (map.use == MapUse::ring_buffer && (asked || has_stack_suffix(map.name)))
+    const bool carries_stacks = can && (requested || has_stack_suffix(map.name));
+    if (map.use == MapUse::ring_buffer && (requested || has_stack_suffix(map.name)))
       without.push_back(map.name);
-    stacks.push_back(wanted ? usual : StackRequest());
-    any = any || wanted;
+    stacks.push_back(carries_stacks ? usual : StackRequest());
+    any = any || carries_stacks;
   }
-  if (asked && !any) {
+  if (requested && !any) {
     Error error{ErrorKind::unsupported,
                 without.empty() ? "no buffer can carry user stacks"
                                 : "map '" + without.front() +

@@ -28,7 +28,7 @@ public:
   // stay until write(). `capture` describes the stacks.
   static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
 
-  bool wanted() const { return folded_ || flame_graph_; }
+  bool is_enabled() const { return folded_ || flame_graph_; }
   // `weight` is a number of hits, or nanoseconds.
   void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
 
@@ -63,7 +63,7 @@ struct StackTotals {
 };
 
 // Returns the name of a process (not of a thread), also after it has ended; nullopt if unknown.
-using ProcessNames = std::function<std::optional<std::string>(pid_t)>;
+using ProcessNameLookup = std::function<std::optional<std::string>(pid_t)>;
 
 // The processes that can hit the probes.
 struct HitProcesses {
@@ -71,7 +71,7 @@ struct HitProcesses {
   // Returns the running processes, as far as known. Call it when mappings are already watched, so
   // that no process that starts meanwhile is missed.
   std::function<std::vector<pid_t>()> running;
-  ProcessNames name_of = [](pid_t) { return std::nullopt; };
+  ProcessNameLookup find_name = [](pid_t) { return std::nullopt; };
 };
 
 // Unwinds or symbolizes the stack of each hit with what its process mapped at the time of the hit.
@@ -120,8 +120,8 @@ private:
       program_starts_; // number of forks and execs in waiting_, by pid
   unwind::LiveProcesses processes_;
   std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
-  unwind::Stack stack_;                                          // likewise
-  StackCompleteness completeness_ = StackCompleteness::complete; // likewise
+  unwind::Stack stack_;                                          // of the last hit
+  StackCompleteness completeness_ = StackCompleteness::complete; // of the last hit
   StackTotals totals_;
   std::set<std::pair<unwind::End, std::uint64_t>>
       saved_; // with the address in the module where it ended

@@ -105,11 +105,11 @@ public:
     resolve_options_.thorough = probe_request.functions.size() <= few;
     const auto targets = find_targets(probe_request.target, options_);
     if (!targets) return fail(targets.error());
-    auto asked = !targets->several             ? resolve_in_file(probe_request, *targets)
-                 : probe_request.static_probes ? resolve_static_in_files(probe_request, *targets)
-                                               : resolve_in_files(probe_request, *targets);
+    auto result = !targets->several             ? resolve_in_file(probe_request, *targets)
+                  : probe_request.static_probes ? resolve_static_in_files(probe_request, *targets)
+                                                : resolve_in_files(probe_request, *targets);
     report_without_semaphore();
-    return asked;
+    return result;
   }
 
   ResolvedProbes take_result() && { return std::move(resolved_); }
@@ -412,11 +412,11 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
                                         const ProbeSelection& selection,
                                         const TargetOptions& options, Output& output) {
   RequestResolver resolver(selection, options, output);
-  Result<void> asked;
+  Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests)
-    if (asked = resolver.resolve(probe_request); !asked) break;
+    if (result = resolver.resolve(probe_request); !result) break;
   output.report_repeated();
-  if (!asked) return fail(std::move(asked).error());
+  if (!result) return fail(std::move(result).error());
   return std::move(resolver).take_result();
 }
 
@@ -428,7 +428,7 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
     return fail(resolved.failures.front().error);
   // A FUNCTION can fail in several files of a TARGET, each with its own error.
   std::set<std::pair<std::string_view, std::string_view>> failed;
-  for (const Failure& failure : resolved.failures) {
+  for (const ProbeFailure& failure : resolved.failures) {
     failed.emplace(failure.target, failure.function);
     output.fail(failure.error, failure.target, failure.function);
   }

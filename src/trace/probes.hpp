@@ -108,7 +108,7 @@ ProbeTotals probe_totals(std::span<const Probe> probes);
 // Sets Probe::total_hits. A total is unknown if the hits of one place are.
 void add_up_hits(std::span<Probe> probes);
 
-struct Failure {
+struct ProbeFailure {
   std::string target;   // as typed
   std::string function; // as typed
   Error error;
@@ -117,7 +117,7 @@ struct Failure {
 struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
-  std::vector<Failure> failures;
+  std::vector<ProbeFailure> failures;
 };
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;

@@ -84,8 +84,8 @@ constexpr std::chrono::milliseconds member_check_interval{20};
 constexpr std::size_t max_comm_length = 15;
 
 // Ignores errors: the process may have ended, or the set may be full.
-void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership stay) {
-  static_cast<void>(set.add(pid, stay).has_value());
+void add_if_running(ProcessSet& set, pid_t pid, ProcessSet::Membership membership) {
+  static_cast<void>(set.add(pid, membership).has_value());
 }
 
 // Adds the descendants of a member, including those that start meanwhile.
@@ -274,21 +274,21 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
 }
 
 Result<void> FilteredProcesses::find_user(Output& output) {
-  user_ = asked_->user;
-  if (!*app_ || asked_->all) return {};
+  user_ = filter_->user;
+  if (!*app_ || filter_->all) return {};
   const std::string& package = **app_;
   const auto user = package_user(package);
   if (!user) return fail(user.error());
-  if (asked_->user && *asked_->user != user->id) {
-    const bool of_other = std::ranges::find(user->others, *asked_->user) != user->others.end();
+  if (filter_->user && *filter_->user != user->id) {
+    const bool of_other = std::ranges::find(user->others, *filter_->user) != user->others.end();
     if (of_other) return {}; // --uid selects the user of the device
     return fail(Error{ErrorKind::usage, fmt::format("{} runs as user {}, not as {}", package,
-                                                    user->id, *asked_->user)}
+                                                    user->id, *filter_->user)}
                     .hint("leave out --uid"));
   }
   user_ = user->id;
   output.detail(fmt::format("{} runs as user {}", package, user->id));
-  if (!user->others.empty() && !asked_->user)
+  if (!user->others.empty() && !filter_->user)
     output.warn(fmt::format("{} is also installed for other users of the device: it is not probed "
                             "as {} (choose with --uid)",
                             package, fmt::join(user->others, ", ")));
@@ -301,17 +301,17 @@ Result<void> FilteredProcesses::watch(Output& output) {
         Error{ErrorKind::unsupported, "-p NAME and --follow are not supported in a container"}.hint(
             "the container has its own pid namespace: run uprobectl on the host, or "
             "give pids with -p and without --follow"));
-  auto set = ProcessSet::start({.names = asked_->names, .follow = asked_->follow});
+  auto set = ProcessSet::start({.names = filter_->names, .follow = filter_->follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
-  for (const pid_t pid : asked_->pids) {
+  for (const pid_t pid : filter_->pids) {
     if (auto added = set_->add(pid); !added) return fail(std::move(added).error());
-    if (asked_->follow) add_descendants(*set_, pid);
+    if (filter_->follow) add_descendants(*set_, pid);
   }
-  if (asked_->names.empty()) return {};
-  named_.emplace(asked_->names, is_named);
+  if (filter_->names.empty()) return {};
+  named_.emplace(filter_->names, is_named);
   add_named();
-  for (const std::string& name : asked_->names) {
+  for (const std::string& name : filter_->names) {
     if (find_named_processes(name).empty())
       output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
     if (name.size() > max_comm_length)
@@ -342,7 +342,7 @@ ProgramFilter FilteredProcesses::filter() const {
 void FilteredProcesses::add_named() {
   named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
     add_if_running(*set_, pid, ProcessSet::Membership::while_named);
-    if (asked_->follow) add_descendants(*set_, pid);
+    if (filter_->follow) add_descendants(*set_, pid);
   });
 }
 
@@ -352,7 +352,7 @@ bool FilteredProcesses::look(Time now) {
       named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
           add_if_running(*set_, pid, ProcessSet::Membership::while_named);
-        else if (!asked_->follow)
+        else if (!filter_->follow)
           set_->withdraw(pid);
       });
   if (!seen_all) add_named();
@@ -398,13 +398,13 @@ std::vector<pid_t> FilteredProcesses::known_pids() const {
 }
 
 bool FilteredProcesses::excludes_children() const {
-  return !asked_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+  return !filter_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
 }
 
 std::string FilteredProcesses::explain_no_process() const {
-  if (set_ && !asked_->names.empty())
-    return fmt::format("no process named {} runs", quoted(asked_->names));
-  if (*app_ && !asked_->all) return fmt::format("no process of {} runs", **app_);
+  if (set_ && !filter_->names.empty())
+    return fmt::format("no process named {} runs", quoted(filter_->names));
+  if (*app_ && !filter_->all) return fmt::format("no process of {} runs", **app_);
   if (group_) return fmt::format("no such process runs in {}", group_->path());
   if (user_) return fmt::format("no such process of user {} runs", *user_);
   return "none of the processes runs";

@@ -125,12 +125,12 @@ public:
 
 private:
   FilteredProcesses(const ProcessFilter& filter, const std::optional<std::string>& app)
-      : asked_(&filter), app_(&app) {}
+      : filter_(&filter), app_(&app) {}
   Result<void> find_user(Output& output);
   Result<void> watch(Output& output);
   void add_named();
 
-  const ProcessFilter* asked_;
+  const ProcessFilter* filter_;
   const std::optional<std::string>* app_;
   std::vector<pid_t> link_pids_;
   std::optional<ProcessWatch> running_; // set if the run ends with these pids

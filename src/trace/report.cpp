@@ -92,7 +92,7 @@ void complete_diagnosis_facts(const RunEnd& end) {
 // Returns the number of events that --max-events suppressed.
 std::uint64_t count_over_max_events(const RunTotals& totals) {
   const auto beyond =
-      std::ranges::find(totals.losses, loss_reasons::beyond_max_events, &Loss::reason);
+      std::ranges::find(totals.losses, loss_reasons::over_max_events, &Loss::reason);
   return beyond == totals.losses.end() ? 0 : beyond->count;
 }
 
@@ -109,7 +109,7 @@ std::uint64_t unpaired_calls(const RunTotals& totals) {
 
 std::string explain_unpaired(std::string_view reason) {
   if (reason == loss_reasons::nested) return fmt::format("{} (--return-at ret sees them)", reason);
-  if (reason == loss_reasons::left)
+  if (reason == loss_reasons::no_return)
     return fmt::format("{} (by an exception, longjmp or the end of the thread)", reason);
   if (reason == loss_reasons::entry_unseen)
     return fmt::format("{} (it began before the run, or in the process that forked)", reason);
@@ -118,7 +118,7 @@ std::string explain_unpaired(std::string_view reason) {
 
 void warn_about_losses(const RunEnd& end, Output& output) {
   for (const auto& [reason, count] : end.totals.losses) {
-    if (reason == loss_reasons::beyond_max_events) { // requested by the user
+    if (reason == loss_reasons::over_max_events) { // requested by the user
       output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
       continue;
     }
@@ -155,7 +155,7 @@ std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
-std::string share_of(std::uint64_t part, std::uint64_t all) {
+std::string format_share(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{} of {} stacks", part, all);
 }
 
@@ -294,18 +294,18 @@ void report_end(const RunEnd& end, Output& output) {
 void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                    const StackOutputs& outputs, Output& output) {
   if (totals.truncated > 0)
-    output.warn(fmt::format("{} cut off: {}", share_of(totals.truncated, totals.all),
+    output.warn(fmt::format("{} cut off: {}", format_share(totals.truncated, totals.all),
                             explain_truncation(capture)));
   if (totals.failed > 0)
-    output.warn(fmt::format("{} not unwound to the end: {}{}", share_of(totals.failed, totals.all),
-                            totals.failure,
-                            outputs.kept ? "" : "; --keep-stacks DIR saves some of them"));
+    output.warn(fmt::format("{} not unwound to the end: {}{}",
+                            format_share(totals.failed, totals.all), totals.failure,
+                            outputs.save_dir ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
     output.warn(fmt::format("{} lost: frames may have no names or outdated ones",
                             counted(totals.lost_mappings, "mapping record", "mapping records")));
   if (totals.saved > 0)
     output.status(fmt::format("{} saved in {}: inspect them with uprobectl debug-unwind",
-                              counted(totals.saved, "stack", "stacks"), *outputs.kept));
+                              counted(totals.saved, "stack", "stacks"), *outputs.save_dir));
 }
 
 // A stack is dropped if another one with the same hash bucket is in the map (Linux

@@ -218,7 +218,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
                                                : loss_reasons::output_blocked;
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;
-    if (is_full()) return loss_reasons::beyond_max_events;
+    if (is_full()) return loss_reasons::over_max_events;
     if (!more && !was_blocked) return {};
   }
 }

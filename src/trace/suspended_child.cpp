@@ -31,14 +31,14 @@ namespace {
 
 } // namespace
 
-Result<CommandStdout> CommandStdout::open(const CommandOutput& wanted, int records) {
+Result<CommandStdout> CommandStdout::open(const CommandOutput& request, int records) {
   CommandStdout output;
-  if (wanted.destination == CommandOutput::Destination::file) {
+  if (request.destination == CommandOutput::Destination::file) {
     output.file = UniqueFd(
-        ::open(wanted.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
-    if (!output.file) return fail(system_error(errno, "cannot write " + wanted.path));
+        ::open(request.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
-  output.is_stderr = wanted.destination == CommandOutput::Destination::automatic &&
+  output.is_stderr = request.destination == CommandOutput::Destination::automatic &&
                      records == STDOUT_FILENO && ::isatty(STDOUT_FILENO) == 0;
   return output;
 }

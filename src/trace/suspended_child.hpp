@@ -16,7 +16,7 @@ namespace uprobectl {
 // The stdout of a command.
 struct CommandStdout {
   // Opens the file of the request. `records` is the fd that records are written to.
-  static Result<CommandStdout> open(const CommandOutput& wanted, int records);
+  static Result<CommandStdout> open(const CommandOutput& request, int records);
 
   // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {

@@ -84,7 +84,7 @@ struct AggregateSpec {
 
 // Files for the stacks that CaptureSpec::stack requests.
 struct StackOutputs {
-  std::optional<std::string> kept;        // directory for stacks that are truncated or incomplete
+  std::optional<std::string> save_dir;    // directory for stacks that are truncated or incomplete
   std::optional<std::string> folded;      // folded stacks
   std::optional<std::string> flame_graph; // flame graph
   std::string title = {};                 // of the flame graph: the command line

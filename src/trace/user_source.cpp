@@ -221,8 +221,8 @@ private:
   std::vector<ObjectLink> others_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;               // records carry stacks
-  std::optional<HitStacks> stacks_;       // likewise, once it has started
-  std::unique_ptr<ReadAhead> read_ahead_; // likewise; ends before what it reads from
+  std::optional<HitStacks> stacks_;       // set by start() if has_stacks_
+  std::unique_ptr<ReadAhead> read_ahead_; // destroyed before what it reads from
 };
 
 // Selects the named maps, or all.
@@ -268,7 +268,7 @@ Result<void> UserSource::open_streams() {
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
   const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
-  if (!has_stacks_ && (files_.wanted() || attach_request_.stacks.kept || size_is_given))
+  if (!has_stacks_ && (files_.is_enabled() || attach_request_.stacks.save_dir || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
   return {};
@@ -330,15 +330,15 @@ Result<void> UserSource::open_maps() {
 // The kernel counts runs for each program. The count is that of a probe if the program has no other
 // probe, or never ran.
 void UserSource::count_hits(std::span<Probe> probes) const {
-  std::vector<std::set<Probe*>> probes_of(programs_.count()); // by program
+  std::vector<std::set<Probe*>> program_probes(programs_.count()); // by program
   for (Probe& probe : probes) {
     probe.hits = 0;
-    for (const PlannedSite& site : probe.sites) probes_of[site.program].insert(&probe);
+    for (const PlannedSite& site : probe.sites) program_probes[site.program].insert(&probe);
   }
-  for (std::size_t program = 0; program < probes_of.size(); ++program) {
+  for (std::size_t program = 0; program < program_probes.size(); ++program) {
     const auto count = runs_since_start(program);
-    const bool known = count && (*count == 0 || probes_of[program].size() == 1);
-    for (Probe* const probe : probes_of[program])
+    const bool known = count && (*count == 0 || program_probes[program].size() == 1);
+    for (Probe* const probe : program_probes[program])
       probe->hits = known && probe->hits ? std::optional(*probe->hits + *count) : std::nullopt;
   }
 }

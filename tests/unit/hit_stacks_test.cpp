@@ -221,7 +221,7 @@ TEST_CASE("a folder for stacks is for nobody else") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
-  request.stacks.kept = folder + "/kept";
+  request.stacks.save_dir = folder + "/kept";
   Run run(request);
   run.stacks.find(own_event(), copied({}, 0));
   CHECK(run.stacks.totals().saved == 1);

@@ -95,12 +95,12 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(check_request(request));
   request.stacks.flame_graph = "stacks";
   CHECK(wrong(request) == "--folded and --flamegraph need different files");
-  request.stacks = {.kept = "folder", .folded = {}, .flame_graph = {}};
+  request.stacks = {.save_dir = "folder", .folded = {}, .flame_graph = {}};
   CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
   request.capture.stack = StackWalk::frame_data;
   request.aggregates.histograms = true;
   CHECK(check_request(request));
-  request.stacks.kept.reset();
+  request.stacks.save_dir.reset();
   CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
   request = {};
   request.capture.measured = ArgumentSource{.kind = ArgumentSource::Kind::returned};

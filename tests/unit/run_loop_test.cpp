@@ -155,7 +155,7 @@ TEST_CASE("events and lost events are together what was sent, whatever ends the 
     CHECK(ended.received == 100);
     CHECK(ended.events == 100);
     CHECK(ended.lost == many - 100);
-    CHECK(ended.reasons == std::vector{loss_reasons::beyond_max_events});
+    CHECK(ended.reasons == std::vector{loss_reasons::over_max_events});
   }
 }
 
