@@ -304,7 +304,7 @@ Error no_such_class(const Query& query, const art::OatFile& oat, const MethodNam
   if (!query.options.suggest) return error;
   const auto near = nearest_classes(oat, name.class_name);
   if (!near.empty()) return std::move(error).hint(did_you_mean(near));
-  return std::move(error).hint("list what is compiled with: uprobectl list-symbols " +
+  return std::move(error).hint("list compiled methods with: uprobectl list-symbols " +
                                shell_word(query.subject()));
 }
 

@@ -43,7 +43,7 @@ std::optional<BinaryPath> first_existing(std::string_view text) {
 
 Error missing_target(std::string_view text) {
   if (text.ends_with("!/"))
-    return Error{ErrorKind::usage, std::string(text) + ": the entry's name is missing"}.hint(
+    return Error{ErrorKind::usage, std::string(text) + ": missing entry name after '!/'"}.hint(
         "list its libraries with: uprobectl list-symbols " +
         shell_word(text.substr(0, text.size() - 2)));
   const auto all = parse_candidates(text);

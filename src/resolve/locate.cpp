@@ -243,7 +243,7 @@ Result<void> for_each_cached_library(Bytes cache,
   const auto table = find_new_table(cache);
   if (!table) return fail(ErrorKind::not_found, "no loader cache of a known format");
   const auto count = read_at<std::uint32_t>(*table, new_magic.size());
-  if (!count) return fail(ErrorKind::corrupt, "the loader cache is cut off in its header");
+  if (!count) return fail(ErrorKind::corrupt, "the loader cache is truncated in its header");
   const auto entries = slice(*table, new_header_size, *count * new_entry_size);
   if (!entries)
     return fail(ErrorKind::corrupt, "the loader cache has " + std::to_string(*count) +

@@ -325,7 +325,7 @@ Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
   if (!state_->image)
     return fail(
         Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
-            .hint("name one: ARCHIVE!/ENTRY, or all of them: ARCHIVE!/lib/*"));
+            .hint("use ARCHIVE!/ENTRY, or ARCHIVE!/lib/* for all of them"));
   auto notes = read_static_probes(*state_->image);
   // Operands in a stripped file may name variables that only its debug data have.
   if (notes && notes->symbols_missing) {
