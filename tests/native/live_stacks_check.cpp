@@ -155,7 +155,7 @@ TEST_CASE("a pid that is used again is another process") {
   CHECK(file_at(live, pid, somewhere + 0x10) == second);
 }
 
-TEST_CASE("what a program maps that has ended at once is told by the kernel's records") {
+TEST_CASE("what a program maps that has ended at once is reported by the kernel's records") {
   NEEDS_ROOT();
   const pid_t self[] = {::getpid()};
   auto watch = MappingWatch::start(self);
@@ -192,7 +192,7 @@ TEST_CASE("what a program maps that has ended at once is told by the kernel's re
   CHECK(watch->lost() == 0);
 }
 
-TEST_CASE("only those are told of that are followed, and what they start") {
+TEST_CASE("only those are reported of that are followed, and what they start") {
   NEEDS_ROOT();
   const Folder folder;
   const std::string file = folder.copy("mapped");

@@ -295,7 +295,7 @@ TEST_CASE("what was added by a name that only user space sees is handed on, and 
   for (const int fd : pids) close(fd);
 }
 
-TEST_CASE("a rename is told within 40 ms, members or not") {
+TEST_CASE("a rename is reported within 40 ms, members or not") {
   NEEDS_ROOT()
   ProcessSet set = start({"upc-told"});
   const Child child([](int step) { call_oneself(step == 0 ? "upc-told" : "upc-not-asked-for"); });
@@ -332,7 +332,7 @@ TEST_CASE("renames that nobody reads are counted, and members are right all the 
   CHECK(set.contains(child.pid()));
 }
 
-TEST_CASE("names that are too long are no comm, too many an error") {
+TEST_CASE("names that are too long are not a comm, too many an error") {
   NEEDS_ROOT()
   const ProcessSet set = start({"upc-1234567890abc"}); // 17 bytes
   const Child child([](int) { call_oneself("upc-1234567890abc"); });

@@ -76,7 +76,7 @@ TEST_CASE("a name may hold any byte") {
   for (const std::string& name : odd) CHECK(archive->find(name)->name == name);
 }
 
-TEST_CASE("zeros that are no valid extra fields are no error") {
+TEST_CASE("zeros that are not valid extra fields are not an error") {
   for (const std::size_t padding : {1u, 2u, 3u, 4u, 7u, 4095u}) {
     ZipEntry entry{.name = "a", .data = "x"};
     entry.local_extra = std::string(padding, '\0');

@@ -162,7 +162,7 @@ TEST_CASE("an archive cut anywhere is refused and never misread") {
   }
 }
 
-TEST_CASE("a file that is no archive says why") {
+TEST_CASE("a file that is not an archive says why") {
   CHECK(Archive::parse({}).error().message == "not a ZIP archive: the file is empty");
   CHECK(Archive::parse(as_bytes("\x7f"
                                 "ELF, surely longer than an end record"))

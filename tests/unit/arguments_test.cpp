@@ -170,7 +170,7 @@ TEST_CASE("a condition compares an argument with a number") {
   CHECK(parse_condition("arg0!=0xffffffffffffffff")->magnitude == 0xffffffffffffffff);
 }
 
-TEST_CASE("what is no condition is told why") {
+TEST_CASE("an invalid condition is reported with the reason") {
   CHECK(condition_error("arg1") == "invalid condition 'arg1': no operator");
   CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': use '==' for equality");
   CHECK(condition_error("==3") == "invalid condition '==3': no value before the operator");

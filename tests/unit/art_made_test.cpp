@@ -151,7 +151,7 @@ TEST_CASE("values of the store are found by key") {
   CHECK(oat.value("filter").empty());
 }
 
-TEST_CASE("a library is no OAT file") {
+TEST_CASE("a library is not an OAT file") {
   auto image = elf::Image::open({"/proc/self/exe", std::nullopt});
   REQUIRE(image);
   CHECK_FALSE(art::OatFile::is_oat(*image));

@@ -27,7 +27,7 @@ TEST_CASE("integers are read in either byte order and never past the end") {
   CHECK_FALSE(read_at<std::uint8_t>(bytes, 4));
 }
 
-TEST_CASE("text without its terminating NUL is no text") {
+TEST_CASE("text without its terminating NUL is not text") {
   const Bytes bytes = as_bytes(std::string_view("ab\0cd", 5));
   CHECK(c_string_at(bytes, 0) == "ab");
   CHECK(c_string_at(bytes, 2) == "");

@@ -181,7 +181,7 @@ TEST_CASE("types nested deeper than any compiler's are refused") {
   CHECK(verdict({bytes, bytes + size}) == "type 66 is nested more than 64 deep");
 }
 
-TEST_CASE("what is no 64-bit ELF file is left to libbpf") {
+TEST_CASE("what is not a 64-bit ELF file is left to libbpf") {
   CHECK(check_bpf_object({}));
   CHECK(check_bpf_object(as_bytes("not an object")));
 }

@@ -29,7 +29,7 @@ bool ends_soon(pid_t pid) {
 
 } // namespace
 
-TEST_CASE("what a command prints on both streams is kept apart, and its exit status told") {
+TEST_CASE("what a command prints on both streams is kept apart, and its exit status reported") {
   const auto result = run_command({"sh", "-c", "echo out; echo err >&2; exit 3"}, 30s);
   REQUIRE(result);
   CHECK(result->output == "out\n");

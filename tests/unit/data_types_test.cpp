@@ -104,7 +104,7 @@ TEST_CASE("the members of an anonymous union are those of the struct around it")
   CHECK(json(builder.build(), "outer", "\x02\x01\x00\x00"s) == R"({"number":258,"first":2})");
 }
 
-TEST_CASE("enumerators are told by name, unknown ones by number") {
+TEST_CASE("enumerators are printed by name, unknown ones by number") {
   TypesBuilder builder;
   REQUIRE(btf__add_enum(builder.get(), "what", 4) > 0);
   REQUIRE(btf__add_enum_value(builder.get(), "CALLED", 1) == 0);

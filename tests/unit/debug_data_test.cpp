@@ -104,7 +104,7 @@ TEST_CASE("a .gnu_debugdata that cannot be read is a warning") {
   CHECK(warning(xz(symbols_elf().substr(0, 40))).find("truncated") != std::string::npos);
 }
 
-TEST_CASE("no .gnu_debugdata, or one without symbols, is no event") {
+TEST_CASE("no .gnu_debugdata, or one without symbols, is not an event") {
   for (const std::string& content : {std::string(), xz(symbols_elf({.symtab = false}))}) {
     const std::string bytes = stripped_elf({.debug_data = content});
     auto image = parse_image(bytes);

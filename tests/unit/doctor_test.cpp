@@ -90,7 +90,7 @@ TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
   CHECK(check_of(checks, "resolve").ok);
 }
 
-TEST_CASE("doctor: what keeps root from attaching is told apart") {
+TEST_CASE("doctor: what keeps root from attaching is distinguished") {
   const auto refused = [](const SystemFacts& facts) {
     return check_system(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint(
                                    "needs CAP_BPF and CAP_PERFMON, or root")));
@@ -190,7 +190,7 @@ TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("needs another kernel"));
 }
 
-TEST_CASE("doctor: Android's build type and hardening are told on Android only") {
+TEST_CASE("doctor: Android's build type and hardening are reported on Android only") {
   SystemFacts facts = root_on_linux();
   const auto names_it = [](const Check& check) { return check.name == "android_build"; };
   CHECK(std::ranges::none_of(check_system(facts, everything()), names_it));

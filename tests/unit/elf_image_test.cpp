@@ -115,6 +115,6 @@ TEST_CASE("a file whose code is elsewhere is debug data, whatever its segments s
   CHECK_FALSE(parse_image(debug_file(false, "SHT_PROGBITS")).is_debug_file());
 }
 
-TEST_CASE("what the loader finds symbols in is no debug data, whatever its sections say") {
+TEST_CASE("what the loader finds symbols in is not debug data, whatever its sections say") {
   CHECK_FALSE(parse_image(debug_file(true, "SHT_NOBITS")).is_debug_file());
 }

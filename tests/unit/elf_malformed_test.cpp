@@ -30,7 +30,7 @@ void ask_everything(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("what is no ELF file is told apart from a broken one") {
+TEST_CASE("what is not an ELF file is distinguished from a broken one") {
   CHECK(error_of("").kind == ErrorKind::not_elf);
   CHECK(error_of("PK\3\4").kind == ErrorKind::not_elf);
   CHECK(error_of(sample_elf().substr(0, 8)).kind == ErrorKind::corrupt);

@@ -26,7 +26,7 @@ TEST_CASE("control characters reach a terminal as text only") {
   CHECK(printable(std::string_view("\0", 1)) == "\\x00");
 }
 
-TEST_CASE("readable text stays as it is, bytes that are no UTF-8 are shown as numbers") {
+TEST_CASE("readable text stays as it is, bytes that are not UTF-8 are shown as numbers") {
   CHECK(printable("operator\"\" _x\\ größe €") == "operator\"\" _x\\ größe €");
   CHECK(printable("a\xff z") == "a\\xff z");
   CHECK(printable("long enough to be read in words \xe2\x82") ==
@@ -74,7 +74,7 @@ TEST_CASE("JSON strings escape what RFC 8259 asks for") {
   CHECK(json("\xe2\x82\xac") == "\xe2\x82\xac");
 }
 
-TEST_CASE("each byte that is no UTF-8 becomes one replacement character") {
+TEST_CASE("each byte that is not UTF-8 becomes one replacement character") {
   const std::string bad = "\xef\xbf\xbd";
   CHECK(json("\xff") == bad);
   CHECK(json("\xc0\x80") == bad + bad);           // overlong NUL

@@ -73,7 +73,7 @@ TEST_CASE("restore_state brings back the CFA and the rules") {
   CHECK(row(instructions, 16)->rules[6].value == -16);
 }
 
-TEST_CASE("each kind of rule is told apart, and restore goes back to the CIE's") {
+TEST_CASE("each kind of rule is distinguished, and restore goes back to the CIE's") {
   const auto all = row({0x07, 3,               // undefined rbx
                         0x08, 6,               // same_value rbp
                         0x09, 12, 3,           // register r12 in rbx

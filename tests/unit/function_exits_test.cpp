@@ -51,14 +51,14 @@ TEST_CASE("x86-64 returns are found with their prefixes, wherever they stand") {
   CHECK(x64({0x75, 0x01, 0xc3, 0x90, 0xc3}) == "return 0x2; return 0x4"); // jne over the first
 }
 
-TEST_CASE("what ends an interrupt, a system call or a far call is no return of a function") {
+TEST_CASE("what ends an interrupt, a system call or a far call is not a return of a function") {
   CHECK(x64({0xcb}).empty());             // lret
   CHECK(x64({0x48, 0xcf}).empty());       // iretq
   CHECK(x64({0x48, 0x0f, 0x07}).empty()); // sysretq
   CHECK(arm64({0xd69f03e0}).empty());     // eret
 }
 
-TEST_CASE("a byte inside an instruction is no return") {
+TEST_CASE("a byte inside an instruction is not a return") {
   CHECK(x64({0xb8, 0xc3, 0xc3, 0xc3, 0xc3}).empty());               // mov $0xc3c3c3c3, %eax
   CHECK(x64({0xf0, 0x48, 0x0f, 0xb1, 0x17, 0xc3}) == "return 0x5"); // lock cmpxchg before it
 }
@@ -83,7 +83,7 @@ TEST_CASE("an x86-64 jump through a word at a fixed address leaves through that 
   CHECK(x64({0x64, 0xff, 0x24, 0x25, 0x18, 0, 0, 0}) == "0x0 indirect"); // %fs:0x18
 }
 
-TEST_CASE("x86-64 jumps of a switch are told from those that may be tail calls") {
+TEST_CASE("x86-64 jumps of a switch are distinguished from those that may be tail calls") {
   CHECK(x64({0x3e, 0xff, 0xe0}) == "0x0 table");                         // notrack jmp *%rax
   CHECK(x64({0xff, 0x24, 0xc5, 0x00, 0x01, 0x00, 0x00}) == "0x0 table"); // *0x100(,%rax,8)
   CHECK(x64({0xff, 0x24, 0xc2}) == "0x0 table");                         // *(%rdx,%rax,8)
@@ -105,7 +105,7 @@ TEST_CASE("a sum is forgotten when its register is set again or a call comes bet
   CHECK(x64({0x48, 0x83, 0xc0, 0x08, 0xff, 0xe0}) == "0x4 indirect");
 }
 
-TEST_CASE("x86 is read up to the first bytes that are no instruction") {
+TEST_CASE("x86 is read up to the first bytes that are not an instruction") {
   CHECK(x64({0xc3, 0x06, 0xc3}) == "return 0x0; undecodable 0x1"); // push %es: not in 64-bit code
   CHECK(x64({0xc3, 0xe9, 0x00}) == "return 0x0; undecodable 0x1"); // jmp, cut off by the end
   CHECK(x64({0xc3, 0xf0}) == "return 0x0; undecodable 0x1");       // lock, and nothing after it
@@ -139,7 +139,7 @@ TEST_CASE("arm64 jumps count where they leave the function") {
   CHECK(arm64({0x94000010, 0xd63f0000}).empty());                 // bl; blr
 }
 
-TEST_CASE("arm64 jumps of a switch are told from those that may be tail calls") {
+TEST_CASE("arm64 jumps of a switch are distinguished from those that may be tail calls") {
   CHECK(arm64({0xd61f0200}) == "0x0 indirect");             // br x16
   CHECK(arm64({0xd61f0000}) == "0x0 indirect");             // br x0
   CHECK(arm64({0xd71f0822}) == "0x0 indirect");             // braa x1, x2
@@ -274,7 +274,7 @@ TEST_CASE("of an indirect jump it is known what says where it goes") {
   CHECK(source(Arch::arm64, words({0xd71f0822})) == "unknown"); // braa x1, x2
 }
 
-TEST_CASE("arm64 words that are no instruction are passed, the first is remembered") {
+TEST_CASE("arm64 words that are not an instruction are passed, the first is remembered") {
   CHECK(arm64({0xffffffff, 0xd65f03c0, 0xffffffff, 0xd65f03c0}) ==
         "return 0x4; return 0xc; undecodable 0x0");
 }

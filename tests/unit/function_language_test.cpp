@@ -61,7 +61,7 @@ TEST_CASE("functions of a Go program are Go's, but for the C code in it") {
   CHECK(language(without_tables, "main.main") == "other");
 }
 
-TEST_CASE("C++ and Rust are told by mangled names") {
+TEST_CASE("C++ and Rust are distinguished by mangled names") {
   const CodeLibrary library{.symbols = function_symbol("_ZN2ns3runEi", 0, 0x10) +
                                        function_symbol("_RNvC6detail3run", 0x10, 0x10) +
                                        function_symbol("_Rest", 0x20, 0x10) +

@@ -57,7 +57,7 @@ TEST_CASE("code without a name is a function's part where it begins inside a fra
   CHECK(library.tail_calls("f") == "0x100f vaddr:0x100a0");
 }
 
-TEST_CASE("code with a name of its own is no part, whatever the unwind data say") {
+TEST_CASE("code with a name of its own is not a part, whatever the unwind data say") {
   CodeLibrary named = stripped_library();
   named.symbols += function_symbol("g", 0x80, 0x10) + function_symbol("h", 0x90, 0x10);
   const OpenLibrary library(code_library(named));
@@ -77,7 +77,7 @@ TEST_CASE("a cold part belongs to its function though nothing jumps there, as la
   CHECK(OpenLibrary(code_library(thrown)).returns("f") == "0x1000");
 }
 
-TEST_CASE("a PLT entry without a name is no part, though it lies inside a frame") {
+TEST_CASE("a PLT entry without a name is not a part, though it lies inside a frame") {
   CodeLibrary with_stub = stripped_library();
   with_stub.code.push_back({0x80, "ff257aff0100"}); // jmp *0x30000(%rip): no slot that is named
   const OpenLibrary library(code_library(with_stub));

@@ -96,7 +96,7 @@ CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at)
 
 } // namespace
 
-TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and told") {
+TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and reported") {
   const Told told;
   Output quiet(-1, {.messages = told.fd(), .level = Output::Level::quiet});
   AttachRequest request;
@@ -135,7 +135,7 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
   }
 }
 
-TEST_CASE("hits that the kernel has counted without their stack are told") {
+TEST_CASE("hits that the kernel has counted without their stack are reported") {
   const Told told;
   Output output(-1, {.messages = told.fd()});
   report_without_stack(0, output);
@@ -145,7 +145,7 @@ TEST_CASE("hits that the kernel has counted without their stack are told") {
                        "store it (--count --stack stores stacks in uprobectl)\n");
 }
 
-TEST_CASE("stacks that lost records of what is mapped belong to are told to have wrong names") {
+TEST_CASE("stacks that lost records of what is mapped belong to are reported to have wrong names") {
   const Told told;
   Output output(-1, {.messages = told.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);

@@ -86,8 +86,7 @@ TEST_CASE("the next mechanism in preference order is chosen if one is missing") 
         "no tracefs with uprobe_events is mounted");
 }
 
-TEST_CASE(
-    "who may not open perf events but write tracefs gets that, and else is told what to have") {
+TEST_CASE("a user who may not open perf events gets tracefs if permitted, else hints") {
   KernelFeatures features = linux_6_1();
   features.perf_permitted = false;
   CHECK(choose_mechanism(std::nullopt, features, {}) == Mechanism::tracefs);
@@ -202,7 +201,7 @@ TEST_CASE("each mechanism has its own kind of program") {
   CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
 }
 
-TEST_CASE("an instruction that the kernel refuses is told as that, whichever errno says so") {
+TEST_CASE("an instruction that the kernel refuses is reported as that, whichever errno says so") {
   // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
   for (const int error : {95, 524}) {
     const Error said = attach_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);

@@ -271,7 +271,7 @@ TEST_CASE("the headers of few functions do not tell what offsets count from") {
       "are too few or inconclusive");
 }
 
-TEST_CASE("a word that is zero is no header of a function") {
+TEST_CASE("a word that is zero is not a header of a function") {
   const OatSample sample = made_sample("v239");
   std::string bytes = read_whole(sample.oat);
   std::size_t looked_at = 0;

@@ -68,7 +68,7 @@ TEST_CASE("what is written at once ends with a line where it can") {
   CHECK(sizes == std::vector<std::size_t>{3000, 3000, 4096, 3905});
 }
 
-TEST_CASE("a reader that has gone is no error, and the rest is dropped") {
+TEST_CASE("a reader that has gone is not an error, and the rest is dropped") {
   Pipe pipe;
   OutputBuffer out(pipe.write_end.get());
   pipe.read_end.reset();

@@ -188,7 +188,7 @@ TEST_CASE("an error is followed by its hints; control characters do not get thro
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
-TEST_CASE("a warning that comes again is told once, and at the end how often it came") {
+TEST_CASE("a warning that comes again is reported once, and at the end how often it came") {
   const auto all = [](Output::Level level) {
     return written([&](int fd) {
       Output output(-1, {.messages = fd, .level = level});
@@ -216,7 +216,7 @@ TEST_CASE("a warning that comes again is told once, and at the end how often it 
   CHECK(all(Output::Level::quiet).empty());
 }
 
-TEST_CASE("what was counted is told when the output goes, if nothing has asked before") {
+TEST_CASE("what was counted is reported when the output goes, if nothing has asked before") {
   CHECK(written([](int fd) {
           Output output(-1, {.messages = fd});
           for (int i = 0; i < 3; ++i) output.repeated_warning("k", "w");
@@ -249,7 +249,7 @@ TEST_CASE("warnings that come together have a line each up to three, beyond they
                                           "told later\n");
 }
 
-TEST_CASE("beyond twenty lines only the number of warnings is told") {
+TEST_CASE("beyond twenty lines only the number of warnings is reported") {
   const std::string text = written([](int fd) {
     Output output(-1, {.messages = fd});
     for (int kind = 1; kind <= 25; ++kind) {

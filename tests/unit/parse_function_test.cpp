@@ -33,7 +33,7 @@ TEST_CASE("a plus that no number follows belongs to the name") {
   CHECK(parse_function("operator++4")->name == "operator+");
 }
 
-TEST_CASE("the three kinds of numbers are told apart by their prefix") {
+TEST_CASE("the three kinds of numbers are distinguished by their prefix") {
   CHECK(parse_function("vaddr:0x1139")->form == Form::virtual_address);
   CHECK(parse_function("offset:0x1139")->form == Form::image_offset);
   CHECK(parse_function("file-offset:0x1139")->form == Form::file_offset);
@@ -49,7 +49,7 @@ TEST_CASE("an address without 0x is taken where it cannot be decimal") {
         "write vaddr:0x1139 for the hexadecimal one");
 }
 
-TEST_CASE("what is no number or does not fit is a usage error") {
+TEST_CASE("what is not a number or does not fit is a usage error") {
   for (const auto* const text : {"vaddr:", "offset:0x", "vaddr:12g", "vaddr:-1",
                                  "vaddr:0x10000000000000000", "f+18446744073709551616", ""})
     CHECK(parse_function(text).error().kind == ErrorKind::usage);

@@ -67,7 +67,7 @@ TEST_CASE("a record of a mapping says what a line of maps does") {
   CHECK_FALSE(event->mapping.deleted);
 }
 
-TEST_CASE("a deleted file is told, anonymous memory has no name") {
+TEST_CASE("a deleted file is reported, anonymous memory has no name") {
   const auto deleted = parse_mapping_record(as_bytes(mmap2("/tmp/a.so (deleted)")));
   REQUIRE(deleted);
   CHECK(deleted->mapping.path == "/tmp/a.so");
@@ -85,7 +85,7 @@ TEST_CASE("a mapping with a build id instead of an identity has none") {
   CHECK(event->mapping.path == "/usr/lib/libc.so.6");
 }
 
-TEST_CASE("processes that begin and end are told, threads are not") {
+TEST_CASE("processes that begin and end are reported, threads are not") {
   const auto forked = parse_mapping_record(as_bytes(task(7, 50, 40, 50, 41)));
   REQUIRE(forked);
   CHECK(forked->kind == MappingEvent::Kind::forked);

@@ -60,13 +60,13 @@ TEST_CASE("x86-64 entries are entered where callers jump to") {
         "1040+10>4000");
 }
 
-TEST_CASE("the lazy half of an IBT PLT is no entry") {
+TEST_CASE("the lazy half of an IBT PLT is not an entry") {
   CHECK(stubs(x86_64, 0x1010, from_hex("f3 0f 1e fa 68 00 00 00 00 e9 e2 ff ff ff 66 90")).empty());
   // PLT0: push *disp(%rip); jmp *disp(%rip), the jump at no entry's place.
   CHECK(stubs(x86_64, 0x1000, from_hex("ff 35 ea 2f 00 00 ff 25 ec 2f 00 00 0f 1f 40 00")).empty());
 }
 
-TEST_CASE("a jump at an odd place or cut short is no entry") {
+TEST_CASE("a jump at an odd place or cut short is not an entry") {
   CHECK(stubs(x86_64, 0x1011, from_hex("ff 25 ea 2f 00 00 66 90")).empty());
   CHECK(stubs(x86_64, 0x1010, from_hex("ff 25 ea 2f 00")).empty());
   CHECK(stubs(x86_64, 0x1010, from_hex("ff")).empty());
@@ -102,7 +102,7 @@ TEST_CASE("arm64 slots may lie below the code") {
         "104c0+10>e5d0");
 }
 
-TEST_CASE("arm64 code that is cut short or ends in no branch is no entry") {
+TEST_CASE("arm64 code that is cut short or ends in no branch is not an entry") {
   CHECK(stubs(arm64, 0x104c0, from_words({0x90000110, 0xf942ea11, 0x91174210})).empty());
   CHECK(stubs(arm64, 0x104c0, from_words({0x90000110, 0xf942ea11, 0xd65f03c0})).empty());
 }

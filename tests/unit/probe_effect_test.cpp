@@ -113,7 +113,7 @@ TEST_CASE("between an exclusive load and its store a probe is harmful, around th
   CHECK(arm64(loop, 20) == Kind::safe);
 }
 
-TEST_CASE("what the kernel emulates is told from what it runs a copy of") {
+TEST_CASE("what the kernel emulates is distinguished from what it runs a copy of") {
   const auto is_emulated = [](std::initializer_list<int> bytes) {
     return probe_effect(Arch::x86_64, code(bytes), 0).emulated;
   };

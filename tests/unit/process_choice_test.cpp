@@ -20,7 +20,7 @@ TEST_CASE("cgroup2 is found among the mounts, wherever it is") {
   CHECK(cgroup2_mount("36 35\n\n- cgroup2\n") == std::nullopt);
 }
 
-TEST_CASE("a folder that is no control group is refused as such") {
+TEST_CASE("a folder that is not a control group is refused as such") {
   const auto group = ControlGroup::open("/proc/self");
   REQUIRE_FALSE(group);
   CHECK(group.error().kind == ErrorKind::usage);

@@ -42,7 +42,7 @@ TEST_CASE("a parent is found behind whatever the process calls itself") {
   CHECK(parse_parent("1 (init) S 0 1 1") == 0);
 }
 
-TEST_CASE("what is no line of stat has no parent") {
+TEST_CASE("what is not a line of stat has no parent") {
   for (const auto text : {""sv, "4711"sv, "4711 (app"sv, "4711 (app)"sv, "4711 (app) S"sv,
                           "4711 (app) S 12"sv, "4711 (app) S x 1"sv, "4711 (app) S  1"sv,
                           "4711 (app) S 99999999999 1"sv, "4711 (app)S 12 1"sv})

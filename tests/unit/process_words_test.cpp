@@ -13,7 +13,7 @@ TEST_CASE("-p takes pids and names, in lists and several times, each once") {
   CHECK(words->names == std::vector<std::string>{"nginx", "php-fpm: master"});
 }
 
-TEST_CASE("a name of -p has something in it that is no digit") {
+TEST_CASE("a name of -p has something in it that is not a digit") {
   const auto words = parse_processes({"7zip,com.foo:remote,-bash"});
   REQUIRE(words);
   CHECK(words->pids.empty());

@@ -42,7 +42,7 @@ TEST_CASE("links of a system image lead where they do on the device") {
   fs::remove_all(root);
 }
 
-TEST_CASE("a path of a process is told from all others") {
+TEST_CASE("a path of a process is distinguished from all others") {
   const auto parts = [](std::string_view path) {
     const auto rooted = split_process_root(path);
     return rooted ? rooted->root + "|" + rooted->path : "none";

@@ -173,7 +173,7 @@ TEST_CASE("what a full disk does not take is lost") {
   CHECK(loop.totals().lost() == 1000);
 }
 
-TEST_CASE("losses are told once, by reason") {
+TEST_CASE("losses are reported once, by reason") {
   auto signals = SignalWatch::start();
   REQUIRE(signals);
   const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};

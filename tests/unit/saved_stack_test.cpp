@@ -102,14 +102,14 @@ TEST_CASE("32-bit machines are named as not supported") {
   }
 }
 
-TEST_CASE("what is no register is told by its line") {
+TEST_CASE("what is not a register is reported by its line") {
   CHECK(parse_registers("rip: 1\nrsp: 2\nnonsense\n", {}).error().message ==
         "line 3 is not 'NAME: HEX'");
   CHECK(parse_registers("rip: zz\n", {}).error().kind == ErrorKind::corrupt);
   CHECK(parse_registers("rip: 1\n", {}).error().message == "rsp is missing");
 }
 
-TEST_CASE("that a function had just been entered is told beside the registers") {
+TEST_CASE("that a function had just been entered is reported beside the registers") {
   CHECK(was_at_function_entry("rip: 1\nrsp: 2\nat_function_entry: 1\n"));
   CHECK(was_at_function_entry("at_function_entry: 0x1\r\nrip: 1\nrsp: 2"));
   CHECK_FALSE(was_at_function_entry("rip: 1\nrsp: 2\nat_function_entry: 0\n"));

@@ -70,7 +70,7 @@ TEST_CASE("processes that could not be looked at are counted where nobody is kno
                {}) == "no process maps this file executable (3 processes could not be examined)");
 }
 
-TEST_CASE("what maps a file's successor is told") {
+TEST_CASE("what maps a file's successor is reported") {
   const MappingSurvey survey{
       .executable = {}, .other_inode = {4194304}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==

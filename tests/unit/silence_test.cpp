@@ -66,7 +66,7 @@ std::vector<pid_t> nobodies(int count) {
 
 } // namespace
 
-TEST_CASE("a process that sees another file there is told apart from one whose file was replaced") {
+TEST_CASE("another file in a mount namespace is distinguished from a file that was replaced") {
   MappingSurvey survey;
   survey.other_inode = {second, first};
   survey.other_mount_namespace = {second};

@@ -170,7 +170,7 @@ TEST_CASE("frames of the kernel's walk are named by their files, callers by thei
   CHECK(display_frame(stack.frames[2]) == "0x10");
 }
 
-TEST_CASE("frames in memory that is no file are named by that") {
+TEST_CASE("frames in memory that is not a file are named by that") {
   constexpr std::size_t size = 0x1000;
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -43,7 +43,7 @@ TEST_CASE("versions in .symtab names answer to the same forms") {
   CHECK(found("new@V1").empty());
 }
 
-TEST_CASE("a version's beginning takes hidden versions only where there is no default one") {
+TEST_CASE("a version's beginning takes hidden versions only if there is no default one") {
   CHECK(found("same@@V") == Addresses{0x201040});
   CHECK(found("old@@V") == Addresses{0x2010b0}); // .symtab, hidden: the only one
   CHECK(found("old@@W").empty());
@@ -77,7 +77,7 @@ TEST_CASE("an import comes after definitions and is marked as undefined") {
   CHECK(symbol_kind(symbols[0]) == SymbolKind::import);
 }
 
-TEST_CASE("source files, sections and mapping symbols are no names") {
+TEST_CASE("source files, sections and mapping symbols are not names") {
   CHECK(found("$x", {.machine = "EM_AARCH64"}).empty());
   CHECK(found("$d.1", {.machine = "EM_AARCH64"}).empty());
   CHECK(found("$x") == Addresses{0x201000}); // an ordinary label on x86-64

@@ -111,7 +111,7 @@ TEST_CASE("an address is named by the symbol that covers it") {
   CHECK(name_at(0x403800).empty());
 }
 
-TEST_CASE("a linker's mark in data that shares a segment with code is no label") {
+TEST_CASE("a linker's mark in data that shares a segment with code is not a label") {
   const std::string bytes = elf_from_yaml(R"yaml(--- !ELF
 FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_EXEC, Machine: EM_X86_64 }
 ProgramHeaders:

@@ -53,7 +53,7 @@ RelatedSymbols related_to(const elf::Image& image, std::string_view name) {
 
 } // namespace
 
-TEST_CASE("clones that need not take the function's arguments are told from other parts") {
+TEST_CASE("clones that need not take the function's arguments are distinguished from other parts") {
   for (const std::string_view name : {"f.constprop.0", "f.isra.0", "f.part.3", "f.isra.0.part.1",
                                       "f.constprop.0.cold", "_ZN1A1fEv.constprop.12"})
     CHECK(has_other_arguments(name));
@@ -100,7 +100,7 @@ TEST_CASE("clones are found where the function itself is gone, as written too") 
   CHECK(find_clones_by_name(image, "nothing").empty());
 }
 
-TEST_CASE("functions folded to one place are told from aliases by their C++ names") {
+TEST_CASE("functions folded to one place are distinguished from aliases by their C++ names") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
   const auto differ = [&](std::string_view name) {

@@ -104,7 +104,7 @@ TEST_CASE("the binary form in the current numbering is read, and written again a
   CHECK(file->tasks.front().bpf_maps == std::vector<std::string>{"map_x"});
 }
 
-TEST_CASE("the binary form of early Android 15 is told by its types, and its map moved") {
+TEST_CASE("the binary form of early Android 15 is reported by its types, and its map moved") {
   const std::string early =
       field(1, field(1, probe + field(4, "map_x")) + field(2, "system_server") + field(3, 60));
   const auto file = read(early);
@@ -168,7 +168,7 @@ TEST_CASE("a field that neither numbering knows does not keep an early file from
   CHECK(file->warnings.front().ends_with(" is not known"));
 }
 
-TEST_CASE("what is neither text nor a message is told with the byte") {
+TEST_CASE("what is neither text nor a message is reported with the byte") {
   CHECK(fault_of(std::string_view("\x0a\x05\x00", 3)) ==
         "read as the binary form because it is not text: byte 0x0: field 1 is cut off");
   CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: no field begins here") !=
@@ -248,7 +248,7 @@ TEST_CASE("what a probe lacks is said") {
         "method_signature and method_name name different methods: 'a.B.c', 'a.B.d'");
 }
 
-TEST_CASE("what is told beside a method's signature agrees with it") {
+TEST_CASE("what is reported beside a method's signature agrees with it") {
   const auto problem = [](std::string more) {
     return Draft{.probe = "bpf_name: 'x' file_paths: '/a.odex' "
                           "method_signature: 'void a.B.c(int, long)' " +

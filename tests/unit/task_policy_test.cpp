@@ -60,7 +60,7 @@ TEST_CASE("a policy has comments and empty lines, and allows nothing without pre
   CHECK_FALSE(policy("# nothing\n").allowing("com.foo.Bar.x"));
 }
 
-TEST_CASE("a prefix that can allow nothing is told with its line") {
+TEST_CASE("a prefix that can allow nothing is reported with its line") {
   CHECK(fault_of("a.B\ncom.foo.\n") ==
         "line 2: invalid prefix 'com.foo.': remove the trailing '.' or '$'");
   CHECK(fault_of("com.foo.*") == "line 1: invalid prefix 'com.foo.*': patterns are not supported");

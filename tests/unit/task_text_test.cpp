@@ -125,7 +125,7 @@ TEST_CASE("enumerations have names or numbers") {
         "ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START, not '-'");
 }
 
-TEST_CASE("a field that is given twice, or not closed, is told with its place") {
+TEST_CASE("a field that is given twice, or not closed, is reported with its place") {
   CHECK(fault_of("tasks {\n  duration_seconds: 5\n  duration_seconds: 6\n}") ==
         "line 3, column 3: 'duration_seconds' is given twice");
   CHECK(fault_of("tasks {\n  duration_seconds: 5\n") ==

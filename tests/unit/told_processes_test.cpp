@@ -61,7 +61,7 @@ unwind::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
 
 } // namespace
 
-TEST_CASE("processes that nobody can look at are known from what was told of them") {
+TEST_CASE("processes that nobody can look at are known from what was reported of them") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere second(folder + "/second.so", arm64_library());
@@ -160,7 +160,7 @@ TEST_CASE("what /proc says of the next program is not taken for that of the one 
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a pid whose process has ended is another's when one has it, told of or not") {
+TEST_CASE("a pid whose process has ended is another's when one has it, reported or not") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere now(folder + "/now.so", arm64_library());

@@ -177,7 +177,7 @@ TEST_CASE("behind a call to what is not code the stack goes on with the return a
   CHECK(explain_end(neither) == "0x0 is in no executable mapping");
 }
 
-TEST_CASE("a register that was not given is told as that") {
+TEST_CASE("a register that was not given is reported as that") {
   FrameBytes frames;
   const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
   frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x09, 30, 5}); // x30 is in x5
@@ -192,7 +192,7 @@ TEST_CASE("a register that was not given is told as that") {
         "the caller of 0x11048 in more.so depends on a register whose value is unknown");
 }
 
-TEST_CASE("a link register that was not given is told as that, and no caller is left out") {
+TEST_CASE("a link register that was not given is reported as that, and no caller is left out") {
   Process process;
   // The record is the caller's: where it leads to is one further.
   process.stack(stack_top, {0, outermost + 8});
@@ -202,7 +202,7 @@ TEST_CASE("a link register that was not given is told as that, and no caller is 
         "the caller of 0x11000 in lib.so depends on a register whose value is unknown");
 }
 
-TEST_CASE("a register that an expression reads and that was not given is told as that") {
+TEST_CASE("a register that an expression reads and that was not given is reported as that") {
   FrameBytes frames;
   const auto cie_at = frames.cie("zR", 30, {0x0c, 31, 0});
   frames.fde(frames_at, cie_at, 0x11000, 0x40, {0x0f, 2, 0x76, 0, 0x9e, 1}); // the CFA is x6 + 0
@@ -213,7 +213,7 @@ TEST_CASE("a register that an expression reads and that was not given is told as
         "the caller of 0x11008 in more.so depends on a register whose value is unknown");
 }
 
-TEST_CASE("at a function's entry a stack that was not saved is told") {
+TEST_CASE("at a function's entry a stack that was not saved is reported") {
   Process process(more_maps);
   process.files.add("/x/more.so", library_with("EM_X86_64", {}));
   const Stack stack = unwind_x86_64(process, more + 0x11010, {.at_function_entry = true});

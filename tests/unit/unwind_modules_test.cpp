@@ -72,7 +72,7 @@ TEST_CASE("anonymous memory of huge pages is memory of no file, whatever it is c
   CHECK(code->address.value == 0x11010);
 }
 
-TEST_CASE("libraries of an archive that are mapped in one piece are told apart") {
+TEST_CASE("libraries of an archive that are mapped in one piece are distinguished") {
   ZipFile zip;
   zip.entries.push_back(aligned("lib/first.so", arm64_library(), 0));
   const std::size_t before = local_record(zip.entries[0]).size();

@@ -81,7 +81,7 @@ TEST_CASE("frames that lead nowhere else are a loop") {
   CHECK(explain_end(stack) == "the frames repeat without end");
 }
 
-TEST_CASE("why a stack ends early is told") {
+TEST_CASE("why a stack ends early is reported") {
   Process process("6000000000-6000001000 r-xp 00000000 00:00 0 [uprobes]\n"
                   "6000002000-6000003000 r-xp 00000000 00:00 0 [anon:dalvik-jit-code-cache]\n"
                   "6000004000-6000005000 r-xp 00000000 00:00 0 /x/gone.so\n");
@@ -144,7 +144,7 @@ TEST_CASE("behind a signal's handler the interrupted thread goes on where it was
   CHECK(stack.end == End::outermost);
 }
 
-TEST_CASE("a file is opened once, and a mapping of what is no ELF file ends the stack") {
+TEST_CASE("a file is opened once, and a mapping of what is not an ELF file ends the stack") {
   Process process("6000004000-6000005000 r-xp 00000000 00:00 0 /x/text\n");
   process.files.add("/x/text", "not an ELF file");
   for (int i = 0; i < 3; ++i) process.unwind({{"pc", work}, {"sp", top}, {"lr", start + 8}});

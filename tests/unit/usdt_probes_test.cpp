@@ -201,7 +201,7 @@ TEST_CASE("notes that say nothing usable are counted, and the others read") {
           "skipped 3 notes of static probes: malformed note, expected three addresses and three strings (the first: 5 bytes)"});
 }
 
-TEST_CASE("places that are no code of the file are passed over with the reason") {
+TEST_CASE("places that are not code of the file are passed over with the reason") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0, .texts = texts("p", "left_out")});
@@ -225,7 +225,7 @@ TEST_CASE("a note that the linker left out does not move with the base") {
   CHECK(read(shape, notes.bytes).probes.empty());
 }
 
-TEST_CASE("the Thumb bit is no part of a place") {
+TEST_CASE("the Thumb bit is not part of a place") {
   const Shape shape{.is_64bit = false, .machine = "EM_ARM"};
   NoteWriter notes(shape);
   notes.add({.location = 0x11011, .texts = texts("p", "n")});
@@ -254,7 +254,7 @@ TEST_CASE("a file without notes has no static probes") {
   CHECK(probes->warnings.empty());
 }
 
-TEST_CASE("section headers that the file lacks are told, as probes cannot be looked for") {
+TEST_CASE("section headers that the file lacks are reported, as probes cannot be looked for") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0x11010, .texts = texts("p", "n")});

@@ -148,7 +148,7 @@ TEST_CASE("a library that is no longer compressed has moved, even to an offset o
   CHECK(moved[0].change == Change::archive_moved);
 }
 
-TEST_CASE("what is no record is refused") {
+TEST_CASE("what is not a record is refused") {
   for (const char* line :
        {"", "nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
         R"({"type":"match","target":"x","request":"f","offset":16,"image_offset":"0x1"})",
