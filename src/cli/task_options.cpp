@@ -29,7 +29,7 @@ Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output&
 }
 
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
-  if (!options.policy) return policy_of_device();
+  if (!options.policy) return read_device_policy();
   if (*options.policy == "builtin")
     return TaskPolicy{uprobestats::Policy::builtin(), "UprobeStats' policy"};
   const auto text = FileText::read(*options.policy, max_file_size);

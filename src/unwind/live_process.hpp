@@ -28,7 +28,7 @@ public:
   // since: when the process began to run this program, CLOCK_MONOTONIC in ns; 0: before any record.
   LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache,
               const LiveProcesses::NewProgramCheck& has_new_program)
-      : pid_(pid), since_(since), cache_(cache), is_succeeded_(has_new_program), files_(pid) {}
+      : pid_(pid), since_(since), cache_(cache), has_new_program_(has_new_program), files_(pid) {}
   LiveProcess(const LiveProcess&) = delete;
   LiveProcess& operator=(const LiveProcess&) = delete;
 
@@ -64,14 +64,14 @@ public:
   FileSource& files() { return files_; }
 
 private:
-  bool runs_new_program() const { return is_succeeded_ && is_succeeded_(pid_); }
+  bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
   void prefetch_file(const Mapping& mapping);
   void insert_mapping(const Mapping& mapping);
 
   pid_t pid_;
   std::uint64_t since_;
   ModuleCache& cache_;
-  const LiveProcesses::NewProgramCheck& is_succeeded_;
+  const LiveProcesses::NewProgramCheck& has_new_program_;
   LiveFiles files_;
   std::vector<Mapping> mappings_;
   struct RecordedMapping {

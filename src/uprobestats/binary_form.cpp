@@ -33,7 +33,7 @@ bool is_type_of(const Field& field, WireType type) {
   return type == WireType::varint || (field.repeated && type == WireType::bytes);
 }
 
-// Groups, which protobuf has deprecated, are not supported.
+// Returns nullopt for groups, which protobuf has deprecated, and for invalid types.
 std::optional<WireType> wire_type(std::uint64_t bits) {
   for (const WireType type :
        {WireType::varint, WireType::fixed64, WireType::bytes, WireType::fixed32})
@@ -61,12 +61,12 @@ void append_bytes(std::string& wire, std::uint32_t number, std::string_view byte
   wire += bytes;
 }
 
-// A field as it lies in the file.
+// The location of a field in the file.
 struct RawField {
   std::uint64_t offset = 0;
   std::uint32_t number = 0;
   WireType type = WireType::varint;
-  std::uint64_t begin = 0; // of the value, without its length
+  std::uint64_t begin = 0; // of the value, behind its length
   std::uint64_t end = 0;
 };
 
@@ -117,7 +117,7 @@ private:
     return take_uleb128(file_.first(end), at, max_bytes);
   }
 
-  // Moves `at` behind the field.
+  // Reads the field at `at` and moves `at` behind it.
   Result<RawField> take_field(std::uint64_t& at, std::uint64_t end) {
     RawField field{.offset = at};
     if (++fields_ > max_fields)
@@ -126,11 +126,11 @@ private:
     const auto tag = varint(at, end, max_tag_bytes);
     const auto type = tag ? wire_type(*tag & 7U) : std::nullopt;
     if (!tag || !type || *tag >> 3U == 0 || *tag >> 32U != 0)
-      return damaged(field.offset, "no field begins here");
+      return damaged(field.offset, "invalid field tag");
     field.number = static_cast<std::uint32_t>(*tag >> 3U);
     field.type = *type;
     if (!find_value(field, at, end))
-      return damaged(field.offset, fmt::format("field {} is cut off", field.number));
+      return damaged(field.offset, fmt::format("field {} is truncated", field.number));
     at = field.end;
     return field;
   }
@@ -161,13 +161,13 @@ private:
     return true;
   }
 
-  // One number, or several that are packed.
+  // Adds one number, or several packed numbers.
   Result<void> add_numbers(const Field& field, const RawField& raw, proto::Message& message,
                            const std::string& path) {
     for (std::uint64_t at = raw.begin; at < raw.end;) {
       const auto number = varint(at, raw.end);
-      if (!number) return damaged(raw.offset, fmt::format("field {} is cut off", raw.number));
-      const auto narrow = static_cast<std::int32_t>(*number); // as protobuf cuts it
+      if (!number) return damaged(raw.offset, fmt::format("field {} is truncated", raw.number));
+      const auto narrow = static_cast<std::int32_t>(*number); // truncated as in protobuf
       if (field.is_enumeration() && !field.has_value(narrow)) {
         unknown_fields.push_back({.path = path,
                                   .number = raw.number,
@@ -188,7 +188,8 @@ private:
     return {};
   }
 
-  // In another numbering it would become some other field when it is written.
+  // Keeps the bytes of an unknown field, so that they are written again. In the early numbering the
+  // number could be that of another field in the current one.
   void keep_unknown(const RawField& raw, proto::Message& message) const {
     if (numbering_ == Numbering::current)
       message.unknown += as_text(file_.subspan(raw.offset, raw.end - raw.offset));
@@ -210,7 +211,7 @@ std::string write_message(const MessageType& type, const proto::Message& message
       case Field::Type::text:
         append_bytes(wire, number, *std::get<const std::string*>(value));
         break;
-      case Field::Type::int32: // negative ones have ten bytes, too
+      case Field::Type::int32: // negative numbers take ten bytes, like an int64
         append_number(
             wire, number,
             static_cast<std::uint64_t>(std::int64_t{*std::get<const std::int32_t*>(value)}));

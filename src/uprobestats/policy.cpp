@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t max_prefixes = 4096;
 
-// AOSP packages/modules/UprobeStats: src/Guardrail.cpp, and what its Rust successor
-// (daemon/core/guardrail.rs) has besides.
+// AOSP packages/modules/UprobeStats: src/Guardrail.cpp, and the additions of its Rust successor
+// (daemon/core/guardrail.rs).
 constexpr std::array<std::string_view, 7> allowed_on_user_builds = {
     "com.android.server.am.ActiveServices.bindServiceLocked",
     "com.android.server.am.ActivityManagerService$LocalService.updateDeviceIdleTempAllowlist",
@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 7> allowed_on_user_builds = {
     "com.android.server.pm.permission.PermissionManagerService.grantRuntimePermission",
 };
 
-// Between parameters they do not count.
+// Removes the spaces between parameters.
 std::string without_inner_blanks(std::string_view method) {
   std::string kept(method);
   const auto parameters =
@@ -40,8 +40,8 @@ bool allows(std::string_view prefix, std::string_view method) {
   return rest.empty() || rest[0] == '.' || rest[0] == '$' || rest[0] == '(';
 }
 
-// A method's parameters may have blanks between them.
-std::optional<std::string> fault(std::string_view prefix) {
+// Returns why the prefix is invalid. Spaces are allowed only between parameters.
+std::optional<std::string> find_prefix_problem(std::string_view prefix) {
   const auto control = std::ranges::find_if(
       prefix, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '\x7f'; });
   if (control != prefix.end()) return "a control character in a prefix";
@@ -68,7 +68,7 @@ Result<Policy> Policy::parse(std::string_view text) {
     const std::string_view line = take_line(text);
     const std::string_view prefix = trimmed(line.substr(0, line.find('#')));
     if (prefix.empty()) continue;
-    if (auto wrong = fault(prefix))
+    if (auto wrong = find_prefix_problem(prefix))
       return fail(ErrorKind::corrupt, fmt::format("line {}: {}", number, *wrong));
     if (policy.prefixes_.size() == max_prefixes)
       return fail(ErrorKind::out_of_range,
@@ -78,7 +78,7 @@ Result<Policy> Policy::parse(std::string_view text) {
   return policy;
 }
 
-std::optional<std::string_view> Policy::allowing(std::string_view method) const {
+std::optional<std::string_view> Policy::find_prefix(std::string_view method) const {
   const std::string asked = without_inner_blanks(method);
   for (const std::string& prefix : prefixes_)
     if (allows(without_inner_blanks(prefix), asked)) return prefix;
@@ -91,11 +91,11 @@ bool Policy::has_overload(std::string_view name) const {
   });
 }
 
-Error Policy::refusal(std::string_view method, std::string_view name) const {
+Error Policy::make_refusal(std::string_view method, std::string_view name) const {
   Error error{ErrorKind::not_permitted,
               fmt::format("'{}' is refused by {}: it matches none of the {} allowed prefixes",
                           method, name, prefixes_.size())};
-  // The longest that it merely begins with like letters.
+  // The longest prefix that the method starts with, but does not continue with '.', '$' or '('.
   const std::string* nearest = nullptr;
   for (const std::string& prefix : prefixes_)
     if (method.starts_with(prefix) && (nearest == nullptr || prefix.size() > nearest->size()))

@@ -15,10 +15,10 @@ namespace uprobectl {
 
 bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
   for (std::size_t i = 0; i < task_.probes.size(); ++i) {
-    const TaskProbeName name{.task = number_, .probe = i + 1, .spec = &task_.probes[i]};
+    const TaskProbeName name{.task = number_, .probe = i + 1, .config = &task_.probes[i]};
     auto answer = finder.find(name, TaskProbeFinder::Files::all);
     if (!answer.error) {
-      const auto& program = programs.open(name.spec->bpf_name);
+      const auto& program = programs.open(name.config->bpf_name);
       if (program) {
         const std::size_t points = answer.points.size();
         probes_.push_back({.name = name,
@@ -47,7 +47,7 @@ std::uint32_t RunningTask::btf_id() const {
 std::vector<std::string> RunningTask::programs() const {
   std::vector<std::string> names;
   names.reserve(probes_.size());
-  for (const Probe& probe : probes_) names.push_back(probe.name.spec->bpf_name);
+  for (const Probe& probe : probes_) names.push_back(probe.name.config->bpf_name);
   return names;
 }
 
@@ -59,19 +59,19 @@ std::vector<StatsdArgument> RunningTask::logged_arguments() const {
     warn_about_arguments(to_string(probe.name), probe.method, positions, output_);
     methods.push_back(probe.method);
   }
-  auto arguments = arguments_at(methods, positions);
+  auto arguments = locate_arguments(methods, positions);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const bool each_has_it = std::ranges::all_of(methods, [&](const LoggedMethod& method) {
-      return argument_at(method, positions[i]).place.has_value();
+      return locate_argument(method, positions[i]).register_index.has_value();
     });
-    if (!arguments[i].place && each_has_it)
+    if (!arguments[i].register_index && each_has_it)
       output_.warn(
           fmt::format("task {}: no atom is sent for its calls: {}", number_, arguments[i].problem));
   }
   return arguments;
 }
 
-void RunningTask::forget(pid_t pid) {
+void RunningTask::detach_from(pid_t pid) {
   std::erase_if(attachments_, [&](const Attached& each) { return each.pid == pid; });
 }
 
@@ -90,10 +90,10 @@ void RunningTask::fail(const Error& error) {
                   output_);
 }
 
-// What the process maps comes before the order in the file. Where it maps none of them yet each is
-// probed: what it will map is one of them.
-std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
-                                             std::span<const MappingSurvey> surveys) const {
+// Chooses the first point that the process maps. If it maps none yet, chooses all: the process will
+// map one of them.
+std::vector<std::size_t> RunningTask::choose_points(Probe& probe, pid_t pid,
+                                                    std::span<const MappingSurvey> surveys) const {
   const auto maps = [&](std::size_t point) {
     return std::ranges::find(surveys[point].executable, pid) != surveys[point].executable.end();
   };
@@ -104,7 +104,7 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
     warn_about_order(probe, pid, i);
     return {i};
   }
-  if (const auto other = other_build(probe, pid))
+  if (const auto other = find_mapped_build(probe, pid))
     output_.repeated_warning(
         "other build: " + to_string(probe.name),
         fmt::format("{}: process {} maps none of file_paths, but another build of the same jar: {}",
@@ -112,15 +112,15 @@ std::vector<std::size_t> RunningTask::choose(Probe& probe, pid_t pid,
   return all;
 }
 
-bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
+bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
   const ProbePoint& place = probe.points[point];
   const auto report_refused = [&](const Error& error) {
-    // Or the process has ended meanwhile, which is no error.
+    // If the process has ended meanwhile, this is not an error.
     if (error.kind == ErrorKind::interrupted) interrupted_ = true;
     if (error.kind == ErrorKind::interrupted || !has_process_name(pid, task_.target_process_name))
       return true;
-    if (!probe.refusal) {
-      probe.refusal = error;
+    if (!probe.attach_error) {
+      probe.attach_error = error;
       const Error told = Error(error).within(to_string(probe.name));
       output_.fail(told, place.binary->target, place.request);
     }
@@ -138,7 +138,7 @@ bool RunningTask::place(Probe& probe, std::size_t point, pid_t pid, SignalWatch&
   if (!attachment) return report_refused(attachment.error());
   attachments_.push_back({pid, std::move(*attachment)});
   if (!probe.chosen) probe.chosen = point;
-  ++placed_;
+  ++attached_points_;
   return true;
 }
 
@@ -151,16 +151,16 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
   bool all = true;
   for (Probe& probe : probes_) {
     auto surveys = survey_points(probe.points, std::span(&pid, 1));
-    for (const std::size_t point : choose(probe, pid, surveys))
-      if (!place(probe, point, pid, signals)) all = false;
+    for (const std::size_t point : choose_points(probe, pid, surveys))
+      if (!attach_probe(probe, point, pid, signals)) all = false;
     add_earlier_surveys(probe.surveys, surveys);
   }
-  const bool refused =
-      std::ranges::all_of(probes_, [](const Probe& probe) { return probe.refusal.has_value(); });
-  if (placed_ == 0 && refused) { // and would be in any other process
+  const bool refused = std::ranges::all_of(
+      probes_, [](const Probe& probe) { return probe.attach_error.has_value(); });
+  if (attached_points_ == 0 && refused) { // attaching would fail in any other process too
     over_ = true;
     began_.reset();
-    for (const Probe& probe : probes_) tell(probe, std::nullopt);
+    for (const Probe& probe : probes_) report_probe(probe, std::nullopt);
     return false;
   }
   if (pids_.size() == 1) announce();
@@ -170,22 +170,22 @@ bool RunningTask::attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch
 
 void RunningTask::announce() const {
   output_.write(AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
-                               .probes = placed_,
+                               .probes = attached_points_,
                                .program = joined(programs()),
                                .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
                                .boottime_ns = clock_ns(CLOCK_BOOTTIME),
                                .realtime_ns = clock_ns(CLOCK_REALTIME)});
 }
 
-void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
+void RunningTask::report_probe(const Probe& probe, std::optional<std::uint64_t> hits) {
   if (!probe.chosen) {
     const ProbePoint& point = probe.points.front();
-    const bool refused = probe.refusal.has_value();
+    const bool refused = probe.attach_error.has_value();
     report_result(probe.name,
                   {.status = refused ? "failed" : "attached",
                    .point = &point,
                    .hits = refused ? std::nullopt : hits,
-                   .reason = refused ? probe.refusal->message
+                   .reason = refused ? probe.attach_error->message
                                      : std::string("its processes ended before it was attached")},
                   output_);
     return;
@@ -195,8 +195,8 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
   const std::size_t at = mapped_point(probe, surveys);
   std::optional<std::string> reason;
   if (hits == 0) {
-    reason = explain_point(probe, at, surveys[at]);
-    ++silent_;
+    reason = explain_unhit(probe, at, surveys[at]);
+    ++unhit_;
     output_.gathered_warning("never hit: " + *reason,
                              fmt::format("{}: never hit: {}", to_string(probe.name), *reason));
   } else {
@@ -211,8 +211,8 @@ void RunningTask::tell(const Probe& probe, std::optional<std::uint64_t> hits) {
                 output_);
 }
 
-// A process that was probed as it began mapped nothing yet: only now it is known which of the files
-// it maps.
+// Returns the point that the processes map. If a process was probed at its start, this is only
+// known at the end.
 std::size_t RunningTask::mapped_point(const Probe& probe,
                                       std::span<const MappingSurvey> surveys) const {
   if (!surveys[*probe.chosen].executable.empty()) return *probe.chosen;
@@ -234,19 +234,19 @@ void RunningTask::warn_about_order(const Probe& probe, pid_t pid, std::size_t po
                   to_string(probe.points.front().binary->path)));
 }
 
-std::optional<std::string> RunningTask::other_build(const Probe& probe, pid_t pid) {
-  std::vector<std::string> files = probe.name.spec->file_paths;
+std::optional<std::string> RunningTask::find_mapped_build(const Probe& probe, pid_t pid) {
+  std::vector<std::string> files = probe.name.config->file_paths;
   for (const ProbePoint& point : probe.points) files.push_back(point.binary->real_path);
-  return mapped_for_same_jar(pid, files);
+  return find_other_build(pid, files);
 }
 
-std::string RunningTask::explain_point(const Probe& probe, std::size_t at,
+std::string RunningTask::explain_unhit(const Probe& probe, std::size_t at,
                                        const MappingSurvey& survey) const {
   std::string reason = diagnose(
       survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
   if (!survey.executable.empty()) return reason;
   for (const pid_t pid : pids_)
-    if (const auto other = other_build(probe, pid))
+    if (const auto other = find_mapped_build(probe, pid))
       return reason +
              fmt::format("; process {} maps another build of the same jar: {}", pid, *other);
   return reason;
@@ -260,13 +260,13 @@ void RunningTask::end(const TaskPrograms& programs, const std::set<std::string>&
     const auto now = programs.runs(*probe.program);
     std::optional<std::uint64_t> count;
     if (now && probe.runs) count = *now - *probe.runs;
-    // A program counts its runs for all of its probes together.
-    if (count > 0 && shared.contains(probe.name.spec->bpf_name)) count.reset();
+    // A program counts its runs for all its probes together.
+    if (count > 0 && shared.contains(probe.name.config->bpf_name)) count.reset();
     hits.push_back(count);
   }
   for (Attached& each : attachments_) each.attachment.detach([&](std::size_t) { meanwhile(); });
   attachments_.clear();
-  for (std::size_t i = 0; i < probes_.size(); ++i) tell(probes_[i], hits[i]);
+  for (std::size_t i = 0; i < probes_.size(); ++i) report_probe(probes_[i], hits[i]);
 }
 
 } // namespace uprobectl

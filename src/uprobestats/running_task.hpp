@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One task of a run: its probes in the processes that it names, from the first one on until its
-// time is over.
+// One task of a run: attaches its probes to its target processes, from the first process until its
+// duration has elapsed.
 #pragma once
 
 #include "trace/run_loop.hpp"
@@ -15,68 +15,70 @@ class RunningTask {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // number: from 1. Borrows all.
+  // number: from 1. Borrows all arguments.
   RunningTask(std::size_t number, const uprobestats::Task& task, Output& output)
       : number_(number), task_(task), output_(output) {}
 
-  // Finds its probes and programs; what fails is told. False if anything did.
+  // Resolves the probes and opens their programs. Reports errors and returns false if there were
+  // any.
   bool prepare(TaskProbeFinder& finder, TaskPrograms& programs);
 
-  // Nothing of it can run, or any more.
+  // The task has ended, or none of its probes can be attached.
   bool is_over() const { return over_; }
   bool is_attached() const { return began_.has_value(); }
   std::size_t number() const { return number_; }
-  const uprobestats::Task& spec() const { return task_; }
-  // The types of its programs, for what they send; 0: there are none.
+  const uprobestats::Task& config() const { return task_; }
+  // BTF id of the first program that has one, to decode records; 0 if none has.
   std::uint32_t btf_id() const;
-  // Where the arguments are that it logs; warns of those that are nowhere.
+  // The registers of the arguments to log. Warns about arguments without a register.
   std::vector<StatsdArgument> logged_arguments() const;
   std::optional<Time> deadline() const;
-  std::vector<std::string> programs() const; // of each probe, by name
+  std::vector<std::string> programs() const; // name of the program of each probe
   std::size_t probes() const { return probes_.size(); }
   std::size_t processes() const { return pids_.size(); } // so far
 
-  // Its probes, in a process that goes by its name. False if one of them could not be placed.
+  // Attaches the probes to a target process. Returns false if one could not be attached.
   bool attach_to(pid_t pid, const TaskPrograms& programs, SignalWatch& signals);
-  // Why none of it runs, told of each probe that could.
+  // Ends the task with an error, which is reported for each probe.
   void fail(const Error& error);
-  // Takes the probes away from a process that has ended.
-  void forget(pid_t pid);
-  // A signal came before all probes were in place.
+  // Detaches the probes from a process that has ended.
+  void detach_from(pid_t pid);
+  // A signal arrived before all probes were attached.
   bool is_interrupted() const { return interrupted_; }
-  // Takes the probes away and tells how they went. `meanwhile` is called while they go.
+  // Detaches the probes and reports their results. `shared`: programs of several probes, whose hits
+  // are not known per probe. Calls `meanwhile` repeatedly while probes are detached.
   void end(const TaskPrograms& programs, const std::set<std::string>& shared,
            const std::function<void()>& meanwhile);
 
   std::size_t hit() const { return hit_; }
-  std::size_t silent() const { return silent_; }
-  std::size_t unknown() const { return unknown_; } // probes whose state is not known
+  std::size_t unhit() const { return unhit_; }
+  std::size_t unknown() const { return unknown_; } // probes whose number of hits is not known
 
 private:
   struct Probe {
     TaskProbeName name;
-    std::vector<ProbePoint> points; // where it can be, by file
+    std::vector<ProbePoint> points; // where the method is, in the order of file_paths
     LoggedMethod method;
     const TaskProgram* program = nullptr;
-    std::optional<std::size_t> chosen;  // of the points, the first that was probed
-    std::optional<Error> refusal;       // the first of the kernel's
-    std::vector<MappingSurvey> surveys; // by point, what was seen so far
-    std::optional<std::uint64_t> runs;  // of its program, before
+    std::optional<std::size_t> chosen;  // index of the first point that was attached
+    std::optional<Error> attach_error;  // the first error of attaching
+    std::vector<MappingSurvey> surveys; // by point; accumulated over all processes
+    std::optional<std::uint64_t> runs;  // of its program, before the probe was attached
   };
-  std::vector<std::size_t> choose(Probe& probe, pid_t pid,
-                                  std::span<const MappingSurvey> surveys) const;
-  bool place(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals);
-  void tell(const Probe& probe, std::optional<std::uint64_t> hits);
+  std::vector<std::size_t> choose_points(Probe& probe, pid_t pid,
+                                         std::span<const MappingSurvey> surveys) const;
+  bool attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals);
+  void report_probe(const Probe& probe, std::optional<std::uint64_t> hits);
   std::size_t mapped_point(const Probe& probe, std::span<const MappingSurvey> surveys) const;
   void warn_about_order(const Probe& probe, pid_t pid, std::size_t point) const;
-  static std::optional<std::string> other_build(const Probe& probe, pid_t pid);
-  std::string explain_point(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
+  static std::optional<std::string> find_mapped_build(const Probe& probe, pid_t pid);
+  std::string explain_unhit(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
   void announce() const;
 
   std::size_t number_;
   const uprobestats::Task& task_;
   Output& output_;
-  std::vector<Probe> probes_; // those that can run
+  std::vector<Probe> probes_; // only probes that were resolved
   struct Attached {
     pid_t pid = 0;
     Attachment attachment;
@@ -84,9 +86,9 @@ private:
   std::vector<Attached> attachments_;
   std::vector<pid_t> pids_;
   std::optional<Time> began_;
-  std::size_t placed_ = 0;
+  std::size_t attached_points_ = 0;
   std::size_t hit_ = 0;
-  std::size_t silent_ = 0;
+  std::size_t unhit_ = 0;
   std::size_t unknown_ = 0;
   bool failed_ = false;
   bool interrupted_ = false;

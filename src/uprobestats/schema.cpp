@@ -145,7 +145,7 @@ constexpr std::array probe_fields = {
     field<&proto::ProbeConfig::fully_qualified_parameters>("fully_qualified_parameters", {6}),
     field<&proto::ProbeConfig::binder_transaction_filters>("binder_transaction_filters", {7},
                                                            filter_type),
-    field<&proto::ProbeConfig::bpf_map>("bpf_map", {0, 4}), // and in the text form
+    field<&proto::ProbeConfig::bpf_map>("bpf_map", {0, 4}), // also in the text form
 };
 constexpr MessageType probe_type = {"ProbeConfig", probe_fields};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of a task file, and the one table of their fields: names for the text form, numbers
-// for the binary one, and where each value is kept. Source: AOSP packages/modules/UprobeStats,
-// config.proto of Android 15 and 16.
+// The messages of a task file, and the table of their fields: the names in the text form, the
+// numbers in the binary form, and the members that store the values. Source: AOSP
+// packages/modules/UprobeStats, config.proto of Android 15 and 16.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace uprobectl::uprobestats {
 namespace proto {
 
 struct Message {
-  std::string unknown; // encoded fields that the schema does not have
+  std::string unknown; // encoded fields that are not in the schema
 };
 
 struct StatsdLoggingConfig : Message {
@@ -54,7 +54,7 @@ struct ProbeConfig : Message {
   std::optional<std::string> method_name;
   std::vector<std::string> fully_qualified_parameters;
   std::vector<BinderTransactionFilter> binder_transaction_filters;
-  std::optional<std::string> bpf_map; // of the first version, where each probe had its map
+  std::optional<std::string> bpf_map; // first version only: each probe had its own map
 };
 
 enum TargetProcessSelection : std::int32_t {
@@ -79,12 +79,14 @@ struct UprobestatsConfig : Message {
 
 } // namespace proto
 
-// Limits the memory that a file can make us take: a field becomes an object of up to 400 bytes.
+// Limits the memory that a file can make the parser allocate: up to 400 bytes per field.
 constexpr std::size_t max_fields = 20'000;
 constexpr std::size_t max_warnings = 100; // about unknown fields
 
-// Field numbers changed once, when bpf_maps became a task's.
+// The field numbers changed once, when bpf_maps moved from the probe to the task. early: those of
+// early versions of Android 15.
 enum class Numbering { current, early };
+// The numbers of one field.
 struct FieldNumbers {
   std::uint32_t current = 0; // 0: this numbering does not have the field
   std::uint32_t early = 0;
@@ -101,6 +103,7 @@ using Value = std::variant<std::string*, std::int32_t*, std::int64_t*, bool*, pr
 using ConstValue = std::variant<const std::string*, const std::int32_t*, const std::int64_t*,
                                 const bool*, const proto::Message*>;
 
+// A field of a message: its names and types, and access to its values.
 struct Field {
   enum class Type { text, int32, int64, boolean, message }; // in the order of Value
 
@@ -111,8 +114,8 @@ struct Field {
   const MessageType* message = nullptr;   // the type of a message
   std::span<const EnumValue> values = {}; // an int32 with values is an enumeration
 
-  // Returns the place for a new value. As protobuf has it, a singular message that occurs twice is
-  // merged, and the last of other singular values counts.
+  // Adds a value and returns a pointer to it. As in protobuf, a second occurrence of a singular
+  // message is merged into the first, and a second singular value replaces the first.
   Value (*add)(proto::Message& message) = nullptr;
   std::size_t (*count)(const proto::Message& message) = nullptr;
   ConstValue (*get)(const proto::Message& message, std::size_t index) = nullptr;
@@ -121,6 +124,7 @@ struct Field {
   bool has_value(std::int32_t number) const;
 };
 
+// A message and the table of its fields.
 struct MessageType {
   std::string_view name;
   std::span<const Field> fields; // by current number
@@ -129,6 +133,6 @@ struct MessageType {
   const Field* find(std::uint32_t number, Numbering numbering) const;
 };
 
-extern const MessageType task_file_type; // of proto::UprobestatsConfig
+extern const MessageType task_file_type; // describes proto::UprobestatsConfig
 
 } // namespace uprobectl::uprobestats

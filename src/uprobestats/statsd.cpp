@@ -16,8 +16,8 @@ namespace uprobectl {
 
 namespace {
 
-// stats_event.c: the lower half of a type byte; the upper one counts annotations, of which there
-// are none here.
+// stats_event.c: the lower half of a type byte. The upper half is the number of annotations, here
+// 0.
 constexpr std::byte int32_type{0x00};
 constexpr std::byte int64_type{0x01};
 constexpr std::byte string_type{0x02};
@@ -25,12 +25,13 @@ constexpr std::byte bool_type{0x05};
 constexpr std::byte object_type{0x07};
 constexpr std::byte error_type{0x0f};
 
-constexpr std::size_t count_at = 1; // behind the object's type
+constexpr std::size_t count_at = 1; // follows the object's type
 
-// A record's members by name; nothing is there that is not of the type.
-class Members {
+// Reads the members of a record by name. A member that is missing or has another type reads as 0,
+// false or empty.
+class RecordMembers {
 public:
-  explicit Members(const DataValue::Struct& members) : members_(members) {}
+  explicit RecordMembers(const DataValue::Struct& members) : members_(members) {}
 
   const DataValue* find(std::string_view name) const {
     const auto found = std::ranges::find(members_, name, &DataMember::name);
@@ -62,16 +63,17 @@ private:
   const DataValue::Struct& members_;
 };
 
-Result<void> add_arguments(StatsdEvent& event, const Members& members, const StatsdAtom& atom) {
+Result<void> add_arguments(StatsdEvent& event, const RecordMembers& members,
+                           const StatsdAtom& atom) {
   const DataValue* const value = members.find("regs");
   const auto* const registers =
       value == nullptr ? nullptr : std::get_if<DataValue::Array>(&value->value);
   for (const StatsdArgument& argument : atom.arguments) {
-    if (!argument.place) return fail(ErrorKind::unsupported, argument.problem);
-    if (registers == nullptr || *argument.place >= registers->size())
+    if (!argument.register_index) return fail(ErrorKind::unsupported, argument.problem);
+    if (registers == nullptr || *argument.register_index >= registers->size())
       return fail(ErrorKind::unsupported,
-                  fmt::format("the record has no register {}", *argument.place));
-    const auto& word = (*registers)[*argument.place].value;
+                  fmt::format("the record has no register {}", *argument.register_index));
+    const auto& word = (*registers)[*argument.register_index].value;
     const auto* const address = std::get_if<DataValue::Pointer>(&word);
     const auto* const number = std::get_if<std::uint64_t>(&word);
     event.add_int32(static_cast<std::int32_t>(address != nullptr  ? address->address
@@ -81,7 +83,7 @@ Result<void> add_arguments(StatsdEvent& event, const Members& members, const Sta
   return {};
 }
 
-Result<void> add_fields(StatsdEvent& event, std::string_view type, const Members& members,
+Result<void> add_fields(StatsdEvent& event, std::string_view type, const RecordMembers& members,
                         const StatsdAtom& atom) {
   if (type == "CallResult") return add_arguments(event, members, atom);
   if (type == "CallTimestamp") {
@@ -110,7 +112,7 @@ constexpr std::uint8_t log_id = 5;              // LOG_ID_STATS
 constexpr std::uint32_t event_tag = 0x73746174; // kStatsEventTag
 constexpr std::size_t header_size = 1 + 2 + 4 + 4 + 4;
 
-// android_log_header_t, packed: log, thread, CLOCK_REALTIME; behind it the tag.
+// Makes an android_log_header_t, packed (log, thread, CLOCK_REALTIME), followed by the event tag.
 std::array<std::byte, header_size> make_header() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -128,7 +130,7 @@ std::array<std::byte, header_size> make_header() {
   return header;
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int send_datagram(int socket, Bytes event) {
   auto header = make_header();
   std::array<iovec, 2> parts = {
@@ -139,8 +141,8 @@ int send_datagram(int socket, Bytes event) {
   return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-// The one who listened has gone, perhaps to come back under the same name.
-bool is_gone(int error) {
+// Whether the receiver has closed its socket; it may open another one at the same path.
+bool is_disconnected(int error) {
   return error == ENOTCONN || error == ECONNREFUSED || error == ENOENT || error == ECONNRESET ||
          error == EPIPE;
 }
@@ -162,13 +164,13 @@ void StatsdEvent::begin_field(std::byte type, std::size_t size) {
 
 StatsdEvent::StatsdEvent(std::uint64_t time_ns, std::int32_t atom_id) {
   bytes_.push_back(object_type);
-  bytes_.push_back(std::byte{0}); // how many elements; known at the end
+  bytes_.push_back(std::byte{0}); // number of elements; set by finish()
   add_int64(static_cast<std::int64_t>(time_ns));
   add_int32(atom_id);
   fields_at_ = bytes_.size();
 }
 
-// What cannot be kept any more is not: an endless text would not be either.
+// After an error nothing is appended, so the buffer stays within max_bytes.
 void StatsdEvent::add_int32(std::int32_t value) {
   begin_field(int32_type, sizeof(value));
   if (problems_ == 0) append(value);
@@ -214,7 +216,7 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
     return fail(ErrorKind::unsupported,
                 fmt::format("unknown record layout of map '{}'", record.map));
   StatsdEvent event(time_ns, static_cast<std::int32_t>(atom.atom_id));
-  if (auto added = add_fields(event, *record.type, Members(*members), atom); !added)
+  if (auto added = add_fields(event, *record.type, RecordMembers(*members), atom); !added)
     return fail(std::move(added).error());
   return event.finish();
 }
@@ -241,7 +243,7 @@ void StatsdSocket::send(Bytes event) {
     if (auto connected = connect(); !connected) problem = std::move(connected).error();
   if (!problem) {
     int error = send_datagram(socket_.get(), event);
-    if (was_connected && is_gone(error)) {
+    if (was_connected && is_disconnected(error)) {
       socket_ = UniqueFd();
       auto connected = connect();
       error = connected ? send_datagram(socket_.get(), event) : error;
@@ -250,7 +252,7 @@ void StatsdSocket::send(Bytes event) {
       problem = Error{ErrorKind::io, path_ + ": full, its reader is too slow"};
     else if (error != 0)
       problem = system_error(error, path_);
-    if (is_gone(error)) socket_ = UniqueFd();
+    if (is_disconnected(error)) socket_ = UniqueFd();
   }
   if (problem) {
     ++refused_;

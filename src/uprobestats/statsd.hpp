@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atoms for Android's statsd: how a record of a BPF program becomes one, and the datagram socket
-// that takes them. Wire format: AOSP packages/modules/StatsD lib/libstatssocket (stats_event.c,
+// Encodes records of BPF programs as atoms of Android's statsd and sends them to a datagram socket.
+// Wire format: AOSP packages/modules/StatsD lib/libstatssocket (stats_event.c,
 // stats_socket.c) and system/logging liblog (android_log_header_t).
 #pragma once
 
@@ -9,40 +9,42 @@
 
 namespace uprobectl {
 
-// An argument of the method that a record of generic details is of.
+// Where a CallResult record contains an argument of the probed method.
 struct StatsdArgument {
-  std::optional<std::size_t> place; // among the record's registers, from 0
-  std::string problem;              // why it has none
+  std::optional<std::size_t> register_index; // among the registers of the record, from 0
+  std::string problem;                       // why there is no register
 
   bool operator==(const StatsdArgument&) const = default;
 };
 
-// What a task file says about logging, and what is known of the method.
+// The atom that a task logs for each record.
 struct StatsdAtom {
-  std::int64_t atom_id = 0;              // of 32 bits in the wire format
-  std::vector<StatsdArgument> arguments; // of generic details: those to log
+  std::int64_t atom_id = 0;              // must fit 32 bits
+  std::vector<StatsdArgument> arguments; // of CallResult records: the arguments to log
 
   bool operator==(const StatsdAtom&) const = default;
 };
 
-// The event buffer of a record whose layout is known by its map's name (events.hpp), with the
-// fields that UprobeStats logs. `time_ns`: CLOCK_BOOTTIME. The arguments of a CallResult are in the
-// order of ART's calling convention, as our GenericInstrumentation.o has them on every machine and
-// Android's on arm64. unsupported, with the reason, for a record that makes no atom.
+// Encodes a record, whose layout is known by the name of its map (events.hpp), with the fields that
+// UprobeStats logs. `time_ns`: CLOCK_BOOTTIME. The registers of a CallResult are in the order of
+// the C calling convention, as the GenericInstrumentation.o of uprobectl writes them on every
+// machine and that of Android on arm64. Fails with unsupported if no atom is defined for the
+// record.
 Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
                                            std::uint64_t time_ns);
 
-// A socket that takes atoms. Nothing is ever waited for.
+// Sends atoms to statsd's datagram socket. Never blocks.
 class StatsdSocket {
 public:
   static constexpr std::string_view usual_path = "/dev/socket/statsdw";
 
-  // Connects at the first event; reconnects once where statsd has begun anew.
+  // Connects at the first event. Each event reconnects once if statsd was restarted.
   explicit StatsdSocket(std::string path) : path_(std::move(path)) {}
 
-  void send(Bytes event); // counts
+  // Sends an atom and counts it as sent or refused.
+  void send(Bytes event);
   std::uint64_t sent() const { return sent_; }
-  std::uint64_t refused() const { return refused_; } // full, or nobody listens
+  std::uint64_t refused() const { return refused_; } // the socket was full or had no receiver
   const std::optional<Error>& last_error() const { return last_error_; }
 
 private:
@@ -55,14 +57,13 @@ private:
   std::optional<Error> last_error_;
 };
 
-// One atom as statsd reads it: libstatssocket's stats_event.c.
-
+// Builds the event buffer of one atom (libstatssocket's stats_event.c).
 class StatsdEvent {
 public:
-  static constexpr std::size_t max_bytes = 4068 - 4; // LOGGER_ENTRY_MAX_PAYLOAD without the tag
-  static constexpr std::size_t max_elements = 127;   // with the time and the atom's id
+  static constexpr std::size_t max_bytes = 4068 - 4; // LOGGER_ENTRY_MAX_PAYLOAD less the tag
+  static constexpr std::size_t max_elements = 127;   // including the time and the atom's id
 
-  // Bits of the field that stands for all others where something went wrong.
+  // Bits of the error field, which replaces all other fields after an error.
   enum Problem : std::uint32_t { overflow = 0x4, too_many_fields = 0x200 };
 
   StatsdEvent(std::uint64_t time_ns, std::int32_t atom_id); // CLOCK_BOOTTIME
@@ -72,7 +73,8 @@ public:
   void add_bool(bool value);
   void add_string(std::string_view text);
 
-  // With only the problems in place of its fields, if there were any: statsd counts them.
+  // Returns the buffer. If there were problems, an error field, which statsd counts, replaces the
+  // fields.
   std::vector<std::byte> finish() const;
 
 private:

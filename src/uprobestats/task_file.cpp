@@ -26,7 +26,7 @@ const std::string& text_of(const std::optional<std::string>& field) {
   return field ? *field : none;
 }
 
-// What goes into paths and messages.
+// Whether the text may be used in paths and messages: it has no control characters.
 bool is_plain_text(std::string_view text) {
   return std::ranges::none_of(text, [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
@@ -41,14 +41,14 @@ std::optional<Error> check_texts(std::string_view field, const auto& texts) {
   return std::nullopt;
 }
 
-// A pin's file name.
+// Checks that the name is the file name of a pin.
 std::optional<Error> check_pin_name(std::string_view field, std::string_view name) {
   if (name.find('/') == std::string_view::npos && name != "." && name != "..") return std::nullopt;
   return usage(fmt::format("invalid {} '{}': expected a file name, not a path", field, name));
 }
 
-// Signs that mean something else to who resolves names: patterns, "+N". Brackets are those of
-// arrays.
+// Whether the method contains no characters that have a meaning in a FUNCTION, such as patterns and
+// "+N". "[]" of array types is allowed.
 bool is_exact(std::string_view method) {
   for (std::size_t i = 0; i < method.size(); ++i) {
     if (std::string_view("*?\\+@").find(method[i]) != std::string_view::npos) return false;
@@ -65,7 +65,7 @@ std::string class_and_method(const proto::ProbeConfig& probe) {
              : text_of(probe.fully_qualified_class_name) + "." + name;
 }
 
-// "RETURN CLASS.NAME(PARAMETERS)"; what a native library has is a symbol.
+// Checks "RETURN CLASS.NAME(PARAMETERS)", or the symbol of a native library.
 std::optional<Error> check_signature(std::string_view signature) {
   const std::string_view head = signature.substr(0, signature.find('('));
   const bool has_parameters = head.size() != signature.size();
@@ -78,7 +78,7 @@ std::optional<Error> check_signature(std::string_view signature) {
   return std::nullopt;
 }
 
-// As a method is called in one text: "a.B.c(int, long)".
+// Returns the parameters as in a signature: "(int, long)".
 std::string parameters_of(const proto::ProbeConfig& probe) {
   return "(" + joined(probe.fully_qualified_parameters) + ")";
 }
@@ -89,8 +89,8 @@ std::string without_spaces(std::string_view text) {
   return rest;
 }
 
-// What is told twice, in the signature and by itself, is told alike.
-std::optional<Error> contradiction(std::string_view method, const proto::ProbeConfig& probe) {
+// Checks that method_signature agrees with class, method name and parameters if those are set too.
+std::optional<Error> check_consistency(std::string_view method, const proto::ProbeConfig& probe) {
   const std::string_view name = method.substr(0, method.find('('));
   const auto dot = name.rfind('.');
   const std::string_view of_class = name.substr(0, dot == std::string_view::npos ? 0 : dot);
@@ -114,7 +114,7 @@ std::optional<Error> contradiction(std::string_view method, const proto::ProbeCo
   return std::nullopt;
 }
 
-// The service takes names and types as they are: it finds nothing under those that have more.
+// Checks names and types, which UprobeStats compares literally.
 std::optional<Error> check_java_names(const proto::ProbeConfig& probe) {
   const auto odd = [](const std::string& name) {
     return name.find_first_of(" (/") != std::string::npos;
@@ -138,7 +138,7 @@ bool is_library(std::string_view path) {
   return name.ends_with(".so") || name.find(".so.") != std::string_view::npos;
 }
 
-std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& probe) {
+std::optional<Error> set_method(const proto::ProbeConfig& from, TaskProbe& probe) {
   const std::string& signature = text_of(from.method_signature);
   const bool named = !text_of(from.method_name).empty();
   if (signature.empty() && !named) return usage("method_signature, or method_name, is missing");
@@ -150,7 +150,7 @@ std::optional<Error> name_method(const proto::ProbeConfig& from, TaskProbe& prob
   if (!signature.empty()) {
     if (auto wrong = check_signature(signature)) return wrong;
     const std::string_view method = without_return_type(signature);
-    if (auto wrong = contradiction(method, from)) return wrong;
+    if (auto wrong = check_consistency(method, from)) return wrong;
     probe.method = signature;
     probe.has_parameters = method.find('(') != std::string_view::npos;
     probe.by_signature = true;
@@ -173,7 +173,7 @@ std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
                             text_of(from.fully_qualified_class_name), text_of(from.method_name)};
   if (!std::ranges::all_of(names, is_plain_text))
     return usage("the method's name has a control character");
-  auto wrong = name_method(from, probe);
+  auto wrong = set_method(from, probe);
   if (probe.bpf_name.empty()) return usage("bpf_name is missing");
   if (!is_plain_text(probe.bpf_name)) return usage("bpf_name has a control character");
   if (auto path = check_pin_name("bpf_name", probe.bpf_name)) return path;
@@ -230,8 +230,8 @@ std::optional<Error> fill(const proto::Task& from, Task& task) {
   return std::nullopt;
 }
 
-// What there is too much of.
-std::optional<std::string> excess(const proto::UprobestatsConfig& config) {
+// Returns which maximum the file exceeds.
+std::optional<std::string> find_excess(const proto::UprobestatsConfig& config) {
   const auto more = [](std::size_t most, std::string_view what) {
     return fmt::format("there are more than {} {}", most, what);
   };
@@ -248,9 +248,9 @@ std::optional<std::string> excess(const proto::UprobestatsConfig& config) {
   return std::nullopt;
 }
 
-// out_of_range where there is more of something than a task file may have.
+// Fails with out_of_range if the file exceeds a maximum.
 Result<std::vector<Task>> make_tasks(const proto::UprobestatsConfig& config) {
-  if (auto what = excess(config)) return fail(ErrorKind::out_of_range, std::move(*what));
+  if (auto what = find_excess(config)) return fail(ErrorKind::out_of_range, std::move(*what));
   std::vector<Task> tasks;
   for (const proto::Task& from : config.tasks) {
     Task& task = tasks.emplace_back();
@@ -349,7 +349,7 @@ Error both_numberings(const NumberingConflicts& current, const NumberingConflict
       "write it as text, or add duration_seconds, whose number differs between them");
 }
 
-// A file in either form.
+// The content of a file in either form.
 struct Parsed {
   proto::UprobestatsConfig config;
   std::vector<std::string> warnings;
@@ -393,8 +393,8 @@ Result<Parsed> parse_text(std::string_view text) {
   return Parsed{.config = std::move(form->config), .warnings = std::move(form->warnings)};
 }
 
-// A file's first field is a message, whose tag is a line feed to a reader of text: so a text may
-// begin like the binary form, and a binary form may consist of printable bytes.
+// The binary form begins with the tag of a message, 0x0a, which is a line feed in a text. So a text
+// may begin like the binary form, and the binary form may consist of printable bytes.
 bool is_text(Bytes file) {
   const std::string_view text = as_text(file);
   const bool printable = std::ranges::all_of(text, [](char c) {
@@ -404,7 +404,7 @@ bool is_text(Bytes file) {
   return printable && (!text.starts_with('\n') || !parse_binary_form(file, Numbering::current));
 }
 
-// Moves each probe's bpf_map to its task's bpf_maps, where it belongs now.
+// Moves each probe's bpf_map to its task's bpf_maps, as in the current version.
 void move_early_maps(proto::UprobestatsConfig& config) {
   for (proto::Task& task : config.tasks)
     for (proto::ProbeConfig& probe : task.probe_configs) {

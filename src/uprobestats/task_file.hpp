@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task files of Android's UprobeStats: what is to be probed in which processes for how long, and
-// which atoms come of it. Source: AOSP packages/modules/UprobeStats (config.proto, UprobeStats.cpp,
+// Task files of Android's UprobeStats: which methods to probe in which processes for how long, and
+// which atoms to log. Source: AOSP packages/modules/UprobeStats (config.proto, UprobeStats.cpp,
 // ConfigUtil.cpp, Guardrail.cpp).
 #pragma once
 
@@ -10,63 +10,66 @@
 
 namespace uprobectl::uprobestats {
 
-// One method, and the program that is to run there.
+// One method and the BPF program to attach to it.
 struct TaskProbe {
-  std::string bpf_name;                // the pin's file name
+  std::string bpf_name;                // file name of the program's pin
   std::vector<std::string> file_paths; // in order of preference, absolute
   std::string method;          // a FUNCTION: a method's signature, or class.method, or a symbol
-  bool has_parameters = false; // `method` says which; else only a method's name is known
-  bool by_signature = false;   // `method` is method_signature, not made of its parts
-  bool filters_transactions = false; // it names Binder transactions
-  std::optional<Error> problem;      // why it cannot be used
+  bool has_parameters = false; // `method` includes the parameters
+  bool by_signature = false;   // `method` is method_signature, not class, name and parameters
+  bool filters_transactions = false; // has binder_transaction_filters
+  std::optional<Error> problem;      // why the probe cannot be used
 };
 
+// The statsd_logging_config of a task.
 struct TaskLogging {
   std::int64_t atom_id = 0;
   std::vector<std::int32_t> primitive_argument_positions;
 };
 
+// The probes of one target process, for one duration.
 struct Task {
   std::vector<TaskProbe> probes;
-  std::vector<std::string> bpf_maps; // the pins' file names, or their paths
-  std::string target_process_name;   // argv[0], as Android names its processes
+  std::vector<std::string> bpf_maps; // file names or paths of the maps' pins
+  std::string target_process_name;   // argv[0], which Android sets to the process name
   std::chrono::seconds duration{0};
-  bool on_start = false; // of a process that is yet to start
+  bool on_start = false; // wait for the process to start
   std::optional<TaskLogging> logging;
   std::optional<std::int64_t> id;
-  std::optional<Error> problem; // why none of it can be used
+  std::optional<Error> problem; // why the task cannot be run
 };
 
+// A parsed task file.
 struct TaskFile {
   std::vector<Task> tasks;           // at least one
   std::string binary;                // the binary form in the current numbering
-  std::vector<std::string> warnings; // fields that are not known, and what else is odd
+  std::vector<std::string> warnings; // for example about unknown fields
 };
 
-// The text or the binary form, of either numbering. corrupt with the place; usage where it has no
-// task; ambiguous where the binary form can be read in both numberings. What is wrong with a single
-// task or probe is its `problem`.
+// Parses the text or the binary form, in either numbering. Fails with corrupt, naming the place, if
+// the file is malformed; with usage if it has no task; with ambiguous if the binary form fits both
+// numberings. An invalid task or probe is not a failure: its `problem` is set.
 Result<TaskFile> read_task_file(Bytes file);
 
-// The name of the method that a signature is of, parameters included: "com.foo.Bar.baz(int)" of
+// Returns the signature without its return type: "com.foo.Bar.baz(int)" for
 // "void com.foo.Bar.baz(int)".
 std::string_view without_return_type(std::string_view signature);
 
-// Which methods may be probed: those under a prefix of a list.
+// A list of prefixes of the methods that may be probed.
 class Policy {
 public:
-  // What UprobeStats allows on user builds of Android.
+  // The methods that UprobeStats allows on user builds of Android.
   static Policy builtin();
-  // A prefix a line, '#' begins a comment. corrupt with the line.
+  // Parses one prefix per line; '#' begins a comment. Fails with corrupt, naming the line.
   static Result<Policy> parse(std::string_view text);
 
-  // The prefix that allows it: the method itself, or followed by '.', '$' or '('. Blanks between
-  // parameters do not count.
-  std::optional<std::string_view> allowing(std::string_view method) const;
-  // Whether a prefix is a method of this name with parameters: it allows one of them.
+  // Returns the prefix that allows the method: the method equals it or continues with '.', '$' or
+  // '('. Spaces between parameters are ignored.
+  std::optional<std::string_view> find_prefix(std::string_view method) const;
+  // Whether a prefix consists of this name and parameters, and so allows an overload of the method.
   bool has_overload(std::string_view name) const;
-  // not_permitted with why no prefix allows it. `name` is the policy's.
-  Error refusal(std::string_view method, std::string_view name) const;
+  // Makes the error for a method that no prefix allows (not_permitted). `name`: of the policy.
+  Error make_refusal(std::string_view method, std::string_view name) const;
 
 private:
   std::vector<std::string> prefixes_;

@@ -15,7 +15,7 @@ namespace uprobectl {
 
 namespace {
 
-// UprobeStats' kJavaArgumentRegisterOffset.
+// The ArtMethod and `this`: UprobeStats' kJavaArgumentRegisterOffset.
 constexpr std::size_t behind_this = 2;
 
 std::span<const std::uint32_t> registers_in_order() {
@@ -36,13 +36,13 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
                          : order.end();
   if (found == order.end())
     return {.problem = "it is on the stack, which the record does not contain"};
-  return {.place = static_cast<std::size_t>(found - order.begin())};
+  return {.register_index = static_cast<std::size_t>(found - order.begin())};
 }
 
 } // namespace
 
-Result<JavaMethod> method_called(const art::OatFile& oat, VirtualAddress address,
-                                 std::string_view signature) {
+Result<JavaMethod> find_java_method(const art::OatFile& oat, VirtualAddress address,
+                                    std::string_view signature) {
   if (!oat.has_access_flags())
     return fail(ErrorKind::not_found, "its access flags are unknown: oatdump does not print them");
   for (const art::Method& method : oat.methods_at(address)) {
@@ -62,7 +62,7 @@ LoggedMethod logged_method(const Target& target, const ProbePoint& point) {
   if (!*oat)
     method.java = fail(oat->error());
   else if (point.table == elf::Table::oat && point.symbol)
-    method.java = method_called(**oat, point.address, *point.symbol);
+    method.java = find_java_method(**oat, point.address, *point.symbol);
   else if (auto missing = target.missing_dex())
     method.java = fail(std::move(*missing));
   else
@@ -70,7 +70,7 @@ LoggedMethod logged_method(const Target& target, const ProbePoint& point) {
   return method;
 }
 
-StatsdArgument argument_at(const LoggedMethod& method, std::int32_t position) {
+StatsdArgument locate_argument(const LoggedMethod& method, std::int32_t position) {
   if (position < 0) return {.problem = "positions start at 0"};
   if (!method.is_64bit)
     return {.problem = "the method is 32-bit code, whose registers the record does not contain"};
@@ -79,26 +79,26 @@ StatsdArgument argument_at(const LoggedMethod& method, std::int32_t position) {
   if (place >= registers_in_order().size())
     return {.problem = fmt::format("it is not in one of the {} argument registers",
                                    registers_in_order().size() - behind_this)};
-  return {.place = place};
+  return {.register_index = place};
 }
 
-std::vector<StatsdArgument> arguments_at(std::span<const LoggedMethod> methods,
-                                         std::span<const std::int32_t> positions) {
+std::vector<StatsdArgument> locate_arguments(std::span<const LoggedMethod> methods,
+                                             std::span<const std::int32_t> positions) {
   std::vector<StatsdArgument> arguments;
   for (const std::int32_t position : positions) {
     std::optional<StatsdArgument> agreed;
     for (const LoggedMethod& method : methods) {
-      StatsdArgument argument = argument_at(method, position);
+      StatsdArgument argument = locate_argument(method, position);
       if (agreed && *agreed != argument)
         argument = {
             .problem =
                 "it is in different registers for the methods of the task, and records do not "
                 "identify their method"};
       agreed = std::move(argument);
-      if (!agreed->place) break;
+      if (!agreed->register_index) break;
     }
     arguments.push_back(agreed.value_or(StatsdArgument{.problem = "the task has no method"}));
-    if (!arguments.back().place)
+    if (!arguments.back().register_index)
       arguments.back().problem = fmt::format("argument {}: {}", position, arguments.back().problem);
   }
   return arguments;
@@ -114,7 +114,7 @@ void warn_about_arguments(std::string_view subject, const LoggedMethod& method,
         "double",
         subject, method.java.error().message));
   for (const std::int32_t position : positions)
-    if (const auto argument = argument_at(method, position); !argument.place)
+    if (const auto argument = locate_argument(method, position); !argument.register_index)
       output.warn(
           fmt::format("{}: argument {} cannot be logged, so no atom is sent for its calls: {}",
                       subject, position, argument.problem));
@@ -125,7 +125,7 @@ namespace {
 constexpr std::size_t max_lines = 3; // about the files of one probe
 constexpr std::size_t max_overloads = 10;
 
-// What each file had to say; of a single one its own error.
+// Combines the errors of all files; returns the error itself if there is one file.
 Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors) {
   if (errors.size() == 1) return std::move(errors.front());
   Error all{ErrorKind::not_found,
@@ -138,15 +138,15 @@ Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors
   return all;
 }
 
-// Paths may lead to one file, by links or because they are the same.
+// Several paths may lead to the same file.
 bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
   return one.binary->file->identity() == other.binary->file->identity() &&
          one.offset == other.offset;
 }
 
-// A task file takes neither addresses nor several places of one name.
-Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
-                 const uprobestats::TaskProbe& probe) {
+// Replaces the hints, which suggest addresses and --all, neither of which a task file can contain.
+Error add_candidates(Error ambiguous, std::span<const ProbePoint> points,
+                     const uprobestats::TaskProbe& probe) {
   ambiguous.hints.clear();
   for (const ProbePoint& point : points.first(std::min(points.size(), max_overloads)))
     ambiguous = std::move(ambiguous).hint("there is: " + display_name(point));
@@ -161,7 +161,7 @@ Error told_apart(Error ambiguous, std::span<const ProbePoint> points,
 
 } // namespace
 
-Result<std::optional<TaskPolicy>> policy_of_device() {
+Result<std::optional<TaskPolicy>> read_device_policy() {
   const auto user_build = is_user_build();
   if (!user_build) return fail(user_build.error());
   if (!*user_build) return std::nullopt;
@@ -169,23 +169,23 @@ Result<std::optional<TaskPolicy>> policy_of_device() {
 }
 
 std::string to_string(const TaskProbeName& name) {
-  return name.spec->bpf_name.empty()
+  return name.config->bpf_name.empty()
              ? fmt::format("task {}, probe {}", name.task, name.probe)
-             : fmt::format("task {}, probe {} ({})", name.task, name.probe, name.spec->bpf_name);
+             : fmt::format("task {}, probe {} ({})", name.task, name.probe, name.config->bpf_name);
 }
 
-std::optional<std::string> service_spelling(const uprobestats::TaskProbe& probe,
-                                            const ProbePoint& point) {
+std::optional<std::string> expected_spelling(const uprobestats::TaskProbe& probe,
+                                             const ProbePoint& point) {
   if (point.table != elf::Table::oat || !point.symbol) return std::nullopt;
   const std::string_view found =
       probe.by_signature ? *point.symbol : uprobestats::without_return_type(*point.symbol);
-  // Without parameters the service means a method that has none.
+  // A name without parameters means a method without parameters.
   const bool alike = probe.by_signature || probe.has_parameters ? found == probe.method
                                                                 : found == probe.method + "()";
   return alike ? std::nullopt : std::optional<std::string>(found);
 }
 
-Result<std::string> TaskProbeFinder::path_of(const std::string& file) const {
+Result<std::string> TaskProbeFinder::local_path(const std::string& file) const {
   const auto& root = request_.where.dex.root;
   return root ? find_in_root(*root, file) : file;
 }
@@ -198,8 +198,8 @@ const Result<Target>& TaskProbeFinder::open(const std::string& path) {
   return opened;
 }
 
-Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
-                                            const uprobestats::TaskProbe& probe) {
+Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
+                                               const uprobestats::TaskProbe& probe) {
   const auto& target = open(path);
   if (!target) return fail(target.error());
   ResolveOptions how{.aliases = request_.aliases,
@@ -214,14 +214,14 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
     return target->resolve(*function, how);
   };
   auto points = ask(probe.method);
-  // UprobeStats means the method without parameters where none are given.
+  // As in UprobeStats, a name without parameters means the method without parameters.
   if (!points && points.error().kind == ErrorKind::ambiguous && !probe.has_parameters &&
       target->java_methods() != nullptr)
     if (auto exact = ask(probe.method + "()")) points = std::move(exact);
   if (!points && points.error().kind == ErrorKind::ambiguous) {
     how.all = true;
     const auto all = ask(probe.method);
-    return fail(all ? told_apart(std::move(points).error(), *all, probe) : all.error());
+    return fail(all ? add_candidates(std::move(points).error(), *all, probe) : all.error());
   }
   if (!points) return fail(std::move(points).error());
   ProbePoint& point = points->front();
@@ -232,37 +232,38 @@ Result<ProbePoint> TaskProbeFinder::look_in(const std::string& path,
   return std::move(point);
 }
 
-// What was found is judged as well as what was asked for: names may be taken for others.
-std::optional<Error> TaskProbeFinder::judge(std::string_view signature,
-                                            const TaskProbeName& name) const {
+// Checks a method against the policy. Called for the requested name and for the method found,
+// because a name may resolve to another method.
+std::optional<Error> TaskProbeFinder::check_policy(std::string_view signature,
+                                                   const TaskProbeName& name) const {
   if (!request_.policy) return std::nullopt;
   const std::string_view method = uprobestats::without_return_type(signature);
-  const auto prefix = request_.policy->policy.allowing(method);
-  if (!prefix) return request_.policy->policy.refusal(method, request_.policy->name);
+  const auto prefix = request_.policy->policy.find_prefix(method);
+  if (!prefix) return request_.policy->policy.make_refusal(method, request_.policy->name);
   output_.detail(fmt::format("{}: '{}' is allowed by '{}' of {}", to_string(name), method, *prefix,
                              request_.policy->name));
   return std::nullopt;
 }
 
-// Whoever shares the code is probed with it.
-std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat,
-                                                 const ProbePoint& point,
-                                                 const TaskProbeName& name) const {
+// Checks all methods that share the code, because the probe fires in all of them.
+std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFile>& oat,
+                                                        const ProbePoint& point,
+                                                        const TaskProbeName& name) const {
   if (!request_.policy) return std::nullopt;
   const auto unknown = [&](std::string_view why) {
     return Error{
         ErrorKind::not_permitted,
         fmt::format("'{}' is refused by {}: the methods that share its code are unknown: {}",
-                    name.spec->method, request_.policy->name, why)};
+                    name.config->method, request_.policy->name, why)};
   };
   if (!oat) return unknown(oat.error().message);
   for (const art::Method& method : oat->methods_at(point.address)) {
     const std::string signature = to_string(oat->signature(method));
-    auto refusal = judge(signature, name);
+    auto refusal = check_policy(signature, name);
     if (!refusal) continue;
     if (signature == point.symbol) return refusal;
     return std::move(*refusal).hint(
-        fmt::format("it shares its code with '{}' and would be probed too", name.spec->method));
+        fmt::format("it shares its code with '{}' and would be probed too", name.config->method));
   }
   for (const art::OatDex& dex : oat->dex_files())
     if (!dex.source)
@@ -271,9 +272,9 @@ std::optional<Error> TaskProbeFinder::check_code(const Result<art::OatFile>& oat
   return std::nullopt;
 }
 
-TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
-  const uprobestats::TaskProbe& probe = *name.spec;
-  TaskProbeAnswer answer;
+TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files files) {
+  const uprobestats::TaskProbe& probe = *name.config;
+  TaskProbeResolution answer;
   const auto refuse = [&](Error error) {
     answer.points.clear();
     answer.error = std::move(error);
@@ -284,16 +285,16 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
     answer.error = probe.problem;
     return answer;
   }
-  const auto refusal = judge(probe.method, name);
-  // Where parameters decide they are known when the method is found.
+  const auto refusal = check_policy(probe.method, name);
+  // If the policy allows an overload, the parameters are known only when the method is found.
   const bool may_be_allowed = refusal && request_.policy->policy.has_overload(
                                              uprobestats::without_return_type(probe.method));
   if (refusal && !may_be_allowed) return refuse(*refusal);
   std::vector<Error> errors;
-  std::vector<std::string> doubtful; // files that are there, and have no such method
+  std::vector<std::string> doubtful; // errors of files that exist but do not contain the method
   for (const std::string& file : probe.file_paths) {
-    const auto path = path_of(file);
-    auto point = path ? look_in(*path, probe) : fail(path.error());
+    const auto path = local_path(file);
+    auto point = path ? resolve_in(*path, probe) : fail(path.error());
     if (!point) {
       const bool there =
           path && (path->find("!/") != std::string::npos || ::access(path->c_str(), F_OK) == 0);
@@ -307,22 +308,22 @@ TaskProbeAnswer TaskProbeFinder::find(const TaskProbeName& name, Files files) {
     }
     output_.warn_once(point->warnings);
     if (point->table == elf::Table::oat && point->symbol) {
-      if (auto of_found = judge(*point->symbol, name)) return refuse(std::move(*of_found));
+      if (auto of_found = check_policy(*point->symbol, name)) return refuse(std::move(*of_found));
     } else if (refusal) {
       return refuse(*refusal);
     }
     const auto& target = *open(*path);
     if (const auto* const oat = target.java_methods(); oat != nullptr)
-      if (auto of_code = check_code(*oat, *point, name)) return refuse(std::move(*of_code));
+      if (auto of_code = check_shared_code(*oat, *point, name)) return refuse(std::move(*of_code));
     const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
     answer.points.push_back(std::move(*point));
-    if (files == Files::first_that_has_it) break;
+    if (files == Files::first_match) break;
   }
   for (const std::string& said : doubtful) {
     if (answer.points.empty())
-      output_.detail(said); // the error's hints say it
+      output_.detail(said); // the error's hints contain it
     else
       output_.warn(said);
   }
@@ -340,16 +341,16 @@ void report_result(const TaskProbeName& name, const TaskProbeResult& result, Out
                            .processes_mapping = result.processes_mapping,
                            .reason = result.reason,
                            .task = TaskProbeNote{.task = name.task,
-                                                 .bpf_name = name.spec->bpf_name,
-                                                 .request = name.spec->method,
+                                                 .bpf_name = name.config->bpf_name,
+                                                 .request = name.config->method,
                                                  .status = result.status}});
 }
 
 void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
   const Error told = Error(error).within(to_string(name));
-  const auto& paths = name.spec->file_paths;
+  const auto& paths = name.config->file_paths;
   output.fail(told, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
-              name.spec->method);
+              name.config->method);
   report_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
 }
 
@@ -365,13 +366,13 @@ void resolve_tasks(const TaskRequest& request, Output& output) {
       output.warn(fmt::format("task {} has no bpf_maps: no records would be read", t + 1));
     if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
     for (std::size_t p = 0; p < task.probes.size(); ++p) {
-      const TaskProbeName name{.task = t + 1, .probe = p + 1, .spec = &task.probes[p]};
-      const auto answer = finder.find(name, TaskProbeFinder::Files::first_that_has_it);
+      const TaskProbeName name{.task = t + 1, .probe = p + 1, .config = &task.probes[p]};
+      const auto answer = finder.find(name, TaskProbeFinder::Files::first_match);
       if (answer.error) {
         report_failure(name, *answer.error, answer.refused, output);
         continue;
       }
-      if (const auto spelling = service_spelling(*name.spec, answer.points.front()))
+      if (const auto spelling = expected_spelling(*name.config, answer.points.front()))
         output.warn(
             fmt::format("{}: UprobeStats expects the spelling '{}'", to_string(name), *spelling));
       if (task.logging)

@@ -13,7 +13,7 @@ namespace uprobectl {
 
 namespace {
 
-// Children keep their parent's arguments, and no rename tells of them.
+// Scans find children, which inherit their parent's arguments without a rename.
 constexpr std::chrono::milliseconds between_scans{500};
 
 } // namespace
@@ -25,7 +25,7 @@ bool has_process_name(pid_t pid, std::string_view name) {
 
 TaskProcesses::TaskProcesses(std::vector<std::string> names)
     : names_(std::move(names), has_process_name) {
-  if (!in_initial_pid_namespace()) return; // renames are told by the kernel's own pids
+  if (!in_initial_pid_namespace()) return; // the kernel reports renames by initial-namespace pids
   if (auto renames = ProcessSet::start({})) renames_ = std::move(*renames);
 }
 
@@ -39,8 +39,8 @@ void TaskProcesses::forget_ended() {
 
 std::vector<pid_t> TaskProcesses::take_ended() { return std::exchange(ended_, {}); }
 
-void TaskProcesses::judge(pid_t pid, std::span<const std::size_t> names,
-                          std::vector<Found>& found) {
+void TaskProcesses::add_if_new(pid_t pid, std::span<const std::size_t> names,
+                               std::vector<Found>& found) {
   for (const std::size_t name : names) {
     const auto [begin, end] = known_.equal_range(pid);
     if (std::any_of(begin, end, [&](const auto& each) { return each.second.name == name; }))
@@ -52,11 +52,11 @@ void TaskProcesses::judge(pid_t pid, std::span<const std::size_t> names,
   }
 }
 
-std::vector<TaskProcesses::Found> TaskProcesses::look(Time now) {
+std::vector<TaskProcesses::Found> TaskProcesses::find_new(Time now) {
   forget_ended();
   std::vector<Found> found;
   const NameWatch::Visit visit = [&](pid_t pid, std::span<const std::size_t> names) {
-    judge(pid, names, found);
+    add_if_new(pid, names, found);
   };
   const bool seen_all = !renames_ || names_.look(*renames_, now, visit);
   if (seen_all && now < next_scan_) return found;
@@ -73,7 +73,7 @@ void TaskProcesses::add_to(std::vector<pollfd>& polled) const {
   if (renames_) polled.push_back({.fd = renames_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-std::string_view jar_of(std::string_view compiled) {
+std::string_view jar_name(std::string_view compiled) {
   std::string_view name = compiled.substr(compiled.rfind('/') + 1);
   const auto dot = name.rfind('.');
   if (dot == std::string_view::npos) return {};
@@ -88,7 +88,7 @@ std::string_view jar_of(std::string_view compiled) {
   return name;
 }
 
-std::string_view package_of(std::string_view compiled) {
+std::string_view package_name(std::string_view compiled) {
   const auto ends_at = [&](std::string_view mark) {
     return compiled.substr(0, std::min(compiled.find(mark), compiled.size()));
   };
@@ -101,14 +101,14 @@ std::string_view package_of(std::string_view compiled) {
 }
 
 bool is_same_jar(std::string_view one, std::string_view other) {
-  const std::string_view jar = jar_of(one);
-  if (jar.empty() || jar != jar_of(other)) return false;
+  const std::string_view jar = jar_name(one);
+  if (jar.empty() || jar != jar_name(other)) return false;
   if (jar != "base" && !jar.starts_with("split_")) return true;
-  const std::string_view package = package_of(one);
-  return !package.empty() && package == package_of(other);
+  const std::string_view package = package_name(one);
+  return !package.empty() && package == package_name(other);
 }
 
-std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files) {
+std::optional<std::string> find_other_build(pid_t pid, std::span<const std::string> files) {
   const auto mappings = read_mappings(pid);
   if (!mappings) return std::nullopt;
   for (const Mapping& mapping : *mappings) {

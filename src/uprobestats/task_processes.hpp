@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes that tasks name: by their whole argv[0], as on Android, those that begin later
-// included, and which compiled file of a jar they map.
+// Finds the processes that tasks name by their whole argv[0], as on Android, including processes
+// that start later; and the compiled file of a jar that a process maps.
 #pragma once
 
 #include "trace/process_filter.hpp"
@@ -8,26 +8,29 @@
 
 namespace uprobectl {
 
-// Whether it is the process's argv[0], up to its end.
+// Whether the name equals the process's argv[0].
 bool has_process_name(pid_t pid, std::string_view name);
 
+// Finds processes by name as they start, and notices their end.
 class TaskProcesses {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // The kernel tells of new ones at once where it can; else they are found within half a second.
+  // New processes are found at once if the kernel reports renames to us, otherwise within 500 ms.
   explicit TaskProcesses(std::vector<std::string> names);
 
-  // Those that have begun, or taken such a name, since: by the name's number. At first, all.
+  // `name`: index in the list of names.
   struct Found {
     std::size_t name = 0;
     pid_t pid = 0;
   };
-  std::vector<Found> look(Time now);
-  // Those found that have ended since it was asked last.
+  // Returns the processes that have started, or changed to such a name, since the last call; at the
+  // first call all that are running.
+  std::vector<Found> find_new(Time now);
+  // Returns the found processes that have ended since the last call.
   std::vector<pid_t> take_ended();
   Time next_look() const;
-  // Readable when a process takes another name.
+  // Adds a descriptor that is readable when a process changes its name.
   void add_to(std::vector<pollfd>& polled) const;
 
 private:
@@ -35,7 +38,7 @@ private:
     std::size_t name = 0;
     ProcessHandle process;
   };
-  void judge(pid_t pid, std::span<const std::size_t> names, std::vector<Found>& found);
+  void add_if_new(pid_t pid, std::span<const std::size_t> names, std::vector<Found>& found);
   void forget_ended();
 
   NameWatch names_;
@@ -45,21 +48,21 @@ private:
   Time next_scan_;
 };
 
-// Task files often name another build's compiled file than the one that a process maps.
+// Returns the name of the jar from which a file was compiled: "services" for
+// "/system/framework/oat/arm64/services.odex" and for its path in dalvik-cache,
+// "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex". Empty for other paths.
+std::string_view jar_name(std::string_view compiled);
 
-// "services" of "/system/framework/oat/arm64/services.odex", and of what dalvik-cache makes of a
-// path, "/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex". Empty for other
-// paths.
-std::string_view jar_of(std::string_view compiled);
-
-// "com.foo" of "/data/app/~~…==/com.foo-…==/oat/arm64/base.odex", and of what dalvik-cache makes of
+// Returns the package of an app's compiled file: "com.foo" for
+// "/data/app/~~…==/com.foo-…==/oat/arm64/base.odex", and for the path in dalvik-cache of
 // "/data/app/com.foo-1/base.apk". Empty for paths outside of apps' folders.
-std::string_view package_of(std::string_view compiled);
+std::string_view package_name(std::string_view compiled);
 
-// Compiled from one jar, or from one APK of an app: all apps have a base.apk.
+// Whether both files were compiled from the same jar, or from the same APK of the same app.
 bool is_same_jar(std::string_view one, std::string_view other);
 
-// A mapped file that was compiled from the same jar or APK as one of `files`, but is not in it.
-std::optional<std::string> mapped_for_same_jar(pid_t pid, std::span<const std::string> files);
+// Finds a mapped file that was compiled from the same jar or APK as one of `files`, but is not one
+// of them. Task files often name the compiled file of another build than a process maps.
+std::optional<std::string> find_other_build(pid_t pid, std::span<const std::string> files);
 
 } // namespace uprobectl

@@ -85,27 +85,27 @@ Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::ui
                               const std::optional<StatsdAtom>& atom) {
   auto map = open_pinned_map(path);
   if (!map) return fail(std::move(map).error());
-  // One map may be pinned, and spelled, in several ways: two readers take each other's records.
+  // Several paths may lead to one map. Open it once: two readers would take each other's records.
   auto known = std::ranges::find_if(
       streams_, [&](const Stream& stream) { return stream.map.front().id == map->id; });
   if (known == streams_.end()) {
     auto stream = open(std::move(*map), path, btf);
     if (!stream) return fail(std::move(stream).error());
     known = streams_.insert(known, std::move(*stream));
-    // Nobody runs yet: once through what waits.
+    // No task runs yet: skip the records of earlier runs.
     known->records->drain([&](std::size_t, Bytes) {
-      ++known->stale;
+      ++known->skipped;
       return true;
     });
   }
   const bool twice = std::ranges::any_of(
       known->listeners, [&](const Listener& listener) { return listener.task == task; });
-  if (!twice) listen(*known, {task, atom});
+  if (!twice) add_listener(*known, {task, atom});
   return {};
 }
 
-// A record does not say whose probe has sent it.
-void TaskRecords::listen(Stream& stream, Listener listener) const {
+// Warns if tasks with the same map log different atoms: a record does not identify its probe.
+void TaskRecords::add_listener(Stream& stream, Listener listener) const {
   const auto differs = std::ranges::find_if(
       stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
   if (differs != stream.listeners.end() && statsd_) {
@@ -125,8 +125,8 @@ void TaskRecords::add_to(std::vector<pollfd>& polled) const {
       polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
 }
 
-// Tasks that log it alike log it once.
-void TaskRecords::log(Stream& stream, const UserRecord& record) {
+// Logs the record once if all running tasks of the map have the same atom.
+void TaskRecords::log_record(Stream& stream, const UserRecord& record) {
   const Listener* whose = nullptr;
   bool differ = false;
   for (const Listener& listener : stream.listeners) {
@@ -134,21 +134,21 @@ void TaskRecords::log(Stream& stream, const UserRecord& record) {
     differ = differ || (whose != nullptr && whose->atom != listener.atom);
     whose = &listener;
   }
-  const auto leave_out = [&](std::string why) {
+  const auto count_unlogged = [&](std::string why) {
     if (stream.unlogged++ == 0) stream.why_unlogged = std::move(why);
   };
-  if (differ) return leave_out("the logging configurations of the running tasks differ");
+  if (differ) return count_unlogged("the logging configurations of the running tasks differ");
   if (whose == nullptr || !whose->atom) return;
   auto encoded = encode_atom(record, *whose->atom, clock_ns(CLOCK_BOOTTIME));
-  if (!encoded) return leave_out(std::move(encoded.error().message));
+  if (!encoded) return count_unlogged(std::move(encoded.error().message));
   statsd_->send(*encoded);
 }
 
-bool TaskRecords::take(Stream& stream, Bytes sent, const Visit& visit) {
-  const bool wanted = std::ranges::any_of(
+bool TaskRecords::handle_record(Stream& stream, Bytes sent, const Visit& visit) {
+  const bool is_running = std::ranges::any_of(
       stream.listeners, [&](const Listener& listener) { return running_.contains(listener.task); });
-  if (!wanted) {
-    ++stream.stale;
+  if (!is_running) {
+    ++stream.skipped;
     return true;
   }
   const auto record = stream.records->decode(0, sent);
@@ -157,11 +157,11 @@ bool TaskRecords::take(Stream& stream, Bytes sent, const Visit& visit) {
     return true;
   }
   Event event = stream.decoder->decode(0, record->record);
-  // The kernel keeps 15 bytes of a map's name, the task file has its pin's.
+  // The kernel truncates map names to 15 bytes, so report the name of the pin.
   auto named = std::make_shared<UserRecord>(*event.record);
   named->map = stream.map.front().pin;
   event.record = std::move(named);
-  if (statsd_) log(stream, *event.record);
+  if (statsd_) log_record(stream, *event.record);
   return visit(event);
 }
 
@@ -171,7 +171,7 @@ bool TaskRecords::drain(const Visit& visit) {
   for (Stream& stream : streams_) {
     bool stopped = false;
     if (stream.records->drain([&](std::size_t, Bytes sent) {
-          stopped = !take(stream, sent, visit);
+          stopped = !handle_record(stream, sent, visit);
           return !stopped;
         }))
       more = true;
@@ -197,12 +197,12 @@ std::uint64_t TaskRecords::discard() {
   return events;
 }
 
-void TaskRecords::tell_end() const {
+void TaskRecords::report_end() const {
   for (const Stream& stream : streams_) {
     const std::string& name = stream.map.front().pin;
-    if (stream.stale > 0)
+    if (stream.skipped > 0)
       output_.warn(fmt::format("{}: {} skipped: not sent by a probe of this run", name,
-                               counted(stream.stale, "record", "records")));
+                               counted(stream.skipped, "record", "records")));
     if (const std::uint64_t odd = stream.decoder->unknown_layouts(); odd > 0)
       output_.warn(
           fmt::format("{}: {} of unexpected size", name, counted(odd, "record", "records")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pinned programs that task files name, and the records that these send.
+// The pinned programs that task files name, and the records that they send.
 #pragma once
 
 #include "events/user_record.hpp"
@@ -13,24 +13,28 @@
 
 namespace uprobectl {
 
-// Where a name of a task file is pinned; what is a path stays one.
+// Returns the path of a pin that a task file names. A path is returned unchanged.
 std::string pin_path(const std::string& folder, const std::string& name);
 
+// An opened program and the mechanism that attaches it.
 struct TaskProgram {
   PinnedProgram pinned;
   Mechanism mechanism = Mechanism::perf;
 };
 
+// Opens the pinned programs of all tasks.
 class TaskPrograms {
 public:
   TaskPrograms(std::string folder, const KernelFeatures& features)
       : folder_(std::move(folder)), features_(features) {}
 
-  // Each is opened once. not_found tells where it was looked for. Stays where it is.
+  // Opens a program, or returns the result of the earlier call. not_found: the message has the path
+  // of the pin. The reference stays valid.
   const Result<TaskProgram>& open(const std::string& name);
-  // Records that found a buffer full since the programs were opened, where they count them.
+  // The number of records that were lost because a buffer was full, since the programs were opened.
+  // Includes only programs that count lost records.
   std::uint64_t lost() const;
-  // How often the program has run, where the kernel counts it.
+  // How often the program has run, or nullopt if the kernel does not count runs.
   std::optional<std::uint64_t> runs(const TaskProgram& program) const {
     return counting_.runs(program.pinned.program().fd);
   }
@@ -50,25 +54,24 @@ private:
   std::map<std::uint32_t, LostMap> lost_;               // by id: programs share it
 };
 
-// What the programs of tasks send through their pinned maps: shown, and logged as atoms.
-
+// Reads the records that the programs of tasks send through pinned maps, and logs them as atoms.
 class TaskRecords final : public EventSource {
 public:
   static constexpr std::string_view buffer_full = "buffer full"; // reason of a loss
-  // Of 65,536 records: other runs may never stop sending.
+  // Maximum of drains, of 65,536 records each: other runs may never stop sending.
   static constexpr std::size_t max_drains = 1024;
 
   TaskRecords(const TaskPrograms& programs, Output& output, std::optional<std::string> statsd);
 
-  // A map of a task, which others may have as well. `btf`: of a program that writes to it, 0 for
-  // none. What is in it already is of earlier runs.
+  // Adds a map of a task; several tasks may have the same map. `btf`: BTF id of a program that
+  // writes to it, or 0. Records that it already contains are from earlier runs and are skipped.
   Result<void> add(std::size_t task, const std::string& path, std::uint32_t btf,
                    const std::optional<StatsdAtom>& atom);
 
-  // Records of maps of tasks that run are taken; of others they are passed over.
+  // Records of a map are reported while one of its tasks runs, and skipped otherwise.
   void begin(std::size_t task) { running_.insert(task); }
   void end(std::size_t task) { running_.erase(task); }
-  // No task runs any more: what is sent from now on comes from other runs and is left in the maps.
+  // Called when no task runs any more. Later records are from other runs and stay in the maps.
   void close() { closed_ = true; }
 
   void add_to(std::vector<pollfd>& polled) const override;
@@ -76,28 +79,28 @@ public:
   std::vector<Loss> losses() const override;
   std::uint64_t discard() override;
 
-  // What was passed over, or could not be logged.
-  void tell_end() const;
+  // Warns about records that were skipped or not logged.
+  void report_end() const;
 
 private:
   struct Listener {
     std::size_t task = 0;
-    std::optional<StatsdAtom> atom; // that its records become
+    std::optional<StatsdAtom> atom; // to log for its records
   };
   struct Stream {
-    std::vector<UserMap> map; // one: its descriptor stays open as long as it is read
+    std::vector<UserMap> map; // one element; its descriptor stays open while it is read
     std::optional<UserRecordDecoder> decoder;
     std::optional<RecordStreams> records;
     std::vector<Listener> listeners;
-    std::uint64_t stale = 0; // sent while no task of the map ran
+    std::uint64_t skipped = 0; // sent while no task of the map was running
     std::uint64_t damaged = 0;
     std::uint64_t unlogged = 0;
     std::string why_unlogged;
   };
   static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
-  void listen(Stream& stream, Listener listener) const;
-  bool take(Stream& stream, Bytes sent, const Visit& visit);
-  void log(Stream& stream, const UserRecord& record);
+  void add_listener(Stream& stream, Listener listener) const;
+  bool handle_record(Stream& stream, Bytes sent, const Visit& visit);
+  void log_record(Stream& stream, const UserRecord& record);
 
   const TaskPrograms& programs_;
   Output& output_;

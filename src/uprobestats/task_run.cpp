@@ -30,7 +30,7 @@ public:
     tolerate_all_shrinking();
     if (may_go_on()) attach_to_present();
     if (!may_go_on()) give_up();
-    if (signals_.arrived() && (skipped_ || !anything_attached() ||
+    if (signals_.arrived() && (skipped_process_ || !anything_attached() ||
                                std::ranges::any_of(tasks_, &RunningTask::is_interrupted)))
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
@@ -43,7 +43,7 @@ public:
     if (!anything_attached() && output_.buffer().closed()) return {};
     end_all();
     loop_.finish();
-    tell_end(Clock::now() - start);
+    report_end(Clock::now() - start);
     return {};
   }
 
@@ -69,7 +69,7 @@ private:
     }
   }
 
-  // Programs that more than one probe has had so far.
+  // Returns the programs that more than one attached probe has.
   std::set<std::string> shared_programs() const {
     std::set<std::string> seen;
     std::set<std::string> shared;
@@ -81,14 +81,14 @@ private:
   }
 
   void open_maps(const RunningTask& task) {
-    const uprobestats::Task& spec = task.spec();
-    if (spec.bpf_maps.empty())
+    const uprobestats::Task& config = task.config();
+    if (config.bpf_maps.empty())
       output_.warn(fmt::format("task {} has no bpf_maps: hits are counted, no records are read",
                                task.number()));
     std::optional<StatsdAtom> atom;
-    if (spec.logging) atom = StatsdAtom{.atom_id = spec.logging->atom_id};
+    if (config.logging) atom = StatsdAtom{.atom_id = config.logging->atom_id};
     if (atom && request_.statsd) atom->arguments = task.logged_arguments();
-    for (const std::string& map : spec.bpf_maps) {
+    for (const std::string& map : config.bpf_maps) {
       const auto added =
           records_.add(task.number(), pin_path(request_.pin_folder, map), task.btf_id(), atom);
       if (added) continue;
@@ -100,8 +100,8 @@ private:
     attach_to_new();
     for (RunningTask& task : tasks_) {
       if (task.is_over() || task.is_attached() || !may_go_on()) continue;
-      const std::string& name = task.spec().target_process_name;
-      if (request_.wait || task.spec().on_start)
+      const std::string& name = task.config().target_process_name;
+      if (request_.wait || task.config().on_start)
         output_.status(fmt::format("waiting for a process named '{}'", name));
       else
         task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' is running", name)}
@@ -112,19 +112,19 @@ private:
   }
 
   void attach_to_new() {
-    const auto found = processes_.look(Clock::now());
+    const auto found = processes_.find_new(Clock::now());
     for (const pid_t ended : processes_.take_ended())
-      for (RunningTask& task : tasks_) task.forget(ended);
+      for (RunningTask& task : tasks_) task.detach_from(ended);
     for (const auto& each : found)
       for (RunningTask& task : tasks_) {
-        const bool meant = task.spec().target_process_name == process_names_[each.name];
+        const bool meant = task.config().target_process_name == process_names_[each.name];
         if (!meant || task.is_over() || !may_go_on()) continue;
         if (signals_.arrived()) {
-          skipped_ = true;
+          skipped_process_ = true;
           continue;
         }
         if (!task.is_attached())
-          loop_.drain_even_if_blocked(); // what came so far is not of this task
+          loop_.drain_even_if_blocked(); // earlier records are not from this task
         records_.begin(task.number());
         task.attach_to(each.pid, programs_, signals_);
         if (task.is_over()) records_.end(task.number());
@@ -149,7 +149,7 @@ private:
       methods += task.probes();
       processes += task.processes();
       ++running;
-      longest = std::max(longest, task.spec().duration);
+      longest = std::max(longest, task.config().duration);
     }
     output_.status(
         fmt::format("probing {} of {} in {} for {} (ctrl-c ends earlier)",
@@ -160,13 +160,13 @@ private:
   void end(RunningTask& task) {
     if (!task.is_attached()) {
       task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' was running",
-                                                        task.spec().target_process_name)});
+                                                        task.config().target_process_name)});
       return;
     }
     loop_.drain_even_if_blocked();
     task.end(programs_, shared_programs(), [&] { loop_.drain_even_if_blocked(); });
-    // Its buffers get no more, so the output grows by no more than they hold; left there, they
-    // would pass for records of other tasks.
+    // Drain the buffers, which receive no more records of this task. Left there, the records would
+    // be reported for other tasks.
     for (std::size_t round = 0; round < TaskRecords::max_drains && loop_.drain_even_if_blocked();
          ++round) {
     }
@@ -202,8 +202,8 @@ private:
 
   void add_to(std::vector<pollfd>& polled) const override { processes_.add_to(polled); }
 
-  void tell_end(Clock::duration duration) {
-    records_.tell_end();
+  void report_end(Clock::duration duration) {
+    records_.report_end();
     output_.report_repeated();
     for (const Loss& loss : loop_.totals().losses)
       output_.warn(fmt::format("{} lost: {}", counted(loss.count, "record", "records"),
@@ -212,24 +212,24 @@ private:
     const std::uint64_t events = loop_.totals().events;
     const std::uint64_t lost = loop_.totals().lost();
     std::size_t hit = 0;
-    std::size_t silent = 0;
+    std::size_t unhit = 0;
     std::size_t unknown = 0;
     for (const RunningTask& task : tasks_) {
       unknown += task.unknown();
       hit += task.hit();
-      silent += task.silent();
+      unhit += task.unhit();
     }
     output_.write(SummaryRecord{
         .events = events,
         .lost = lost,
         .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
         .probes_hit = hit,
-        .probes_silent = silent,
+        .probes_silent = unhit,
         .detached_cleanly = true});
     output_.status(fmt::format(
-        "{} in {}, {} lost, {} hit, {} silent{}", counted(events, "record", "records"),
+        "{} in {}, {} lost, {} hit, {} unhit{}", counted(events, "record", "records"),
         format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)), lost,
-        counted(hit, "probe", "probes"), silent,
+        counted(hit, "probe", "probes"), unhit,
         unknown > 0 ? fmt::format(", {} unknown (probes share a program)", unknown) : ""));
   }
 
@@ -242,7 +242,7 @@ private:
   std::vector<std::string> process_names_ = names_of(*request_.tasks.file);
   TaskProcesses processes_;
   std::list<RunningTask> tasks_;
-  bool skipped_ = false; // a process, for a signal
+  bool skipped_process_ = false; // because a signal arrived
   RunLoop loop_;
 };
 

@@ -13,10 +13,11 @@ namespace uprobectl::uprobestats {
 
 namespace {
 
-// The words of protobuf's text format: protobuf.dev/reference/protobuf/textformat-spec, "Lexical
-// elements". Floating-point numbers are recognised only: no field of a task file is one.
+// The tokens of protobuf's text format (protobuf.dev/reference/protobuf/textformat-spec, "Lexical
+// elements"). Floating-point numbers are recognised but not converted: no field of a task file has
+// one.
 struct TextPlace {
-  std::size_t line = 1; // both from 1; columns count bytes
+  std::size_t line = 1; // from 1; columns count bytes
   std::size_t column = 1;
 };
 std::string to_string(TextPlace place); // "line 3, column 7"
@@ -25,15 +26,15 @@ struct Token {
   enum class Kind { end, identifier, integer, real, text, symbol };
   Kind kind = Kind::end;
   TextPlace place;
-  std::string_view written; // as it stands in the file
-  std::string value;        // of a text: what it says
+  std::string_view written; // the token's bytes in the file
+  std::string value;        // of a text: without quotes and escapes
 };
 
 class TextTokens {
 public:
   explicit TextTokens(std::string_view text) : text_(text) {}
 
-  // usage error with the place where a word is malformed.
+  // Reads the next token. Fails with corrupt, naming line and column, if it is malformed.
   Result<void> advance();
   const Token& token() const { return token_; }
   bool is_symbol(char symbol) const {
@@ -63,9 +64,9 @@ std::uint32_t digit_value(char c) {
   return static_cast<std::uint32_t>((c | 0x20) - 'a') + 10;
 }
 
-// The digits at the beginning, at most so many.
-std::string_view leading(std::string_view text, bool (*is_wanted)(char), std::size_t most) {
-  const auto end = std::ranges::find_if_not(text.substr(0, most), is_wanted);
+// Returns the leading characters for which the predicate is true, at most `most`.
+std::string_view leading(std::string_view text, bool (*predicate)(char), std::size_t most) {
+  const auto end = std::ranges::find_if_not(text.substr(0, most), predicate);
   return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
@@ -75,7 +76,7 @@ std::uint32_t number_of(std::string_view digits, std::uint32_t base) {
   return value;
 }
 
-// The escapes of one letter; 0: there is none.
+// Returns the character of a one-letter escape, or 0 if there is no such escape.
 char simple_escape(char c) {
   constexpr std::string_view letters = "abfnrtv?\\'\"";
   constexpr std::string_view meanings = "\a\b\f\n\r\t\v?\\'\"";
@@ -195,11 +196,11 @@ Result<void> TextTokens::take_escape(std::string& value) {
   const bool is_point = c == 'u' || c == 'U';
   if (!is_point && c != 'x' && c != 'X') return fail_at(begin, "invalid escape sequence");
   step(1);
-  const std::size_t wanted = c == 'u' ? 4 : c == 'U' ? 8 : 2;
-  const auto digits = leading(rest(), is_hex, wanted);
-  if (digits.empty() || (is_point && digits.size() != wanted))
+  const std::size_t digit_count = c == 'u' ? 4 : c == 'U' ? 8 : 2;
+  const auto digits = leading(rest(), is_hex, digit_count);
+  if (digits.empty() || (is_point && digits.size() != digit_count))
     return fail_at(begin, fmt::format("'\\{}' needs {}{} hexadecimal digits", c,
-                                      is_point ? "" : "1 or ", wanted));
+                                      is_point ? "" : "1 or ", digit_count));
   const std::uint32_t number = number_of(digits, 16);
   if (is_point && (number > 0x10ffff || (number >= 0xd800 && number < 0xe000)))
     return fail_at(begin, fmt::format("'\\{}{}' is not a character", c, digits));
@@ -211,16 +212,16 @@ Result<void> TextTokens::take_escape(std::string& value) {
   return {};
 }
 
-constexpr std::size_t max_depth = 64; // of unknown fields, which are skipped; known ones have 5
+constexpr std::size_t max_depth = 64; // of unknown fields, which are skipped; known fields have 5
 
-std::string shown(const Token& token) {
+std::string quote_token(const Token& token) {
   if (token.kind == Token::Kind::end) return "the end of the file";
   constexpr std::size_t most = 40;
   return fmt::format("'{}{}'", token.written.substr(0, most),
                      token.written.size() > most ? "…" : "");
 }
 
-// Decimal, 0x… or with a leading 0 octal; without its sign.
+// Parses an unsigned number: decimal, hexadecimal (0x…) or octal (leading 0).
 std::optional<std::uint64_t> parse_integer(std::string_view written) {
   int base = 10;
   if (written.starts_with("0x") || written.starts_with("0X")) {
@@ -249,27 +250,24 @@ private:
   const Token& token() const { return tokens_.token(); }
   Result<void> advance() { return tokens_.advance(); }
 
-  std::unexpected<Error> refuse(TextPlace place, std::string_view what) const {
-    return fail(ErrorKind::corrupt, fmt::format("{}: {}", to_string(place), what));
-  }
   std::unexpected<Error> expected(std::string_view what) const {
-    return refuse(token().place, fmt::format("expected {}, found {}", what, shown(token())));
+    return fail_at(token().place, fmt::format("expected {}, found {}", what, quote_token(token())));
   }
-  // Whether it was there; then it is behind us.
-  Result<bool> took(char symbol) {
+  // Consumes the symbol if it is the current token. Returns whether it was.
+  Result<bool> accept(char symbol) {
     if (!tokens_.is_symbol(symbol)) return false;
     if (auto next = advance(); !next) return fail(std::move(next).error());
     return true;
   }
 
-  // Up to the closing symbol, which is taken; '\0': to the end of the file.
+  // Parses fields up to and including the closing symbol; '\0': up to the end of the file.
   Result<void> fields(const MessageType& type, char closing, proto::Message& message) {
     while (true) {
       if (closing == '\0' && token().kind == Token::Kind::end) return {};
       if (closing != '\0' && tokens_.is_symbol(closing)) return advance();
       if (auto read = field(type, message); !read) return read;
       for (const char separator : {',', ';'}) {
-        const auto separated = took(separator);
+        const auto separated = accept(separator);
         if (!separated) return fail(separated.error());
         if (*separated) break;
       }
@@ -289,8 +287,8 @@ private:
       return skip_field(0);
     }
     if (!field->repeated && field->count(message) > 0)
-      return refuse(place, fmt::format("'{}' is given twice", name));
-    const auto colon = took(':');
+      return fail_at(place, fmt::format("'{}' is given twice", name));
+    const auto colon = accept(':');
     if (!colon) return fail(colon.error());
     if (!*colon && field->type != Field::Type::message) return expected("':'");
     if (tokens_.is_symbol('[')) return list(*field, place, message);
@@ -299,7 +297,7 @@ private:
 
   Result<void> list(const Field& field, TextPlace place, proto::Message& message) {
     if (!field.repeated)
-      return refuse(place, fmt::format("'{}' is not a repeated field", field.name));
+      return fail_at(place, fmt::format("'{}' is not a repeated field", field.name));
     return elements([&] { return value(field, message); });
   }
 
@@ -308,11 +306,11 @@ private:
   Result<void> elements(const Element& element) {
     if (auto next = advance(); !next) return next;
     for (bool first = true;; first = false) {
-      const auto closed = took(']');
+      const auto closed = accept(']');
       if (!closed) return fail(closed.error());
       if (*closed) return {};
       if (!first) {
-        const auto comma = took(',');
+        const auto comma = accept(',');
         if (!comma) return fail(comma.error());
         if (!*comma) return expected("',' or ']'");
       }
@@ -349,7 +347,7 @@ private:
   Result<void> text(const Field& field, proto::Message& message) {
     if (token().kind != Token::Kind::text) return expected("a text in quotes");
     std::string& value = *std::get<std::string*>(field.add(message));
-    while (token().kind == Token::Kind::text) { // adjacent ones are one
+    while (token().kind == Token::Kind::text) { // adjacent texts are concatenated
       value += token().value;
       if (auto next = advance(); !next) return next;
     }
@@ -358,7 +356,7 @@ private:
 
   Result<void> integer(const Field& field, proto::Message& message) {
     const TextPlace place = token().place;
-    const auto minus = took('-');
+    const auto minus = accept('-');
     if (!minus) return fail(minus.error());
     if (token().kind != Token::Kind::integer) return expected("a number");
     const auto magnitude = parse_integer(token().written);
@@ -366,8 +364,8 @@ private:
                                    ? std::uint64_t{1} << 63U
                                    : std::uint64_t{1} << 31U; // of negative ones
     if (!magnitude || *magnitude > most - (*minus ? 0 : 1))
-      return refuse(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
-                                       token().written, field.name));
+      return fail_at(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
+                                        token().written, field.name));
     const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
     const Value value = field.add(message);
     if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))
@@ -401,8 +399,8 @@ private:
     });
     if (value == field.values.end()) {
       const std::string names = joined(field.values | std::views::transform(&EnumValue::name));
-      return refuse(token().place,
-                    fmt::format("'{}' takes {}, not {}", field.name, names, shown(token())));
+      return fail_at(token().place, fmt::format("invalid value {} for '{}' (expected {})",
+                                                quote_token(token()), field.name, names));
     }
     *std::get<std::int32_t*>(field.add(message)) = value->number;
     return advance();
@@ -431,9 +429,9 @@ private:
     return skip_field(0);
   }
 
-  // Behind a name that is not known.
+  // Skips the value that follows an unknown name.
   Result<void> skip_field(std::size_t depth) {
-    const auto colon = took(':');
+    const auto colon = accept(':');
     if (!colon) return fail(colon.error());
     const bool opens = tokens_.is_symbol('{') || tokens_.is_symbol('<');
     if (!*colon && !opens && !tokens_.is_symbol('[')) return expected("':' or '{'");
@@ -441,7 +439,7 @@ private:
   }
 
   Result<void> skip_value(std::size_t depth) {
-    if (depth == max_depth) return refuse(token().place, "too many levels");
+    if (depth == max_depth) return fail_at(token().place, "too many levels");
     if (tokens_.is_symbol('[')) return elements([&] { return skip_value(depth + 1); });
     if (tokens_.is_symbol('{') || tokens_.is_symbol('<')) return skip_message(depth + 1);
     if (token().kind == Token::Kind::text) {
@@ -449,7 +447,7 @@ private:
         if (auto next = advance(); !next) return next;
       return {};
     }
-    if (const auto minus = took('-'); !minus) return fail(minus.error());
+    if (const auto minus = accept('-'); !minus) return fail(minus.error());
     if (token().kind == Token::Kind::symbol || token().kind == Token::Kind::end)
       return expected("a value");
     return advance();
@@ -459,7 +457,7 @@ private:
     const char closing = tokens_.is_symbol('<') ? '>' : '}';
     if (auto next = advance(); !next) return next;
     while (true) {
-      const auto closed = took(closing);
+      const auto closed = accept(closing);
       if (!closed) return fail(closed.error());
       if (*closed) return {};
       if (tokens_.is_symbol('[')) {
@@ -473,7 +471,7 @@ private:
       if (auto next = advance(); !next) return next;
       if (auto skipped = skip_field(depth); !skipped) return skipped;
       for (const char separator : {',', ';'})
-        if (const auto separated = took(separator); !separated) return fail(separated.error());
+        if (const auto separated = accept(separator); !separated) return fail(separated.error());
     }
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks of a task file: their probes looked up, or run as UprobeStats would.
+// Resolves the probes of a task file, or runs its tasks as UprobeStats does.
 #pragma once
 
 #include "trace/trace.hpp"
@@ -7,38 +7,40 @@
 
 namespace uprobectl {
 
-// Which methods may be probed, and what the list of them is called.
+// The methods that may be probed, and the name of the list in messages.
 struct TaskPolicy {
   uprobestats::Policy policy;
   std::string name; // "the policy of user builds", "policy FILE"
 };
-// That of this device: UprobeStats' own where it runs a user build of Android, else none.
-Result<std::optional<TaskPolicy>> policy_of_device();
+// Returns the policy of UprobeStats on user builds of Android, otherwise nullopt.
+Result<std::optional<TaskPolicy>> read_device_policy();
 
+// How to resolve the probes of a task file.
 struct TaskRequest {
   const uprobestats::TaskFile* file = nullptr; // borrowed
-  TargetOptions where; // dex.root: a system image unpacked there, below which file_paths lie, too
+  TargetOptions where;                         // dex.root: sysroot, which also contains file_paths
   std::optional<TaskPolicy> policy;
-  // Of the places that are found, as in ResolveOptions.
+  // See ResolveOptions.
   bool aliases = false;
   ResolveOptions::Instructions instructions = ResolveOptions::Instructions::none;
 };
 
-// Shows the place of each probe (`match`), and how it went (`probe`). Errors of single probes are
-// reported as they are met.
+// Writes a `match` record for the location of each probe, and a `probe` record with its status.
+// Reports errors of single probes and continues.
 void resolve_tasks(const TaskRequest& request, Output& output);
 
+// How to run the tasks of a task file.
 struct TaskRunRequest {
   TaskRequest tasks;
   std::string pin_folder = "/sys/fs/bpf/uprobestats"; // where programs and maps are pinned
-  bool wait = false;                 // for a process to start; else a task without one has failed
-  bool all_or_nothing = false;       // one probe that cannot be placed is the end of all
-  std::optional<std::string> statsd; // the socket that atoms go to; nothing: none are made
+  bool wait = false;           // for target processes to start; otherwise a task without one fails
+  bool all_or_nothing = false; // end the run if a probe cannot be attached
+  std::optional<std::string> statsd; // path of the socket for atoms; nullopt: none are sent
 };
 
-// All tasks at once, each for its own duration. SIGINT, SIGTERM and SIGHUP end all of them well.
-// Errors of single probes and tasks are reported as they are met.
-// When this returns nothing of ours is left in the kernel.
+// Runs all tasks at the same time, each for its duration. SIGINT, SIGTERM and SIGHUP end all tasks,
+// and their results are reported. Reports errors of single probes and tasks and continues. All
+// probes are detached when this returns.
 Result<void> run_tasks(const TaskRunRequest& request, Output& output);
 
 } // namespace uprobectl

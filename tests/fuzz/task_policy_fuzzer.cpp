@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view method = uprobestats::without_return_type(text.substr(0, end));
   const auto policy = uprobestats::Policy::parse(text.substr(std::min(end + 1, text.size())));
   if (!policy) return 0;
-  const auto prefix = policy->allowing(method);
+  const auto prefix = policy->find_prefix(method);
   if (prefix && !without_blanks(method).starts_with(without_blanks(*prefix))) std::abort();
-  if (!prefix && policy->refusal(method, "p").kind != ErrorKind::not_permitted) std::abort();
+  if (!prefix && policy->make_refusal(method, "p").kind != ErrorKind::not_permitted) std::abort();
   return 0;
 }

@@ -266,7 +266,7 @@ tells_mapped() {
   stop_attach
   expect_equal 'files' "$FIXTURES/java-app.odex $FIXTURES/java-app.odex " "$(records probe | field file | tr '\n' ' ')"
   expect_equal 'processes' '1 1 ' "$(records probe | field processes_mapping | tr '\n' ' ')"
-  expect_match 'closing words' '0 probes hit, 0 silent, 2 unknown' "$(cat err)"
+  expect_match 'closing words' '0 probes hit, 0 unhit, 2 unknown' "$(cat err)"
 }
 
 passes_over_stale() {

@@ -107,20 +107,22 @@ TEST_CASE("4064 bytes are the most; with one more the event says so and nothing 
 
 TEST_CASE("the arguments of a call are logged from their registers, in the order asked for") {
   const auto event = encode_atom(
-      call_with(0x10), {.atom_id = 100, .arguments = {{.place = 2}, {.place = 5}}}, time_ns);
+      call_with(0x10),
+      {.atom_id = 100, .arguments = {{.register_index = 2}, {.register_index = 5}}}, time_ns);
   REQUIRE(event);
   CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
 }
 
 TEST_CASE("an argument that no register of the record has makes no atom") {
   const auto event = encode_atom(
-      call_with(0), {.atom_id = 100, .arguments = {{.place = 2}, {.problem = "it is not there"}}},
+      call_with(0),
+      {.atom_id = 100, .arguments = {{.register_index = 2}, {.problem = "it is not there"}}},
       time_ns);
   REQUIRE_FALSE(event);
   CHECK(event.error().kind == ErrorKind::unsupported);
   CHECK(event.error().message == "it is not there");
   const auto beyond =
-      encode_atom(call_with(0), {.atom_id = 100, .arguments = {{.place = 10}}}, time_ns);
+      encode_atom(call_with(0), {.atom_id = 100, .arguments = {{.register_index = 10}}}, time_ns);
   REQUIRE_FALSE(beyond);
   CHECK(beyond.error().message == "the record has no register 10");
 }

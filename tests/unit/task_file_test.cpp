@@ -170,8 +170,8 @@ TEST_CASE("a field that neither numbering knows does not keep an early file from
 
 TEST_CASE("what is neither text nor a message is reported with the byte") {
   CHECK(fault_of(std::string_view("\x0a\x05\x00", 3)) ==
-        "read as the binary form because it is not text: byte 0x0: field 1 is cut off");
-  CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: no field begins here") !=
+        "read as the binary form because it is not text: byte 0x0: field 1 is truncated");
+  CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: invalid field tag") !=
         std::string::npos);
   CHECK(fault_of("") == "contains no task");
   CHECK(fault_of("# nothing") == "contains no task");

@@ -28,36 +28,37 @@ TEST_CASE("a prefix allows itself and what follows behind '.', '$' or '('") {
   for (const char* const allowed :
        {"com.foo.Bar", "com.foo.Bar.x", "com.foo.Bar$Inner.x(int)", "com.foo.Baz.go",
         "com.foo.Baz.go()", "com.foo.Baz.go(int, a.B)"})
-    CHECK(rules.allowing(allowed));
+    CHECK(rules.find_prefix(allowed));
   for (const char* const refused :
        {"com.foo.BarWithSomeSuffix.x", "com.foo.Ba", "com.foo", "com.foo.Baz.gone()",
         "xcom.foo.Bar", "com.foo.Baz", "com.foo.Bar+0x10", ""})
-    CHECK_FALSE(rules.allowing(refused));
-  CHECK(rules.allowing("com.foo.Baz.go()") == "com.foo.Baz.go");
+    CHECK_FALSE(rules.find_prefix(refused));
+  CHECK(rules.find_prefix("com.foo.Baz.go()") == "com.foo.Baz.go");
 }
 
 TEST_CASE("what user builds allow is what UprobeStats allows there") {
   const Policy rules = Policy::builtin();
-  CHECK(rules.allowing("com.android.server.am.OomAdjuster.setUidTempAllowlistStateLSP(int, "
-                       "boolean)"));
-  CHECK(rules.allowing("com.android.server.am.OomAdjusterModernImpl.x()"));
-  CHECK(rules.allowing("com.android.server.am.CachedAppOptimizer$Inner.x()"));
-  CHECK(rules.allowing("com.android.server.am.ActivityManagerService$LocalService."
-                       "updateDeviceIdleTempAllowlist(int[])"));
-  CHECK_FALSE(rules.allowing("com.android.server.am.OomAdjusterWithSomeSuffix.x()"));
-  CHECK_FALSE(rules.allowing("com.android.server.am.ActivityManagerService$LocalService.other()"));
-  CHECK_FALSE(rules.allowing("com.android.server.am.BatteryStatsService.noteEvent(int)"));
+  CHECK(rules.find_prefix("com.android.server.am.OomAdjuster.setUidTempAllowlistStateLSP(int, "
+                          "boolean)"));
+  CHECK(rules.find_prefix("com.android.server.am.OomAdjusterModernImpl.x()"));
+  CHECK(rules.find_prefix("com.android.server.am.CachedAppOptimizer$Inner.x()"));
+  CHECK(rules.find_prefix("com.android.server.am.ActivityManagerService$LocalService."
+                          "updateDeviceIdleTempAllowlist(int[])"));
+  CHECK_FALSE(rules.find_prefix("com.android.server.am.OomAdjusterWithSomeSuffix.x()"));
+  CHECK_FALSE(
+      rules.find_prefix("com.android.server.am.ActivityManagerService$LocalService.other()"));
+  CHECK_FALSE(rules.find_prefix("com.android.server.am.BatteryStatsService.noteEvent(int)"));
 }
 
 TEST_CASE("a policy has comments and empty lines, and allows nothing without prefixes") {
   const Policy rules = policy("# a comment\n\n  com.foo.Bar   # why\r\n\tcom.foo.Baz.f(int, long)");
-  CHECK(rules.allowing("com.foo.Bar.x"));
-  CHECK(rules.allowing("com.foo.Baz.f(int, long)"));
-  CHECK(rules.allowing("com.foo.Baz.f(int,long)"));
-  CHECK_FALSE(rules.allowing("com.foo.Baz.f(int)"));
+  CHECK(rules.find_prefix("com.foo.Bar.x"));
+  CHECK(rules.find_prefix("com.foo.Baz.f(int, long)"));
+  CHECK(rules.find_prefix("com.foo.Baz.f(int,long)"));
+  CHECK_FALSE(rules.find_prefix("com.foo.Baz.f(int)"));
   CHECK(rules.has_overload("com.foo.Baz.f"));
   CHECK_FALSE(rules.has_overload("com.foo.Bar"));
-  CHECK_FALSE(policy("# nothing\n").allowing("com.foo.Bar.x"));
+  CHECK_FALSE(policy("# nothing\n").find_prefix("com.foo.Bar.x"));
 }
 
 TEST_CASE("a prefix that can allow nothing is reported with its line") {
@@ -71,14 +72,14 @@ TEST_CASE("a prefix that can allow nothing is reported with its line") {
 
 TEST_CASE("a refusal names the policy and the prefix that does not reach") {
   const Policy rules = policy("com.foo.Bar\ncom.foo.B\n");
-  const Error error = rules.refusal("com.foo.Bars.x()", "policy p");
+  const Error error = rules.make_refusal("com.foo.Bars.x()", "policy p");
   CHECK(error.kind == ErrorKind::not_permitted);
   CHECK(error.message == "'com.foo.Bars.x()' is refused by policy p: it matches none of the 2 "
                          "allowed prefixes");
   CHECK(error.hints ==
         std::vector<std::string>{
             "'com.foo.Bar' matches itself, and names that continue it with '.', '$' or '('"});
-  CHECK(rules.refusal("x.Y", "policy p").hints.empty());
+  CHECK(rules.make_refusal("x.Y", "policy p").hints.empty());
 }
 
 TEST_CASE("a signature without its return type is the method's name") {
@@ -89,18 +90,18 @@ TEST_CASE("a signature without its return type is the method's name") {
 }
 
 TEST_CASE("a compiled file is known for its jar") {
-  CHECK(jar_of("/system/framework/oat/arm64/services.odex") == "services");
-  CHECK(jar_of("/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex") ==
+  CHECK(jar_name("/system/framework/oat/arm64/services.odex") == "services");
+  CHECK(jar_name("/data/dalvik-cache/arm64/system@framework@services.jar@classes.odex") ==
         "services");
-  CHECK(jar_of("/data/dalvik-cache/arm64/system@app@A.B@A.B.apk@classes.dex") == "A.B");
-  CHECK(jar_of("/system/framework/arm64/boot-framework.oat") == "boot-framework");
-  CHECK(jar_of("/system/lib64/libc.so").empty());
-  CHECK(jar_of("[heap]").empty());
+  CHECK(jar_name("/data/dalvik-cache/arm64/system@app@A.B@A.B.apk@classes.dex") == "A.B");
+  CHECK(jar_name("/system/framework/arm64/boot-framework.oat") == "boot-framework");
+  CHECK(jar_name("/system/lib64/libc.so").empty());
+  CHECK(jar_name("[heap]").empty());
 }
 
 TEST_CASE("every app has a base.apk: only those of one package are the same") {
   constexpr std::string_view ours = "/data/app/~~a==/com.foo-b-c==/oat/arm64/base.odex";
-  CHECK(package_of(ours) == "com.foo");
+  CHECK(package_name(ours) == "com.foo");
   CHECK(is_same_jar(ours, "/data/app/~~x==/com.foo-y==/oat/arm64/base.odex"));
   CHECK(is_same_jar(ours, "/data/dalvik-cache/arm64/data@app@com.foo-1@base.apk@classes.dex"));
   CHECK_FALSE(is_same_jar(ours, "/data/app/~~x==/com.foo.bar-y==/oat/arm64/base.odex"));

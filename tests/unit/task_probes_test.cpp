@@ -16,7 +16,7 @@ LoggedMethod method_with(std::vector<std::string> parameters, bool is_static = f
 }
 
 std::optional<std::size_t> place_of(const LoggedMethod& method, std::int32_t position) {
-  return argument_at(method, position).place;
+  return locate_argument(method, position).register_index;
 }
 
 #if defined(__x86_64__)
@@ -39,7 +39,7 @@ TEST_CASE("a method takes what its own declaration says, whoever shares its code
     if (!method.compiled) continue;
     const std::string signature = to_string(oat.signature(method));
     INFO(signature);
-    const auto known = method_called(oat, method.code, signature);
+    const auto known = find_java_method(oat, method.code, signature);
     REQUIRE(known);
     // greeter.json: of those that are compiled, this one alone.
     CHECK(known->is_static == (signature == "int com.example.Greeter.count()"));
@@ -47,11 +47,11 @@ TEST_CASE("a method takes what its own declaration says, whoever shares its code
   // Two constructors have this code; a method that is none of them is not judged by theirs.
   const VirtualAddress shared = oat.compiled().front().code;
   REQUIRE(oat.methods_at(shared).size() == 2);
-  const auto own = method_called(oat, shared, "void com.example.Greeter.<init>()");
+  const auto own = find_java_method(oat, shared, "void com.example.Greeter.<init>()");
   REQUIRE(own);
   CHECK_FALSE(own->is_static);
   CHECK(own->parameters.empty());
-  const auto strange = method_called(oat, shared, "void com.example.Greeter.other()");
+  const auto strange = find_java_method(oat, shared, "void com.example.Greeter.other()");
   REQUIRE_FALSE(strange);
   CHECK(strange.error().message == "its class is not known");
 }
@@ -69,7 +69,8 @@ TEST_CASE("an argument is in the register behind the method, this and the argume
 TEST_CASE("float and double take no register of those that a record has") {
   const LoggedMethod method = method_with({"int", "float", "double", "int"});
   CHECK(place_of(method, 0) == 2U);
-  CHECK(argument_at(method, 1).problem == "it is in a vector register, which a probe cannot read");
+  CHECK(locate_argument(method, 1).problem ==
+        "it is in a vector register, which a probe cannot read");
   CHECK(place_of(method, 3) == 3U);
 }
 
@@ -77,13 +78,13 @@ TEST_CASE("an argument that no register has is said to be where it is") {
   const LoggedMethod many = method_with(std::vector<std::string>(9, "int"));
   const auto last = static_cast<std::int32_t>(argument_registers - 3);
   CHECK(place_of(many, last) == argument_registers - 1);
-  CHECK(argument_at(many, last + 1).problem ==
+  CHECK(locate_argument(many, last + 1).problem ==
         "it is on the stack, which the record does not contain");
-  CHECK(argument_at(many, 9).problem == "the method has 9 parameters (positions start at 0)");
-  CHECK(argument_at(many, -1).problem == "positions start at 0");
+  CHECK(locate_argument(many, 9).problem == "the method has 9 parameters (positions start at 0)");
+  CHECK(locate_argument(many, -1).problem == "positions start at 0");
   LoggedMethod narrow = method_with({"int"});
   narrow.is_64bit = false;
-  CHECK(argument_at(narrow, 0).problem ==
+  CHECK(locate_argument(narrow, 0).problem ==
         "the method is 32-bit code, whose registers the record does not contain");
 }
 
@@ -98,12 +99,12 @@ TEST_CASE("methods of a task that have an argument in different places log none"
   const std::vector<LoggedMethod> methods = {method_with({"int", "int"}),
                                              method_with({"int", "float"})};
   const std::vector<std::int32_t> positions = {0, 1};
-  const auto arguments = arguments_at(methods, positions);
+  const auto arguments = locate_arguments(methods, positions);
   REQUIRE(arguments.size() == 2);
-  CHECK(arguments[0].place == 2U);
-  CHECK_FALSE(arguments[1].place);
+  CHECK(arguments[0].register_index == 2U);
+  CHECK_FALSE(arguments[1].register_index);
   const std::vector<LoggedMethod> others = {method_with({"int"}), method_with({"int"}, true)};
-  CHECK(arguments_at(others, std::vector<std::int32_t>{0}).front().problem ==
+  CHECK(locate_arguments(others, std::vector<std::int32_t>{0}).front().problem ==
         "argument 0: it is in different registers for the methods of the task, and records do not "
         "identify their method");
 }

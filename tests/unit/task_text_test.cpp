@@ -115,14 +115,14 @@ TEST_CASE("enumerations have names or numbers") {
         "\x0a\x02\x30\x03");
   CHECK(wire_of("tasks { target_process_selection: 1 }") == "\x0a\x02\x30\x01");
   CHECK(fault_of("tasks { target_process_selection: ANY }") ==
-        "line 1, column 35: 'target_process_selection' takes UNKNOWN, SPECIFIC_PROCESS_NAME, "
-        "ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START, not 'ANY'");
+        "line 1, column 35: invalid value 'ANY' for 'target_process_selection' (expected UNKNOWN, "
+        "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
   CHECK(fault_of("tasks { target_process_selection: 7 }") ==
-        "line 1, column 35: 'target_process_selection' takes UNKNOWN, SPECIFIC_PROCESS_NAME, "
-        "ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START, not '7'");
+        "line 1, column 35: invalid value '7' for 'target_process_selection' (expected UNKNOWN, "
+        "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
   CHECK(fault_of("tasks { target_process_selection: -1 }") ==
-        "line 1, column 35: 'target_process_selection' takes UNKNOWN, SPECIFIC_PROCESS_NAME, "
-        "ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START, not '-'");
+        "line 1, column 35: invalid value '-' for 'target_process_selection' (expected UNKNOWN, "
+        "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
 }
 
 TEST_CASE("a field that is given twice, or not closed, is reported with its place") {
