@@ -153,7 +153,7 @@ namespace {
 
 constexpr std::size_t max_kernel_map_name = 15; // bytes, BPF_OBJ_NAME_LEN - 1
 
-std::size_t alignment(FieldKind kind) {
+std::size_t field_alignment(FieldKind kind) {
   switch (kind) {
   case FieldKind::boolean:
   case FieldKind::text:
@@ -212,7 +212,7 @@ std::size_t lay_out(const RecordLayout& layout, Visit visit) {
   std::size_t at = 0;
   std::size_t widest = 1;
   for (const RecordField& field : layout.fields) {
-    const std::size_t size = alignment(field.kind);
+    const std::size_t size = field_alignment(field.kind);
     at = aligned(at, size);
     visit(field, at);
     at += size * field.count;

@@ -59,7 +59,7 @@ void append_message(std::string& out, std::string_view text) {
 }
 
 // Writes a message with one write(), so that lines of several processes are not mixed.
-void write_message(int fd, std::string_view text) {
+void write_message_text(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written <= 0) return; // stderr is closed
@@ -206,7 +206,7 @@ void Output::message(const Error& error) {
     text += "  " + coloured("hint:", cyan, colour_) + " ";
     append_message(text, hint);
   }
-  write_message(messages_, text);
+  write_message_text(messages_, text);
 }
 
 void Output::warn(std::string_view text) {
@@ -282,14 +282,14 @@ void Output::report_repeated() {
 void Output::notice(std::string_view text) {
   std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
-  write_message(messages_, line);
+  write_message_text(messages_, line);
 }
 
 void Output::status(std::string_view text) {
   if (level_ == Level::quiet) return;
   std::string line = begin_line();
   append_message(line, text);
-  write_message(messages_, line);
+  write_message_text(messages_, line);
 }
 
 void Output::detail(std::string_view text) {
@@ -300,7 +300,7 @@ void Output::progress(std::string_view text) {
   if (level_ == Level::quiet || ::isatty(messages_) == 0) return;
   std::string line = "\r"; // start of the line; the rest of it is cleared below
   append_printable(line, text);
-  write_message(messages_, line + "\x1b[K");
+  write_message_text(messages_, line + "\x1b[K");
   shows_progress_ = !text.empty();
 }
 

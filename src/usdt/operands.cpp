@@ -26,14 +26,14 @@ std::string_view take_name(std::string_view& text) {
   return name;
 }
 
-std::optional<std::uint64_t> parse_digits(std::string_view digits) {
+std::optional<std::uint64_t> parse_integer_term(std::string_view digits) {
   const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
   if (hexadecimal) digits.remove_prefix(2);
   return parse_number<std::uint64_t>(digits, hexadecimal ? 16 : 10);
 }
 
 bool add_number(AsmExpression& expression, std::string_view digits, bool negative) {
-  const auto value = parse_digits(digits);
+  const auto value = parse_integer_term(digits);
   constexpr std::uint64_t lowest = std::uint64_t{1} << 63;
   if (!value || (negative && *value > lowest)) return false;
   expression.number += negative ? 0 - *value : *value;
