@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 32-bit arm: its files are resolved, with PLT entries and static probes, but not probed.
+// 32-bit arm and Thumb: files are resolved, with PLT entries and static probes, but cannot be
+// probed.
 #include "arch/tables.hpp"
 
 #include <llvm/BinaryFormat/ELF.h>
@@ -11,13 +12,13 @@ namespace {
 constexpr std::array<std::string_view, 16> arm_registers = {"r0",  "r1", "r2", "r3", "r4",  "r5",
                                                             "r6",  "r7", "r8", "r9", "r10", "r11",
                                                             "r12", "sp", "lr", "pc"};
-// Other names of these; AAPCS32 6.1.1 and GNU as.
-constexpr std::array<RegisterAlias, 7> other_names = {
+// AAPCS32 6.1.1 and GNU as.
+constexpr std::array<RegisterAlias, 7> arm_aliases = {
     {{"sb", 9}, {"sl", 10}, {"fp", 11}, {"ip", 12}, {"r13", 13}, {"r14", 14}, {"r15", 15}}};
 
 std::optional<OperandRegister> arm_operand_register(std::string_view name) {
-  for (const RegisterAlias& other : other_names)
-    if (other.name == name) name = arm_registers[other.index];
+  for (const RegisterAlias& alias : arm_aliases)
+    if (alias.name == name) name = arm_registers[alias.index];
   for (const std::string_view known : arm_registers)
     if (known == name) return OperandRegister{std::string(known), 32};
   return std::nullopt;
@@ -41,7 +42,7 @@ constinit const ArchInfo arm_info{
     .arch = Arch::arm,
     .elf_machine = llvm::ELF::EM_ARM,
     .names = {.little64 = "arm", .big64 = "armbe"},
-    .instruction_alignment = 2, // a file may have Thumb code
+    .instruction_alignment = 2, // files can contain Thumb code
     .instruction_size = 4,      // of A32 code
     .has_decoder = true,
     .breakpoint_size = 4,

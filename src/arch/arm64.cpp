@@ -8,9 +8,8 @@ namespace uprobectl {
 
 namespace {
 
-// DWARF for the Arm 64-bit Architecture, table 1; 32, which that calls the exception link register,
-// is used for the pc. perf: arch/arm64/include/uapi/asm/perf_regs.h. 31 in an instruction is the
-// zero register or sp.
+// DWARF for the Arm 64-bit Architecture, table 1; number 32 (there ELR_mode) is used for the pc.
+// perf: arch/arm64/include/uapi/asm/perf_regs.h. Encoding 31 is the zero register or sp.
 constexpr std::array<RegisterInfo, ARM64_REGISTERS> arm64_registers = {{
     {"x0", 0, 0, 0},     {"x1", 1, 1, 1},     {"x2", 2, 2, 2},     {"x3", 3, 3, 3},
     {"x4", 4, 4, 4},     {"x5", 5, 5, 5},     {"x6", 6, 6, 6},     {"x7", 7, 7, 7},
@@ -27,7 +26,7 @@ static_assert(arm64_names[ARM64_X30] == "x30" && arm64_names[ARM64_PSTATE] == "p
 
 constexpr std::array arm64_aliases = {RegisterAlias{"lr", ARM64_X30}};
 
-// AAPCS64, 6.8.2: the first eight. Go: all of them.
+// AAPCS64 (6.8.2) uses the first eight, Go all of them.
 constexpr std::array<std::uint32_t, 16> first_registers = {0, 1, 2,  3,  4,  5,  6,  7,
                                                            8, 9, 10, 11, 12, 13, 14, 15};
 constexpr CallingConvention arm64_native{
@@ -56,8 +55,8 @@ constexpr UnwindInfo arm64_unwind{
     .signs_return_addresses = true,
     .address_mask = ~std::uint64_t{0} >> 8,
     .system_call = std::string_view("\x01\x00\x00\xd4", 4), // svc #0
-    // mov x8, #139; svc #0, of the vdso (Linux arch/arm64/kernel/vdso/sigreturn.S), whose call
-    // frame information knows of the frame record alone.
+    // mov x8, #139; svc #0, in the vdso (Linux arch/arm64/kernel/vdso/sigreturn.S). Its call frame
+    // information describes only the frame record.
     .signal_trampoline = std::string_view("\x68\x11\x80\xd2\x01\x00\x00\xd4", 8),
     // struct siginfo of 128 bytes, then struct ucontext with the registers at 184 (Linux
     // arch/arm64/include/uapi/asm/sigcontext.h, ucontext.h).

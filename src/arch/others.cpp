@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Architectures whose files are resolved by their symbols alone.
+// Architectures whose files are resolved by symbols only, without decoding instructions.
 #include "arch/tables.hpp"
 
 #include <llvm/BinaryFormat/ELF.h>

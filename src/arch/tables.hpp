@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables that arch.cpp looks things up in.
+// The ArchInfo tables, which arch.cpp collects.
 #pragma once
 
 #include "uprobectl/arch.hpp"
@@ -15,6 +15,7 @@ extern const ArchInfo arm_info;
 extern const ArchInfo thumb_info;
 extern const std::array<ArchInfo, 10> other_archs; // Arch::riscv and the following
 
+// The names of the registers, for ArchInfo::register_names.
 template <std::size_t N>
 constexpr std::array<std::string_view, N>
 register_names_of(const std::array<RegisterInfo, N>& registers) {
@@ -23,7 +24,8 @@ register_names_of(const std::array<RegisterInfo, N>& registers) {
   return names;
 }
 
-// A decimal number of one or two digits without a leading zero, below the limit.
+// Parses a decimal number of one or two digits without a leading zero. Returns nullopt unless it is
+// below the limit.
 std::optional<std::uint32_t> parse_register_number(std::string_view digits, std::uint32_t limit);
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x86-64, and i386 as the code that its kernel runs as well.
+// x86-64, and i386 as the 32-bit code of x86-64 kernels.
 #include "arch/pt_regs.h"
 #include "arch/tables.hpp"
 
@@ -61,13 +61,13 @@ constexpr CallingConvention x86_64_native{.argument_registers = x86_64_arguments
                                           .stack_arguments_offset = 8,
                                           .stack_pointer = X86_64_RSP,
                                           .return_register = X86_64_RAX};
-// Arguments on the stack share their place with spilled registers.
+// Stack arguments are not supported: they share the area with spilled register arguments.
 constexpr CallingConvention x86_64_go{.argument_registers = x86_64_go_arguments,
                                       .has_stack_arguments = false,
                                       .stack_arguments_offset = 8,
                                       .stack_pointer = X86_64_RSP,
                                       .return_register = X86_64_RAX};
-// System V i386 psABI, 2.2.3: all of them lie on the stack.
+// System V i386 psABI, 2.2.3: all arguments are on the stack.
 constexpr CallingConvention i386_native{.argument_registers = {},
                                         .stack_arguments_offset = 4,
                                         .slot = 4,
@@ -78,8 +78,8 @@ constexpr CallingConvention i386_native{.argument_registers = {},
 constexpr std::string_view x86_64_callee_saved[] = {"rbx", "rbp", "r12", "r13", "r14", "r15"};
 constexpr std::string_view i386_callee_saved[] = {"ebx", "ebp", "esi", "edi"};
 
-// A handler's return has taken the address of the trampoline from the stack; struct ucontext is
-// next, with the registers at 40 (Linux arch/x86/include/uapi/asm/sigcontext.h).
+// The return of a signal handler pops the address of the trampoline. struct ucontext follows, with
+// the registers at offset 40 (Linux arch/x86/include/uapi/asm/sigcontext.h).
 constexpr std::array<std::uint8_t, 17> x86_64_signal_registers = {8, 9, 10, 11, 12, 13, 14, 15, 5,
                                                                   4, 6, 3,  1,  0,  2,  7,  16};
 constexpr UnwindInfo x86_64_unwind{
@@ -89,21 +89,21 @@ constexpr UnwindInfo x86_64_unwind{
     .call_address_offset = 1,
     .frame_record_at_top = true,
     .system_call = std::string_view("\x0f\x05", 2),
-    // mov $15, %rax; syscall: as glibc and bionic have it.
+    // mov $15, %rax; syscall, as in glibc and bionic.
     .signal_trampoline = std::string_view("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9),
     .signal_registers_offset = 40,
     .signal_registers = x86_64_signal_registers,
 };
 
-// Intel SDM volume 1, 3.4.1: the names of the parts of each register.
-struct Parts {
+// The names of a register and its sub-registers (Intel SDM volume 1, 3.4.1).
+struct SubregisterNames {
   std::string_view bits64;
   std::string_view bits32;
   std::string_view bits16;
   std::string_view low8;
   std::string_view high8; // bits 8 to 15
 };
-constexpr std::array<Parts, 9> named_parts = {{
+constexpr std::array<SubregisterNames, 9> subregister_names = {{
     {"rax", "eax", "ax", "al", "ah"},
     {"rbx", "ebx", "bx", "bl", "bh"},
     {"rcx", "ecx", "cx", "cl", "ch"},
@@ -115,7 +115,7 @@ constexpr std::array<Parts, 9> named_parts = {{
     {"rip", "eip", "", "", ""},
 }};
 
-// r8 to r15, with "d", "w" or "b" for their lower parts.
+// Parses r8 to r15, with the suffix "d", "w" or "b" for their low bits.
 std::optional<OperandRegister> numbered_register(std::string_view name) {
   if (!name.starts_with('r')) return std::nullopt;
   const std::size_t digits = std::min(name.find_first_not_of("0123456789", 1), name.size());
@@ -130,11 +130,11 @@ std::optional<OperandRegister> numbered_register(std::string_view name) {
   return found.bits != 0 ? std::optional(std::move(found)) : std::nullopt;
 }
 
-// A general register or ip; in i386 files without those that only 64-bit code has.
+// Parses a general-purpose register or ip. For i386, rejects registers of 64-bit code.
 std::optional<OperandRegister> x86_register(std::string_view name, bool is_i386) {
   if (name.size() < 2) return std::nullopt;
-  for (const Parts& parts : named_parts) {
-    // Every part has this letter: "rax", "eax", "ax", "al", "ah".
+  for (const SubregisterNames& parts : subregister_names) {
+    // All names of a register contain this letter: "rax", "eax", "ax", "al", "ah".
     if (name.find(parts.bits32[1]) == std::string_view::npos) continue;
     const auto part = [&](std::uint32_t bits, std::uint32_t shift) {
       return OperandRegister{std::string(is_i386 ? parts.bits32 : parts.bits64), bits, shift};
@@ -142,7 +142,7 @@ std::optional<OperandRegister> x86_register(std::string_view name, bool is_i386)
     if (name == parts.bits64 && !is_i386) return part(64, 0);
     if (name == parts.bits32) return part(32, 0);
     if (name == parts.bits16) return part(16, 0);
-    // The low bytes of those without a high one need a REX prefix.
+    // "sil", "dil", "bpl" and "spl" need a REX prefix, which i386 does not have.
     if (name == parts.low8 && !(is_i386 && parts.high8.empty())) return part(8, 0);
     if (name == parts.high8) return part(8, 8);
   }
