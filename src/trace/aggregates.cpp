@@ -10,7 +10,7 @@ namespace uprobectl {
 
 namespace {
 
-std::uint64_t nanoseconds(KernelAggregates::Time time) {
+std::uint64_t to_nanoseconds(KernelAggregates::Time time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
@@ -23,10 +23,6 @@ std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind
   return {nullptr, frame.pc};
 }
 
-std::uint64_t in_nanoseconds(UnwoundCounts::Time time) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
-}
-
 } // namespace
 
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
@@ -34,7 +30,7 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
                                    std::span<const Probe> probes, StackFiles& files,
                                    ProcessNameLookup find_name)
     : spec_(spec), capture_(capture), program_(program), files_(files), probes_(probes),
-      since_ns_(nanoseconds(Time::clock::now())), reported_(probes.size()),
+      since_ns_(to_nanoseconds(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {}
 
 std::vector<CountRecord> KernelAggregates::counts_by_probe() {
@@ -111,7 +107,7 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
 }
 
 void KernelAggregates::report(Time now, Output& output) {
-  const std::uint64_t now_ns = nanoseconds(now);
+  const std::uint64_t now_ns = to_nanoseconds(now);
   if (spec_.counts && capture_.count_stacks) {
     report_stack_counts(now_ns, output);
   } else if (spec_.counts && capture_.stack == StackWalk::none) {
@@ -214,7 +210,7 @@ UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& captu
                              std::span<const Probe> probes, Output& output,
                              ProcessNameLookup find_name)
     : spec_(spec), capture_(capture), probes_(probes), output_(output),
-      find_name_(std::move(find_name)), since_ns_(in_nanoseconds(Time::clock::now())) {}
+      find_name_(std::move(find_name)), since_ns_(to_nanoseconds(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto without_stack = [](const Key& key) {
@@ -272,7 +268,7 @@ void UnwoundCounts::report(Time now) {
     return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
   });
   if (spec_.top && fresh.size() > *spec_.top) fresh.resize(*spec_.top);
-  const std::uint64_t now_ns = in_nanoseconds(now);
+  const std::uint64_t now_ns = to_nanoseconds(now);
   for (const auto& [count, tally] : fresh) {
     const auto& [key, seen] = *tally;
     std::optional<std::string> name;

@@ -176,8 +176,8 @@ private:
 
   // Programs that are not attached to probes run for all processes.
   HitProcesses hit_processes(const FilteredProcesses& processes) const {
-    return {.others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
-                      program_.others() > 0,
+    return {.include_others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
+                              program_.other_programs() > 0,
             .running = [&processes] { return processes.known_pids(); },
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
@@ -195,7 +195,7 @@ private:
                               SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
-    output_.status(start_line(request_, probe_totals(probes), program_.others()) +
+    output_.status(start_line(request_, probe_totals(probes), program_.other_programs()) +
                    (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events)
       output_.status("events are not shown, only their stacks are written; -j or -o FILE shows "

@@ -48,7 +48,7 @@ public:
              .on_return = request_.capture.on_return || request_.capture.pair_calls}};
   }
 
-  std::size_t others() const override { return 0; }
+  std::size_t other_programs() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
     if (auto checked = check_pid_namespace(request_.capture); !checked) return checked;
@@ -149,7 +149,7 @@ public:
     if (stacks_) stacks_->add_to(polled);
   }
   bool drain(const Visit& visit) override {
-    if (stacks_) stacks_->look();
+    if (stacks_) stacks_->read_mapping_events();
     if (request_.capture.pair_calls) forget_calls_of_ended();
     if (read_ahead_)
       return read_ahead_->take(

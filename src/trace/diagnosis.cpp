@@ -167,16 +167,16 @@ std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
   return files;
 }
 
-ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool wants_names,
+ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool records_names,
                                std::span<const Probe> probes)
     // Names need the kernel's pids, as the program reports them.
-    : wants_names_(wants_names && in_initial_pid_namespace()), files_(probed_files(probes)) {
+    : records_names_(records_names && in_initial_pid_namespace()), files_(probed_files(probes)) {
   const bool only_these = !filter.pids.empty() && filter.names.empty() && !filter.all;
-  if (!wants_names_ && !only_these) return;
+  if (!records_names_ && !only_these) return;
   if (only_these) probed_.emplace(files_);
   auto watch = MappingWatch::start(only_these ? filter.pids : std::vector<pid_t>());
   if (watch) watch_ = std::move(*watch);
-  if (!wants_names_) return;
+  if (!records_names_) return;
   for (const pid_t pid : only_these ? filter.pids : all_processes())
     if (auto name = read_comm(pid)) names_[pid] = std::move(*name);
 }
@@ -188,11 +188,11 @@ void ProcessHistory::update() {
 void ProcessHistory::add(const MappingEvent& event) {
   switch (event.kind) {
   case MappingEvent::Kind::mapped:
-    keep_mapping(event);
+    record_mapping(event);
     break;
   case MappingEvent::Kind::executed:
   case MappingEvent::Kind::renamed:
-    if (wants_names_) names_[event.pid] = event.name;
+    if (records_names_) names_[event.pid] = event.name;
     break;
   case MappingEvent::Kind::forked:
     names_.erase(event.pid); // the name of a previous process with this pid
@@ -203,7 +203,7 @@ void ProcessHistory::add(const MappingEvent& event) {
   }
 }
 
-void ProcessHistory::keep_mapping(const MappingEvent& event) {
+void ProcessHistory::record_mapping(const MappingEvent& event) {
   if (!probed_ || known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping))
     return;
   const Mapping& mapping = event.mapping;
@@ -215,7 +215,7 @@ void ProcessHistory::keep_mapping(const MappingEvent& event) {
 
 // Drops the names of processes that ended long ago.
 void ProcessHistory::forget_ended(pid_t pid) {
-  if (!wants_names_) return;
+  if (!records_names_) return;
   ended_.push_back(pid);
   if (ended_.size() <= max_ended) return;
   names_.erase(ended_.front());
@@ -223,7 +223,7 @@ void ProcessHistory::forget_ended(pid_t pid) {
 }
 
 std::optional<std::string> ProcessHistory::find_name(pid_t pid) const {
-  if (!wants_names_) return std::nullopt;
+  if (!records_names_) return std::nullopt;
   if (auto now = read_comm(pid)) return now;
   const auto known = names_.find(pid);
   if (known == names_.end()) return std::nullopt;

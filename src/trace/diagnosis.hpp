@@ -31,8 +31,8 @@ std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
 class ProcessHistory {
 public:
   // Starts recording, as far as this user is permitted: the mappings of the processes of the filter
-  // and of their descendants, and process names if wants_names.
-  ProcessHistory(const ProcessFilter& filter, bool wants_names, std::span<const Probe> probes);
+  // and of their descendants, and process names if records_names.
+  ProcessHistory(const ProcessFilter& filter, bool records_names, std::span<const Probe> probes);
   // Reads the events since the last call. Call it often: the kernel's buffers are bounded.
   void update();
 
@@ -45,10 +45,10 @@ public:
 
 private:
   void add(const MappingEvent& event);
-  void keep_mapping(const MappingEvent& event);
+  void record_mapping(const MappingEvent& event);
   void forget_ended(pid_t pid);
 
-  bool wants_names_ = false;
+  bool records_names_ = false;
   std::vector<ProbedFile> files_;
   std::optional<MappingSurveyor> probed_; // if mappings are recorded
   std::optional<MappingWatch> watch_;

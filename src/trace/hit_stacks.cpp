@@ -173,7 +173,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
     : capture_(capture), outputs_(outputs), files_(files), output_(output),
       processes_({.places = where.debug_places}, where.dex,
                  [this](pid_t pid) { return has_newer_program(pid); }) {
-  const std::vector<pid_t> first = who.others ? std::vector<pid_t>() : who.running();
+  const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
   if (watch)
     watch_ = std::move(*watch);
@@ -201,7 +201,7 @@ void HitStacks::queue_mapping_events() {
   });
 }
 
-void HitStacks::look() {
+void HitStacks::read_mapping_events() {
   queue_mapping_events();
   // Limits the queue if there are no hits for long.
   while (waiting_.size() > max_waiting) apply_first_event();
@@ -250,7 +250,7 @@ unwind::Registers HitStacks::make_registers(const CapturedStack& captured) const
 
 const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& captured) {
   const auto pid = static_cast<pid_t>(event.pid);
-  if (event.time_ns >= events_read_ns_) look();
+  if (event.time_ns >= events_read_ns_) read_mapping_events();
   apply_events_until(event.time_ns);
   ++totals_.all;
   if (captured.registers.empty()) {

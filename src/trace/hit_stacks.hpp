@@ -67,7 +67,8 @@ using ProcessNameLookup = std::function<std::optional<std::string>(pid_t)>;
 
 // The processes that can hit the probes.
 struct HitProcesses {
-  bool others = false; // others than the running ones and their descendants can hit the probes
+  bool include_others =
+      false; // others than the running ones and their descendants can hit the probes
   // Returns the running processes, as far as known. Call it when mappings are already watched, so
   // that no process that starts meanwhile is missed.
   std::function<std::vector<pid_t>()> running;
@@ -84,7 +85,7 @@ public:
 
   void add_to(std::vector<pollfd>& polled) const;
   // Reads the mapping events since the last call. Call it often: the kernel's buffers are bounded.
-  void look();
+  void read_mapping_events();
 
   // Returns the stack of the event, valid until the next call. Call it with increasing event times,
   // so that each stack is resolved with what was mapped then.

@@ -25,7 +25,7 @@ class ProbeProgram : public EventSource {
 public:
   virtual std::string name() const = 0; // as in `attached` records
   virtual std::vector<ProbeRequest> probe_requests() const = 0;
-  virtual std::size_t others() const = 0; // programs that are not attached to probes
+  virtual std::size_t other_programs() const = 0; // programs that are not attached to probes
 
   // Called before other functions that use the kernel. From then on kind() is known.
   virtual Result<void> prepare(const KernelFeatures& features) = 0;

@@ -162,23 +162,23 @@ private:
   Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
     auto points = target.static_probes(text);
     if (!points) return points;
-    std::set<std::string> left_out;
+    std::set<std::string> skipped;
     for (const ProbePoint& point : *points)
-      if (point.static_probe->semaphore && !point.semaphore) left_out.insert(*point.symbol);
-    if (left_out.empty()) return points;
-    const auto is_left_out = [&](const ProbePoint& point) {
-      return left_out.contains(*point.symbol);
+      if (point.static_probe->semaphore && !point.semaphore) skipped.insert(*point.symbol);
+    if (skipped.empty()) return points;
+    const auto is_skipped = [&](const ProbePoint& point) {
+      return skipped.contains(*point.symbol);
     };
-    if (std::ranges::all_of(*points, is_left_out))
+    if (std::ranges::all_of(*points, is_skipped))
       return fail(ErrorKind::unsupported,
                   display_name(points->front()) +
                       ": its semaphore is not in a mapped page of the file, so the kernel cannot "
                       "increment it");
-    std::erase_if(*points, is_left_out);
-    for (const std::string& name : left_out)
+    std::erase_if(*points, is_skipped);
+    for (const std::string& name : skipped)
       output_.detail(
           fmt::format("skipped: {} of {}", name, to_string(points->front().binary->path)));
-    without_semaphore_ += left_out.size();
+    without_semaphore_ += skipped.size();
     return points;
   }
 
@@ -208,11 +208,11 @@ private:
           continue;
         }
         Error error = std::move(points).error();
-        const bool is_left_out =
+        const bool is_skipped =
             error.kind == ErrorKind::misaligned ||
             (error.kind == ErrorKind::unsupported && may_match_several(probe_request.functions[i]));
-        if (is_left_out) warn({"skipped: " + error.message});
-        if (!is_left_out && error.kind != ErrorKind::not_found)
+        if (is_skipped) warn({"skipped: " + error.message});
+        if (!is_skipped && error.kind != ErrorKind::not_found)
           add_failure(probe_request, probe_request.functions[i], std::move(error));
         else if (!reasons[i])
           reasons[i] = std::move(error);
@@ -365,7 +365,8 @@ private:
   }
 
   void report() {
-    std::map<PatternKey, std::map<std::string_view, std::vector<const ProbePoint*>>> left_out;
+    std::map<PatternKey, std::map<std::string_view, std::vector<const ProbePoint*>>>
+        skipped_matches;
     std::map<PatternKey, std::size_t> total;
     for (auto& [first, skipped] : skipped_) {
       const ProbePoint& point = resolved_.probes[first].point;
@@ -376,10 +377,10 @@ private:
         continue;
       }
       output_.detail("skipped: " + skipped.error.message);
-      left_out[pattern_key(point)][skipped.reason].push_back(&point);
+      skipped_matches[pattern_key(point)][skipped.reason].push_back(&point);
       ++total[pattern_key(point)];
     }
-    for (const auto& [key, reasons] : left_out) {
+    for (const auto& [key, reasons] : skipped_matches) {
       for (const auto& [reason, points] : reasons) warn(key, reason, points);
       if (total[key] != matched_[key]) continue;
       resolved_.failures.push_back(

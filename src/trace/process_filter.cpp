@@ -275,8 +275,8 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
 
 Result<void> FilteredProcesses::find_user(Output& output) {
   user_ = filter_->user;
-  if (!*app_ || filter_->all) return {};
-  const std::string& package = **app_;
+  if (!*app_package_ || filter_->all) return {};
+  const std::string& package = **app_package_;
   const auto user = package_user(package);
   if (!user) return fail(user.error());
   if (filter_->user && *filter_->user != user->id) {
@@ -309,7 +309,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
     if (filter_->follow) add_descendants(*set_, pid);
   }
   if (filter_->names.empty()) return {};
-  named_.emplace(filter_->names, is_named);
+  name_watch_.emplace(filter_->names, is_named);
   add_named();
   for (const std::string& name : filter_->names) {
     if (find_named_processes(name).empty())
@@ -340,16 +340,16 @@ ProgramFilter FilteredProcesses::filter() const {
 }
 
 void FilteredProcesses::add_named() {
-  named_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
+  name_watch_->scan([this](pid_t pid, std::span<const std::size_t> /*names*/) {
     add_if_running(*set_, pid, ProcessSet::Membership::while_named);
     if (filter_->follow) add_descendants(*set_, pid);
   });
 }
 
 bool FilteredProcesses::look(Time now) {
-  if (!named_) return true;
+  if (!name_watch_) return true;
   const bool seen_all =
-      named_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
+      name_watch_->look(*set_, now, [this](pid_t pid, std::span<const std::size_t> names) {
         if (!names.empty())
           add_if_running(*set_, pid, ProcessSet::Membership::while_named);
         else if (!filter_->follow)
@@ -360,7 +360,7 @@ bool FilteredProcesses::look(Time now) {
 }
 
 std::optional<FilteredProcesses::Time> FilteredProcesses::next_look() const {
-  return named_ ? named_->next_look() : std::nullopt;
+  return name_watch_ ? name_watch_->next_look() : std::nullopt;
 }
 
 bool FilteredProcesses::all_gone() {
@@ -378,7 +378,7 @@ std::vector<std::string> FilteredProcesses::take_ended() {
 
 void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
   if (running_) running_->add_to(polled);
-  if (named_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
+  if (name_watch_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
 bool FilteredProcesses::is_system_wide() const {
@@ -404,7 +404,7 @@ bool FilteredProcesses::excludes_children() const {
 std::string FilteredProcesses::explain_no_process() const {
   if (set_ && !filter_->names.empty())
     return fmt::format("no process named {} runs", quoted(filter_->names));
-  if (*app_ && !filter_->all) return fmt::format("no process of {} runs", **app_);
+  if (*app_package_ && !filter_->all) return fmt::format("no process of {} runs", **app_package_);
   if (group_) return fmt::format("no such process runs in {}", group_->path());
   if (user_) return fmt::format("no such process of user {} runs", *user_);
   return "none of the processes runs";

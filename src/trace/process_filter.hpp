@@ -125,17 +125,17 @@ public:
 
 private:
   FilteredProcesses(const ProcessFilter& filter, const std::optional<std::string>& app)
-      : filter_(&filter), app_(&app) {}
+      : filter_(&filter), app_package_(&app) {}
   Result<void> find_user(Output& output);
   Result<void> watch(Output& output);
   void add_named();
 
   const ProcessFilter* filter_;
-  const std::optional<std::string>* app_;
+  const std::optional<std::string>* app_package_;
   std::vector<pid_t> link_pids_;
   std::optional<ProcessWatch> running_; // set if the run ends with these pids
   std::optional<ProcessSet> set_;
-  std::optional<NameWatch> named_;
+  std::optional<NameWatch> name_watch_;
   bool ends_with_members_ = false; // the run ends with the last member of the set
   std::chrono::steady_clock::time_point next_member_check_;
   std::optional<uid_t> user_;

@@ -191,9 +191,10 @@ std::string format_duration(std::chrono::nanoseconds duration) {
 }
 
 std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
-                       std::size_t others) {
+                       std::size_t other_programs) {
   std::string what = describe_probes(totals);
-  if (others > 0) what += fmt::format(" and running {}", counted(others, "program", "programs"));
+  if (other_programs > 0)
+    what += fmt::format(" and running {}", counted(other_programs, "program", "programs"));
   const std::string where = describe_processes(request);
   if (request.limits.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,

@@ -12,8 +12,9 @@
 namespace uprobectl {
 
 // "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
-// `others` is the number of programs that are not attached to probes.
-std::string start_line(const AttachRequest& request, const ProbeTotals& totals, std::size_t others);
+// `other_programs` is the number of programs that are not attached to probes.
+std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
+                       std::size_t other_programs);
 
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);

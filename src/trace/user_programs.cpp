@@ -39,7 +39,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
       return fail(std::move(opened).error());
     return programs;
   }
-  programs.chosen_ = {request.program->path};
+  programs.selected_ = {request.program->path};
   programs.probe_requests_ = {{.target = request.probes.target,
                                .functions = request.probes.functions,
                                .static_probes = request.probes.static_probes,
@@ -54,11 +54,11 @@ Result<void> UserPrograms::open_object(const AttachRequest& request) {
   object_ = std::move(*object);
   for (const auto& [name, value] : request_->settings)
     if (auto set = object_->set_global(name, value); !set) return fail(std::move(set).error());
-  if (auto chosen = choose(request); !chosen) return fail(std::move(chosen).error());
+  if (auto selected = select_programs(request); !selected) return fail(std::move(selected).error());
   return check_kinds();
 }
 
-Result<void> UserPrograms::choose(const AttachRequest& request) {
+Result<void> UserPrograms::select_programs(const AttachRequest& request) {
   std::vector<const ObjectProgram*> candidates;
   for (const ObjectProgram& program : object_->programs())
     if (!request_->name || program.name == *request_->name) candidates.push_back(&program);
@@ -99,7 +99,7 @@ Result<void> UserPrograms::choose(const AttachRequest& request) {
     probe_request.on_return = program.on_return;
   }
   probe_request.by_trampoline = program.on_return;
-  chosen_ = {program.name};
+  selected_ = {program.name};
   probe_requests_ = {std::move(probe_request)};
   return {};
 }
@@ -116,7 +116,7 @@ Result<void> UserPrograms::check_static_use(const ObjectProgram& program) const 
 
 Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) {
   if (program.kind == SectionKind::other) {
-    others_.push_back(program.name);
+    other_programs_.push_back(program.name);
     return {};
   }
   auto place = parse_section_place(program);
@@ -135,19 +135,20 @@ Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) 
   probe_requests_.push_back({.target = std::move(place->target),
                              .functions = {std::move(place->function)},
                              .static_probes = is_static(program),
-                             .program = chosen_.size(),
+                             .program = selected_.size(),
                              .on_entry = !program.on_return,
                              .on_return = program.on_return,
                              .by_trampoline = program.on_return});
-  chosen_.push_back(program.name);
+  selected_.push_back(program.name);
   return {};
 }
 
 // A run uses one mechanism, and only session links accept session programs.
 Result<void> UserPrograms::check_kinds() const {
-  const auto sessions = std::ranges::count_if(
-      chosen_, [&](const std::string& name) { return is_session(*find_program(*object_, name)); });
-  if (sessions == 0 || static_cast<std::size_t>(sessions) == chosen_.size()) return {};
+  const auto sessions = std::ranges::count_if(selected_, [&](const std::string& name) {
+    return is_session(*find_program(*object_, name));
+  });
+  if (sessions == 0 || static_cast<std::size_t>(sessions) == selected_.size()) return {};
   return fail(Error{ErrorKind::unsupported,
                     path() + ": session programs and other programs cannot be attached in one run"}
                   .hint("choose one of them with --program-name"));
@@ -155,7 +156,7 @@ Result<void> UserPrograms::check_kinds() const {
 
 Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   if (object_) {
-    if (!chosen_.empty() && is_session(*find_program(*object_, chosen_.front())))
+    if (!selected_.empty() && is_session(*find_program(*object_, selected_.front())))
       kind_ = ProgramKind::session;
     return {};
   }
@@ -172,8 +173,8 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
 
 Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   if (!object_ || std::exchange(loaded_, true)) return {};
-  ObjectLoading loading{.kind = program_kind(mechanism), .only = chosen_};
-  loading.only.insert(loading.only.end(), others_.begin(), others_.end());
+  ObjectLoading loading{.kind = program_kind(mechanism), .only = selected_};
+  loading.only.insert(loading.only.end(), other_programs_.begin(), other_programs_.end());
   auto loaded = object_->load(loading);
   if (!object_->verifier_log().empty()) output.detail(object_->verifier_log());
   return loaded;
@@ -181,12 +182,12 @@ Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
 
 LoadedProgram UserPrograms::program(std::size_t index) const {
   if (pinned_) return pinned_->program();
-  return find_program(*object_, chosen_[index])->loaded;
+  return find_program(*object_, selected_[index])->loaded;
 }
 
-Result<std::vector<ObjectLink>> UserPrograms::attach_others() const {
+Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs() const {
   std::vector<ObjectLink> links;
-  for (const std::string& name : others_) {
+  for (const std::string& name : other_programs_) {
     auto link = object_->attach_by_section(name);
     if (!link) return fail(std::move(link).error());
     links.push_back(std::move(*link));

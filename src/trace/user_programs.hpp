@@ -25,11 +25,11 @@ public:
   // Loads the object on the first call. Prints the verifier's log as a detail (-v).
   Result<void> load(Mechanism mechanism, Output& output);
   LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
-  std::size_t count() const { return chosen_.size(); }
+  std::size_t count() const { return selected_.size(); }
 
   // The number of programs that are not uprobes. They are attached where their sections say.
-  std::size_t others() const { return others_.size(); }
-  Result<std::vector<ObjectLink>> attach_others() const;
+  std::size_t other_programs() const { return other_programs_.size(); }
+  Result<std::vector<ObjectLink>> attach_other_programs() const;
 
   // The maps of the programs, with duplicated descriptors. Call it after load().
   Result<std::vector<UserMap>> maps() const;
@@ -38,7 +38,7 @@ public:
 private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   Result<void> open_object(const AttachRequest& request);
-  Result<void> choose(const AttachRequest& request);
+  Result<void> select_programs(const AttachRequest& request);
   Result<void> check_static_use(const ObjectProgram& program) const;
   Result<void> add_program_by_section(const ObjectProgram& program);
   Result<void> check_kinds() const;
@@ -47,8 +47,8 @@ private:
   std::optional<BpfObject> object_;
   std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;
-  std::vector<std::string> chosen_; // names, by number
-  std::vector<std::string> others_; // names
+  std::vector<std::string> selected_;       // names, by number
+  std::vector<std::string> other_programs_; // names
   std::vector<ProbeRequest> probe_requests_;
   bool loaded_ = false;
 };

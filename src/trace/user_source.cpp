@@ -92,7 +92,7 @@ public:
 
   std::string name() const override { return programs_.path(); }
   std::vector<ProbeRequest> probe_requests() const override { return programs_.probe_requests(); }
-  std::size_t others() const override { return programs_.others(); }
+  std::size_t other_programs() const override { return programs_.other_programs(); }
   Result<void> prepare(const KernelFeatures& features) override {
     features_ = features;
     return programs_.prepare(features);
@@ -122,13 +122,13 @@ public:
                       attach_request_.probes.target_options, who, files_, output_);
     counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
-    auto others = programs_.attach_others();
-    if (!others) return fail(std::move(others).error());
-    others_ = std::move(*others);
+    auto links = programs_.attach_other_programs();
+    if (!links) return fail(std::move(links).error());
+    other_links_ = std::move(*links);
     return read_ahead();
   }
   Result<void> stop() override {
-    others_.clear();
+    other_links_.clear();
     if (read_ahead_) read_ahead_->finish();
     return {};
   }
@@ -145,7 +145,7 @@ public:
   bool drain(const Visit& visit) override {
     if (printk_)
       for (const std::string& line : printk_->take_lines()) output_.status(line);
-    if (stacks_) stacks_->look();
+    if (stacks_) stacks_->read_mapping_events();
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     return drain_buffers(one);
   }
@@ -218,7 +218,7 @@ private:
   std::optional<PrintkReader> printk_;
   ProgramRunCounter counting_;
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
-  std::vector<ObjectLink> others_;
+  std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;               // records carry stacks
   std::optional<HitStacks> stacks_;       // set by start() if has_stacks_

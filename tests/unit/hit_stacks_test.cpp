@@ -72,7 +72,7 @@ struct Run {
   HitStacks stacks{request.capture,
                    request.stacks,
                    request.probes.target_options,
-                   {.others = true, .running = [] { return std::vector<pid_t>(); }},
+                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
                    files,
                    quiet};
 };
@@ -103,7 +103,8 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   request.capture.stack = StackWalk::frame_pointers;
   StackFiles files;
   HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
-                   {.others = true, .running = [] { return std::vector<pid_t>(); }}, files, quiet);
+                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }}, files,
+                   quiet);
   Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
