@@ -212,7 +212,7 @@ void LiveProcesses::State::mark_ended(pid_t pid) {
 
 // Called if an address of a stack is not in a mapping.
 bool LiveProcesses::State::read_again(LiveProcess& process) {
-  // /proc may describe another process by now.
+  // /proc may describe another process already.
   if (&process != find_latest(process.pid()) || process.has_ended) return false;
   return process.read_again(now_ns());
 }

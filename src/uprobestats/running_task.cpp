@@ -121,8 +121,8 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
       return true;
     if (!probe.attach_error) {
       probe.attach_error = error;
-      const Error told = Error(error).within(to_string(probe.name));
-      output_.fail(told, place.binary->target, place.request);
+      const Error labelled = Error(error).within(to_string(probe.name));
+      output_.fail(labelled, place.binary->target, place.request);
     }
     failed_ = true;
     return false;

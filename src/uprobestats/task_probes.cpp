@@ -130,10 +130,10 @@ Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors
   if (errors.size() == 1) return std::move(errors.front());
   Error all{ErrorKind::not_found,
             fmt::format("none of its {} file_paths has '{}'", errors.size(), probe.method)};
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (Error& error : errors) {
     if (all.kind == ErrorKind::not_found) all.kind = error.kind;
-    if (told++ < max_lines) all = std::move(all).hint(std::move(error.message));
+    if (reported++ < max_lines) all = std::move(all).hint(std::move(error.message));
   }
   return all;
 }
@@ -228,7 +228,7 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
   if (!point.offset)
     return fail(ErrorKind::compressed,
                 fmt::format("{}: compressed in its archive, so it cannot be probed", path));
-  if (auto trouble = probe_error(point)) return fail(std::move(*trouble));
+  if (auto error = probe_error(point)) return fail(std::move(*error));
   return std::move(point);
 }
 
@@ -347,9 +347,9 @@ void report_result(const TaskProbeName& name, const TaskProbeResult& result, Out
 }
 
 void report_failure(const TaskProbeName& name, const Error& error, bool refused, Output& output) {
-  const Error told = Error(error).within(to_string(name));
+  const Error labelled = Error(error).within(to_string(name));
   const auto& paths = name.config->file_paths;
-  output.fail(told, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
+  output.fail(labelled, paths.size() == 1 ? std::optional(paths.front()) : std::nullopt,
               name.config->method);
   report_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
 }

@@ -117,8 +117,8 @@ private:
       for (RunningTask& task : tasks_) task.detach_from(ended);
     for (const auto& each : found)
       for (RunningTask& task : tasks_) {
-        const bool meant = task.config().target_process_name == process_names_[each.name];
-        if (!meant || task.is_over() || !may_go_on()) continue;
+        const bool is_target = task.config().target_process_name == process_names_[each.name];
+        if (!is_target || task.is_over() || !may_go_on()) continue;
         if (signals_.arrived()) {
           skipped_process_ = true;
           continue;
