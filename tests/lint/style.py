@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The rules that need no compiler: format, sizes, names, shell scripts, files that
-no meson.build lists, names of machines and hosts that must not leak, and the wording, width and
-links of documents.
+no meson.build lists, names of machines and hosts that must not leak, the wording of documents,
+comments and messages, and the width and links of documents.
 Usage: style.py [SOURCE_ROOT]; prints TAP."""
 
 import re
@@ -40,7 +40,23 @@ PHRASES = [
     (r"\bwill take\b.*\bto\b.*\bs\b", "may take"),
     (r"\byet to start\b", "not started"),
 ]
-PHRASES = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in PHRASES]
+# Of these, sources may use "room" for free space, and name a time that something will take.
+SOURCE_PHRASES = [(pattern, instead) for pattern, instead in PHRASES
+                  if "rooms?" not in pattern and "will take" not in pattern] + [
+    (r"\b(houses?|rungs?|ladder)\b", "the field's word: module, preference order"),
+    (r"^Nothing (if|for|when|where|unless)\b", "Returns nothing if"),
+    (r"\b(is|are|was|were|be|been) told\b", "is reported, is known"),
+    (r"\b(of|by|for|to) nobody\b", "without an owner, unused"),
+    (r"\b(does|do|goes|go) (not )?go with\b", "cannot be combined with"),
+]
+
+
+def compiled(phrases):
+    return [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in phrases]
+
+
+PHRASES = compiled(PHRASES)
+SOURCE_PHRASES = compiled(SOURCE_PHRASES)
 LEAKS = re.compile("|".join(["deb" + r"\.debian", "registry" + r"\.npm", r"(?<![\w+])/roo" + "t/", "/tmp/w" + "t/"]))
 
 
@@ -143,6 +159,46 @@ def phrase_problems(files):
                     yield f"{name}:{number}: '{found[0]}', expected: {instead}"
 
 
+COMMENT = re.compile(r"\s*(//|/\*|\*(?!\w))[/!*<]*\s?(.*?)\s*(\*/)?$")
+TRAILING = re.compile(r"\s//\s?(.*)$|/\*(.*?)\*/")
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def source_texts(text):
+    """(number of its first line, text) of each comment and string of a C or C++ file. The lines of a
+    comment are one text."""
+    comment = []
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if found := COMMENT.match(line):
+            comment.append((number, found[2]))
+            continue
+        if comment:
+            yield comment[0][0], "\n".join(part for _, part in comment)
+            comment = []
+        if line.startswith("#include"):
+            continue
+        yield number, " ".join(STRING.findall(line))
+        without_strings = STRING.sub('""', line)
+        if found := TRAILING.search(without_strings):
+            yield number, found[1] or found[2] or ""
+
+
+def source_phrase_problems(files):
+    """Comments and messages of the program, and the texts of its options."""
+    for name, file in files:
+        if name == "src/cli/options.toml":
+            texts = enumerate(file.read_text().splitlines(), 1)
+        elif name.startswith(("src/", "include/", "share/")) and file.suffix in C_FAMILY:
+            texts = source_texts(file.read_text())
+        else:
+            continue
+        for first, text in texts:
+            for pattern, instead in SOURCE_PHRASES:
+                for found in pattern.finditer(text.replace("\n", " ")):
+                    number = first + text.count("\n", 0, found.start())
+                    yield f"{name}:{number}: '{found[0]}', expected: {instead}"
+
+
 def broken_links(root, files):
     """Links between documents, and to their headings."""
     for name, lines in documents(files):
@@ -185,6 +241,7 @@ def main():
     tap.check("no file names a machine or a package host", list(leaks(files)))
     tap.check(f"documents have at most {MAX_COLUMNS} columns", list(wide_lines(files)))
     tap.check("documents use plain words", list(phrase_problems(files)))
+    tap.check("comments and messages use plain words", list(source_phrase_problems(files)))
     tap.check("links of documents lead somewhere", list(broken_links(root, files)))
     tap.check("every source file says its licence", list(licence_problems(files)))
     tap.check("shell scripts pass shellcheck", shell_problems(root, files))
