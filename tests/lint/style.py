@@ -29,7 +29,7 @@ FENCE = re.compile(r"\s*(```|~~~)")
 PHRASES = [
     (r"\b(rooms?|houses?|rungs?|ladder)\b", "the field's word: module, preference order"),
     (r"\bwho(m|so)?ever\b", "if somebody"),
-    (r"\bof which\b", "two sentences"),
+    (r"(?<!neither )(?<!both )(?<!each )\bof which\b", "two sentences"),
     (r"\bthat which\b", "what, or the noun"),
     (r"(?<!there )\b(is|are) no (?!(longer|more|less|other)\b)", "is not a"),
     (r"\bwhat \w+ does is\b", "subject, verb, object"),
