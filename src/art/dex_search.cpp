@@ -187,11 +187,11 @@ std::vector<DexFinder::Candidate> DexFinder::archive_candidates(std::string_view
       candidates.push_back({.path = parent_directory(oat_path_).append(up) + name});
   if (!path.starts_with('/')) return candidates;
   if (search_.root) {
-    auto place = find_in_root(*search_.root, std::string(path));
+    auto rooted = find_in_root(*search_.root, std::string(path));
     // A link that is dangling in the sysroot could resolve to a file of this machine: do not open
     // it.
-    candidates.push_back({.path = place ? std::move(*place) : *search_.root + std::string(path),
-                          .is_missing = !place});
+    candidates.push_back({.path = rooted ? std::move(*rooted) : *search_.root + std::string(path),
+                          .is_missing = !rooted});
   }
   candidates.push_back({.path = std::string(process_root(oat_path_)) + std::string(path)});
   return candidates;

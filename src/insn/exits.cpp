@@ -172,14 +172,14 @@ private:
   bool step() {
     const std::uint64_t start = at_; // LLVM may return prefixes as separate instructions
     for (;;) {
-      const VirtualAddress place{address_.value + at_};
-      const auto decoded = decoder_.decode(function_.subspan(at_), place);
+      const VirtualAddress address{address_.value + at_};
+      const auto decoded = decoder_.decode(function_.subspan(at_), address);
       if (!decoded) return skip(start);
       at_ += decoded->size;
       if (decoded->only_prefix && at_ - start < max_x86_instruction_size && at_ < function_.size())
         continue;
       if (decoded->only_prefix || at_ - start > max_x86_instruction_size) return skip(start);
-      add(*decoded, place, start);
+      add(*decoded, address, start);
       return true;
     }
   }
@@ -192,23 +192,23 @@ private:
     return size != 0;
   }
 
-  void add(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
+  void add(const Decoder::Decoded& decoded, VirtualAddress address, std::uint64_t start) {
     const llvm::MCInstrDesc& description = decoder_.description(decoded);
     update_falls_through(decoded);
     if (description.isIndirectBranch()) {
-      auto jump = indirect_.classify(decoded, place, has_notrack(start));
+      auto jump = indirect_.classify(decoded, address, has_notrack(start));
       jump.offset = start;
       exits_.jumps_out.push_back(jump);
     } else if (description.isReturn()) {
       if (is_return(decoder_.name(decoded))) exits_.returns.push_back(start);
     } else if (description.isBranch() && !description.isCall()) {
-      add_branch(decoded, place, start);
+      add_branch(decoded, address, start);
     }
     indirect_.track(decoded);
   }
 
-  void add_branch(const Decoder::Decoded& decoded, VirtualAddress place, std::uint64_t start) {
-    const auto target = decoder_.branch_target(decoded, place);
+  void add_branch(const Decoder::Decoded& decoded, VirtualAddress address, std::uint64_t start) {
+    const auto target = decoder_.branch_target(decoded, address);
     if (!target) return;
     const bool to_entry = target == address_ && start != 0;
     if (!to_entry && target->value - address_.value < function_.size()) return;

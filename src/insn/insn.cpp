@@ -89,10 +89,10 @@ std::optional<std::string> instruction_text(Arch arch, Bytes bytes, VirtualAddre
   std::string text;
   std::string comments;
   for (std::uint32_t at = 0; at < *size;) { // LLVM may return a prefix as a separate instruction
-    const VirtualAddress place{address.value + at};
-    const auto decoded = decoder->decode(bytes.first(*size).subspan(at), place);
+    const VirtualAddress current{address.value + at};
+    const auto decoded = decoder->decode(bytes.first(*size).subspan(at), current);
     if (!decoded) return std::nullopt;
-    const auto printed = decoder->print(*decoded, place);
+    const auto printed = decoder->print(*decoded, current);
     text.append(" ").append(printed.text);
     comments.append("\n").append(printed.comments);
     at += decoded->size;

@@ -105,11 +105,11 @@ std::optional<TracefsEvent> parse_event(std::string_view line) {
                      .offset = {}};
   // The kernel prints the offset with 0x, so the last ":0x" before the arguments precedes it. The
   // path may contain a colon, but no space.
-  const auto place = line.substr(space + 1, line.find(' ', space + 1) - space - 1);
-  const auto at = place.rfind(":0x");
+  const auto location = line.substr(space + 1, line.find(' ', space + 1) - space - 1);
+  const auto at = location.rfind(":0x");
   if (at == std::string_view::npos) return std::nullopt;
-  event.path = place.substr(0, at);
-  std::string_view digits = place.substr(at + 3);
+  event.path = location.substr(0, at);
+  std::string_view digits = location.substr(at + 3);
   const auto offset = take_number<std::uint64_t>(digits, 16);
   if (!offset || (!digits.empty() && digits.front() != '(')) return std::nullopt;
   event.offset = {*offset};

@@ -188,10 +188,10 @@ std::vector<std::string> symbolize_probes(std::span<InstalledProbe> probes) {
       if (auto mapped = MappedFile::open(file.path); mapped && mapped->identity() == file.identity)
         known->second = std::make_shared<const MappedFile>(std::move(*mapped));
     if (known->second == nullptr) continue;
-    const auto place = modules.find(known->second, file.path, probe.offset);
-    if (!place) continue;
-    probe.entry = place->module->entry();
-    const auto frame = place->module->frame(place->address);
+    const auto module_address = modules.find(known->second, file.path, probe.offset);
+    if (!module_address) continue;
+    probe.entry = module_address->module->entry();
+    const auto frame = module_address->module->frame(module_address->address);
     if (frame->function) probe.symbol = format_function(*frame->function);
   }
   std::vector<std::string> warnings;

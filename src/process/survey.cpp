@@ -118,8 +118,8 @@ private:
     const bool is_other_namespace = other_inode && in_other_mount_namespace(pid);
     for (const std::size_t probe : file.probes) {
       MappingSurvey& survey = surveys_[probe];
-      const FileOffset place = files_[probe].offset;
-      if (std::ranges::any_of(own, [&](const Mapping* it) { return covers(*it, place); })) {
+      const FileOffset offset = files_[probe].offset;
+      if (std::ranges::any_of(own, [&](const Mapping* it) { return covers(*it, offset); })) {
         survey.executable.push_back(pid);
       } else if (other_inode) {
         survey.other_inode.push_back(pid);
