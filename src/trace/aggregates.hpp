@@ -72,7 +72,6 @@ private:
 };
 
 // Counts how often each unwound stack was seen (`--count --stack`).
-
 class UnwoundCounts {
 public:
   using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
@@ -100,6 +99,7 @@ private:
   struct Order {
     bool operator()(const Key& left, const Key& right) const;
   };
+  // The counts of one stack.
   struct StackTally {
     std::string comm;
     std::uint64_t count = 0;

@@ -17,6 +17,8 @@ struct Loss {
   std::string_view reason; // a literal; appears in `lost` records
   std::uint64_t count = 0;
 };
+
+// The reasons as `lost` records and warnings show them.
 namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
@@ -35,6 +37,7 @@ constexpr std::string_view interrupted = "interrupted again while the rest was w
 constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};
 } // namespace loss_reasons
 
+// Sends the events of a run, and reports what was lost.
 class EventSource {
 public:
   using Visit = std::function<bool(const Event&)>;

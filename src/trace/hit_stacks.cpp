@@ -392,7 +392,7 @@ Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> 
   return stacks;
 }
 
-void report_sender(Event& event, const SenderContext& from) {
+void set_sender(Event& event, const SenderContext& from) {
   event.time_ns = from.time_ns;
   event.pid = from.pid;
   event.tid = from.tid;

@@ -58,8 +58,8 @@ struct StackTotals {
   std::uint64_t failed = 0;    // incomplete for another reason
   std::string failure;         // the reason of the first of these
   std::uint64_t saved = 0;
-  std::uint64_t lost_mappings =
-      0; // mapping records that the kernel dropped because their buffer was full
+  // Mapping records that the kernel dropped because their buffer was full.
+  std::uint64_t lost_mappings = 0;
 };
 
 // Returns the name of a process (not of a thread), also after it has ended; nullopt if unknown.
@@ -67,10 +67,8 @@ using ProcessNameLookup = std::function<std::optional<std::string>(pid_t)>;
 
 // The processes that can hit the probes.
 struct HitProcesses {
-  bool include_others =
-      false; // others than the running ones and their descendants can hit the probes
-  // Returns the running processes, as far as known. Call it when mappings are already watched, so
-  // that no process that starts meanwhile is missed.
+  // Processes other than the running ones and their descendants can hit the probes.
+  bool include_others = false;
   std::function<std::vector<pid_t>()> running;
   ProcessNameLookup find_name = [](pid_t) { return std::nullopt; };
 };
@@ -92,6 +90,7 @@ public:
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   StackCompleteness completeness() const { return completeness_; } // of the last stack
 
+  // Returns the totals so far.
   const StackTotals& totals();
 
 private:
@@ -117,19 +116,17 @@ private:
   std::uint64_t handled_losses_ = 0; // number of lost records at the last reread
   std::uint64_t next_reread_ns_ = 0; // CLOCK_MONOTONIC
   std::deque<MappingEvent> waiting_; // mapping events by time, to apply before later hits
-  std::unordered_map<pid_t, std::size_t>
-      program_starts_; // number of forks and execs in waiting_, by pid
+  // Number of forks and execs in waiting_, by pid.
+  std::unordered_map<pid_t, std::size_t> program_starts_;
   unwind::LiveProcesses processes_;
   std::vector<unwind::KnownReturn> known_returns_;               // of the last hit
   unwind::Stack stack_;                                          // of the last hit
   StackCompleteness completeness_ = StackCompleteness::complete; // of the last hit
   StackTotals totals_;
-  std::set<std::pair<unwind::End, std::uint64_t>>
-      saved_; // with the address in the module where it ended
+  // Reasons of saved stacks, with the address in the module where the stack ended.
+  std::set<std::pair<unwind::End, std::uint64_t>> saved_;
   std::size_t next_folder_ = 1;
 };
-
-// User stacks of the records of users' programs.
 
 // Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
@@ -137,7 +134,8 @@ private:
 Result<std::vector<StackRequest>> choose_stream_stacks(std::span<const UserMap> maps,
                                                        const CaptureSpec& capture, Output& output);
 
-void report_sender(Event& event, const SenderContext& from);
+// Sets the time, process, thread and CPU of the event.
+void set_sender(Event& event, const SenderContext& from);
 
 // Returns nullopt for 32-bit processes and kernel threads, whose stacks are not unwound.
 std::optional<CapturedStack> make_captured_stack(const SenderContext& from);

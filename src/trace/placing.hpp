@@ -15,6 +15,7 @@ class DurationEstimate {
 public:
   using Clock = std::chrono::steady_clock;
 
+  // `all`: the number of operations. They begin at `start`.
   DurationEstimate(std::size_t all, Clock::time_point start) : all_(all), start_(start) {}
 
   // Returns the expected total time, once, if it exceeds 2 s. Returns nullopt during the first 100
@@ -27,6 +28,7 @@ private:
   bool reported_ = false;
 };
 
+// The attached probes of a run. Detaches them when destroyed.
 struct AttachedProbes {
   std::optional<Attachment> attachment; // nullopt if there are no sites
   std::size_t probes = 0; // sites, times the number of processes if processes are given

@@ -58,8 +58,6 @@ void add_up_hits(std::span<Probe> probes) {
   }
 }
 
-// SPDX-License-Identifier: Apache-2.0
-
 namespace {
 
 // `attach` never inflates files, so this is an internal safeguard.

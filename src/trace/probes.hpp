@@ -99,6 +99,7 @@ private:
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> first_places_;
 };
 
+// The numbers of probes that the start line shows.
 struct ProbeTotals {
   std::size_t probes = 0;
   std::size_t static_places = 0; // places of static probes
@@ -108,12 +109,14 @@ ProbeTotals probe_totals(std::span<const Probe> probes);
 // Sets Probe::total_hits. A total is unknown if the hits of one place are.
 void add_up_hits(std::span<Probe> probes);
 
+// A FUNCTION that cannot be probed.
 struct ProbeFailure {
   std::string target;   // as typed
   std::string function; // as typed
   Error error;
 };
 
+// The probes of a run, and the FUNCTIONs that failed.
 struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions

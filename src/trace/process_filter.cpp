@@ -313,7 +313,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
   add_named();
   for (const std::string& name : filter_->names) {
     if (find_named_processes(name).empty())
-      output.status(fmt::format("no process named '{}' runs yet: waiting for it", name));
+      output.status(fmt::format("waiting for a process named '{}'", name));
     if (name.size() > max_comm_length)
       output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel stores of a "
                                 "name: the first calls of new processes may be missed",

@@ -74,6 +74,7 @@ private:
 // Returns the first mount point of cgroup2 in the text of a mountinfo file.
 std::optional<std::string> cgroup2_mount(std::string_view mountinfo);
 
+// A control group and its processes.
 class ControlGroup {
 public:
   // Opens a directory of cgroup2 by its absolute path, or its path relative to the cgroup2 mount.

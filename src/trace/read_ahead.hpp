@@ -27,8 +27,8 @@ public:
     // by the reading thread only.
     std::function<bool(const Visit& visit)> drain;
     std::vector<int> poll_fds; // readable when records wait; drain is also called each poll_timeout
-    std::size_t max_bytes = std::size_t{64}
-                            << 20; // of the queue and the blocks that are being consumed
+    // Limit of the queue and of the blocks that are being consumed.
+    std::size_t max_bytes = std::size_t{64} << 20;
   };
   static Result<std::unique_ptr<ReadAhead>> start(Source source);
   ReadAhead(const ReadAhead&) = delete;

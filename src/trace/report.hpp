@@ -22,6 +22,7 @@ std::string format_duration(std::chrono::nanoseconds duration);
 // Prints the instruction at each probe that has one (--instruction).
 void show_instructions(std::span<const Probe> probes, Output& output);
 
+// What the reports at the end of a run need.
 struct RunEnd {
   std::span<Probe> probes;            // with their hits
   std::span<const pid_t> pids;        // of the target processes

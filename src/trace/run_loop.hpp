@@ -85,6 +85,7 @@ struct RunTotals {
   std::uint64_t lost() const;    // the sum of all losses
 };
 
+// Reads events and writes them until the run ends.
 class RunLoop {
 public:
   using Time = std::chrono::steady_clock::time_point;

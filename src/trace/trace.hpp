@@ -91,6 +91,7 @@ struct StackOutputs {
   bool hides_events = false;              // events are counted but not written
 };
 
+// What ends a run, or makes it fail.
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
   std::optional<std::uint64_t> max_events = {};
@@ -98,6 +99,7 @@ struct RunLimits {
       {}; // minimum of each probe; with fewer the run fails
 };
 
+// An `attach` command.
 struct AttachRequest {
   ProbeSelection probes;
   ProcessFilter processes;

@@ -10,6 +10,7 @@
 
 namespace uprobectl {
 
+// The selected programs of an object file, or one pinned program.
 class UserPrograms {
 public:
   // Selects the object's programs and sets its globals. Makes no bpf() calls.
@@ -56,7 +57,6 @@ private:
 // The arguments of static probes for programs that are compiled with libbpf's usdt.bpf.h: the
 // argument specifications go into a map of the program, and the cookie of each place is an index
 // into it.
-
 class UserStaticProbes {
 public:
   // Sets the cookies of the sites of static probes. `maps` are the maps of the programs, borrowed.
@@ -80,11 +80,10 @@ private:
   std::vector<Caution> cautions_;
 };
 
-// By convention a program counts in its map "lost" the records that did not fit the ring buffer.
-
-// Returns a duplicate of the map with that name and layout.
+// Returns a duplicate of the program's map "lost", in which it counts by convention the records
+// that did not fit the ring buffer; nullopt if there is none.
 std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps);
-// Returns its value, summed over all CPUs.
+// Returns the value of that map, summed over all CPUs.
 std::uint64_t read_lost_count(const UserMap& map);
 
 } // namespace uprobectl

@@ -294,7 +294,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   }
   Event event = decoder_->decode(map, record->record);
   if (record->from) {
-    report_sender(event, *record->from);
+    set_sender(event, *record->from);
     if (const auto captured = make_captured_stack(*record->from))
       event.stack = stacks_->find(event, *captured);
     else if (is_32bit_process(*record->from))
