@@ -69,6 +69,8 @@ using ProcessNameLookup = std::function<std::optional<std::string>(pid_t)>;
 struct HitProcesses {
   // Processes other than the running ones and their descendants can hit the probes.
   bool include_others = false;
+  // Returns the running processes, as far as known. Call it when mappings are already watched, so
+  // that no process that starts meanwhile is missed.
   std::function<std::vector<pid_t>()> running;
   ProcessNameLookup find_name = [](pid_t) { return std::nullopt; };
 };
