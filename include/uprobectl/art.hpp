@@ -133,8 +133,8 @@ public:
   void for_each_class(const std::function<bool(Class, std::string_view name)>& visit) const;
   std::string class_name(Class defined) const;
   std::string superclass(Class defined) const; // empty if none
-  std::vector<Method>
-  class_methods(Class defined) const; // compiled or not, in the order of the DEX
+  // The methods of a class, compiled or not, in the order of the DEX file.
+  std::vector<Method> class_methods(Class defined) const;
 
   Signature signature(const Method& method) const;
   // Appends "com.foo.Bar.baz" to the text; faster than signature().

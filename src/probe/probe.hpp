@@ -13,12 +13,18 @@ namespace uprobectl {
 
 // How the kernel attaches uprobes.
 enum class Mechanism {
-  multi,   // one uprobe_multi BPF link per file (Linux 6.6): fast to attach, fast to detach
-  session, // the same for programs that run at entry and at return (Linux 6.13)
-  perf, // one perf event with a BPF link per probe (Linux 5.15): detaching costs 0.04 to 0.5 s each
-  perf_ioctl, // the same without the link (Linux 4.17), for programs loaded here as plain ones
-  tracefs, // events of uprobe_events (Linux 3.5), one for many probes where their program can tell
-           // them apart: 0.1 s to detach 200, for which perf takes 14 s
+  // One uprobe_multi BPF link per file (Linux 6.6). Attaches and detaches fast.
+  multi,
+  // The same for programs that run at entry and at return (Linux 6.13).
+  session,
+  // One perf event with a BPF link per probe (Linux 5.15). Detaching takes 0.04 to 0.5 s per probe.
+  perf,
+  // The same without the link (Linux 4.17), for plain programs that this process loaded.
+  perf_ioctl,
+  // Events of uprobe_events (Linux 3.5). Probes share an event if their program can distinguish
+  // them:
+  // detaching 200 probes then takes 0.1 s, with perf 14 s.
+  tracefs,
 };
 std::string_view to_string(Mechanism mechanism); // the value of --mechanism
 // Whether programs get the cookie of a probe, by which they distinguish probes.
