@@ -20,7 +20,7 @@ std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
     else if (argument.machine_register)
       text += register_names()[*argument.machine_register];
     else
-      text += fmt::format("sp+{}", argument.on_stack);
+      text += fmt::format("sp+{}", argument.stack_offset);
   }
   return text;
 }
