@@ -107,7 +107,7 @@ TEST_CASE("a tag above the address does not matter") {
   const std::string memory(8, '\x01');
   const MemoryPiece piece{0x7000, as_bytes(memory)};
   const Memory tagged(std::span(&piece, 1), ~std::uint64_t{0} >> 8);
-  CHECK(tagged.number(0xb400000000007000) == 0x0101010101010101U);
-  CHECK_FALSE(tagged.number(0x7001));
-  CHECK_FALSE(tagged.number(0x6fff));
+  CHECK(tagged.read(0xb400000000007000) == 0x0101010101010101U);
+  CHECK_FALSE(tagged.read(0x7001));
+  CHECK_FALSE(tagged.read(0x6fff));
 }
