@@ -57,8 +57,8 @@ std::vector<pid_t> find_named_processes(std::string_view name);
 std::vector<pid_t> find_descendants(pid_t pid); // children, their children, …; without itself
 std::vector<pid_t> find_user_processes(uid_t user);
 
-// These return nullopt (is_named(): false) if the process has ended.
-bool is_named(pid_t pid, std::string_view name);
+// These return nullopt (is_process_named(): false) if the process has ended.
+bool is_process_named(pid_t pid, std::string_view name);
 std::optional<uid_t> process_user(pid_t pid); // the real user id
 // The pid in the innermost pid namespace of the process, as getpid() returns it (Linux 4.1).
 std::optional<pid_t> pid_in_namespace(pid_t pid);

@@ -316,7 +316,7 @@ Result<EmittedLine> Emitter::line(const ProbePoint& point) {
     auto line = state_->bpftrace.line(point);
     if (line && line->requirement)
       line->requirement = to_string(point.binary->path) + ": '" + point.request +
-                          "': bpftrace requirement " + *line->requirement;
+                          "': bpftrace needs " + *line->requirement;
     return line;
   }
   auto text = tool_ == EmitTool::tracefs ? emit::tracefs_line(point, state_->names.name(point))

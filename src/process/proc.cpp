@@ -246,7 +246,7 @@ bool matches_process_name(std::string_view name, std::string_view comm,
   return name == comm || name == program || name == program.substr(program.rfind('/') + 1);
 }
 
-bool is_named(pid_t pid, std::string_view name) {
+bool is_process_named(pid_t pid, std::string_view name) {
   const auto comm = read_comm(pid);
   if (!comm) return false;
   if (matches_process_name(name, *comm, {})) return true;
@@ -256,7 +256,7 @@ bool is_named(pid_t pid, std::string_view name) {
 
 std::vector<pid_t> find_named_processes(std::string_view name) {
   std::vector<pid_t> result = all_processes();
-  std::erase_if(result, [&](pid_t pid) { return !is_named(pid, name); });
+  std::erase_if(result, [&](pid_t pid) { return !is_process_named(pid, name); });
   return result;
 }
 

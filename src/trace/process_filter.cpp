@@ -309,7 +309,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
     if (filter_->follow) add_descendants(*set_, pid);
   }
   if (filter_->names.empty()) return {};
-  name_watch_.emplace(filter_->names, is_named);
+  name_watch_.emplace(filter_->names, is_process_named);
   add_named();
   for (const std::string& name : filter_->names) {
     if (find_named_processes(name).empty())

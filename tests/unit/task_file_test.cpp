@@ -110,7 +110,7 @@ TEST_CASE("the binary form of early Android 15 is reported by its types, and its
   const auto file = read(early);
   REQUIRE(file);
   REQUIRE(file->warnings.size() == 1);
-  CHECK(file->warnings.front().starts_with("it has the field numbers of early Android 15"));
+  CHECK(file->warnings.front().starts_with("the file uses the field numbers of early Android 15"));
   const uprobestats::Task& task = file->tasks.front();
   CHECK_FALSE(task.problem);
   CHECK(task.target_process_name == "system_server");
