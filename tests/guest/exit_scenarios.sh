@@ -146,7 +146,7 @@ refuses_unjudged() {
       "$FIXTURES/exits" "exits_${pair%/*}" >out 2>err
     expect_equal "exit status for exits_${pair%/*}" 1 "$?"
     expect_match "reason for exits_${pair%/*}" "the ${pair#*/} jump at vaddr:0x[0-9a-f]* leaves the function only sometimes" "$(cat err)"
-    expect_match 'hints' 'leave out --object and --program' "$(cat err)"
+    expect_match 'hints' 'run without --object and --program' "$(cat err)"
   done
   run_exits tails --return --object "$FIXTURES/calls.bpf.o" --program-name count_plain "$FIXTURES/exits" exits_always exits_other
   expect_match 'warning' 'also runs where 1 function is left by a tail call' "$(cat err)"

@@ -279,7 +279,7 @@ unwinds_beyond_another() {
 keeps_replaced_returns() {
   needs_types
   case $library in
-  *arm64*) reason='a return probe has put' ;;
+  *arm64*) reason='a return probe has replaced' ;;
   *) reason='the saved stack does not have the bytes' ;;
   esac
   attach_depths wide 2 0 'depth_*' --stack --return --return-at trampoline --stack-size 8192 --keep-stacks kept
@@ -296,7 +296,7 @@ names_return_probe() {
     "$FIXTURES/depths" depth_leaf >out 2>err || fail "attach fails: $(cat err)"
   stop_return_probe
   expect_chains '3 depth_leaf<depth_middle<depth_outer'
-  expect_equal 'reasons' 3 "$(grep -c '^    (a return probe has put' out)"
+  expect_equal 'reasons' 3 "$(grep -c '^    (a return probe has replaced' out)"
   expect_match 'warning' '3 of 3 stacks not unwound to the end: a return probe' "$(cat err)"
 }
 

@@ -114,7 +114,7 @@ def check_stack(tap, uprobectl, fixtures):
     found = []
     for size in (32, 48, 64, 128, 256, 480):
         found += problems_of([uprobectl, "resolve", str(fixtures / "workload"), "work_six"], f"{size} KiB of stack",
-                             (resource.RLIMIT_STACK, (size << 10, size << 10)), reason="limit of the stack")
+                             (resource.RLIMIT_STACK, (size << 10, size << 10)), reason="stack limit of")
     for name, words in commands(fixtures).items():
         found += problems_of([uprobectl, *words], name, (resource.RLIMIT_STACK, (512 << 10, 512 << 10)), user=NOBODY)
     tap.check("a small stack", found)

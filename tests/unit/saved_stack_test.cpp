@@ -182,8 +182,8 @@ TEST_CASE("what is gzipped may become so much and no more") {
   const auto text = read_saved_stack(folder.path());
   REQUIRE_FALSE(text);
   CHECK(text.error().kind == ErrorKind::unsupported);
-  CHECK(text.error().message == folder.path() +
-                                    "/maps.txt.gz: decompressed size exceeds 16777216 bytes");
+  CHECK(text.error().message ==
+        folder.path() + "/maps.txt.gz: decompressed size exceeds 16777216 bytes");
   folder.put("maps.txt", "400000-402000 r-xp 00000000 00:00 0 /bin/x\n");
   const std::string stack = gzipped(std::string(16U << 20, '\0'));
   for (const char number : {'1', '2', '3', '4'})
