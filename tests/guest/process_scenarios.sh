@@ -58,7 +58,7 @@ probes_by_name() {
   expect_equal 'first calls' 2 "$(arguments_of_entries | grep -c '^arg0 0x1 ')"
   expect_equal 'hits' 11 "$(records probe | field hits)"
   file_says err "waiting for a process named 'seen'" || fail 'it does not say that it waits'
-  file_says err 'others that call these functions stop at the probes' || fail 'the cost is not told'
+  file_says err 'calls in other processes also stop at' || fail 'the cost is not told'
   file_says err "^probing 1 function in all processes named 'seen' for" || fail 'start line'
 }
 

@@ -349,7 +349,7 @@ keeps_stacks() {
   "$UPROBECTL" debug-unwind kept/stack-1 >unwound 2>>err || fail "debug-unwind fails: $(cat err)"
   expect_equal 'frames' "$(chain_of_long_stack)" \
     "$(cut -f 3 unwound | sed -n 's/^\(depth_[a-z]*\|main\).*/\1/p' | tr '\n' '<' | sed 's/<$//')"
-  expect_match 'status' '1 stack saved below kept' "$(cat err)"
+  expect_match 'status' '1 stack saved in kept' "$(cat err)"
 }
 
 # Cut off in two to four functions, as the stack begins at one address or another.

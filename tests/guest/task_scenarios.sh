@@ -343,7 +343,7 @@ ends_waiting() {
   start_tasks --wait
   kill -TERM "$(cat attach.pid)"
   attach_ends_with 130
-  expect_match 'error' 'interrupted before a process was there' "$(cat err)"
+  expect_match 'error' 'interrupted before a process to probe was found' "$(cat err)"
   expect_equal 'errors' 1 "$(grep -c 'error:' err)"
 }
 
