@@ -151,7 +151,7 @@ chain_of_long_stack() {
 cuts_long_stacks() {
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384
   expect_chains "4 $(chain_of_long_stack)"
-  expect_match 'warning' '4 of 4 stacks cut off: deeper than the 16384 bytes .* --stack-size 32768' "$(cat err)"
+  expect_match 'warning' '4 of 4 stacks cut off: deeper than the 16384 bytes .*--stack-size 32768' "$(cat err)"
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384 --json
   expect_equal 'truncated' 4 "$(records summary | field stacks_truncated)"
   expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
