@@ -36,8 +36,8 @@ struct ResolveOptions {
   bool aliases = false; // fill in ProbePoint::aliases
   // Accept "+N" outside the symbol and places inside an instruction, with a warning.
   bool unsafe = false;
-  // The caller attaches a probe. A number that points inside an instruction is then an error, as it
-  // is for "+N". Otherwise it only causes a warning.
+  // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
+  // If false, such a number only causes a warning.
   bool to_probe = false;
   // Whether to fill in ProbePoint::instruction. required: also warn if it cannot be shown.
   enum class Instructions { none, if_known, required };
@@ -85,7 +85,7 @@ struct ProbePoint {
   std::optional<FileOffset> offset;
   ImageOffset image_offset;       // inside the ELF image
   VirtualAddress address;         // as symbol tables have it
-  VirtualAddress segment_address; // p_vaddr of the PT_LOAD that address and offset are computed by
+  VirtualAddress segment_address; // p_vaddr of the PT_LOAD that contains address
   ImageOffset segment_offset;     // its p_offset
 
   std::optional<std::string> symbol; // raw name; nullopt if no symbol covers a number
@@ -103,8 +103,8 @@ struct ProbePoint {
   std::vector<std::string> warnings; // what a user should know before probing here
   ProbeEffect effect;                // whether a probe here is safe; check it with probe_error()
 
-  // For a place in a method of an OAT file, not only its start. Null if methods with different
-  // parameters share the code.
+  // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
+  // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
 
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
@@ -209,9 +209,9 @@ public:
 
   // Returns the places that the FUNCTION means, sorted by offset, each offset once. Several places
   // for one exact name are an error that lists them, unless ResolveOptions::all is set. An archive
-  // as a whole supports only file-offset:. Reads .gnu_debugdata and debug files only for names that
-  // the file's own tables lack, and, if the file has no .symtab, for patterns, numbers, aliases and
-  // clones.
+  // as a whole supports only file-offset:. Reads .gnu_debugdata and debug files for names that the
+  // file's own tables lack. If the file has no .symtab, also reads them for patterns, numbers,
+  // aliases and clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
   using VisitPlaces =
@@ -254,15 +254,15 @@ struct VisitSummary {
   std::vector<std::string> warnings; // about all files, and about skipped ones (see visit_targets)
 };
 
-// Opens the files one after the other and calls visit for each. Skips files that cannot be opened
-// with a warning, and counts compressed ones in a single warning. If the TARGET means several
-// files, also skips those that the processes cannot run. A file is closed after its visit unless
-// the visitor keeps a reference. Fails if no file can be opened, with the error of the first.
+// Opens the files one by one and calls visit for each. A file that cannot be opened is skipped and
+// causes a warning; compressed files share one. If the TARGET means several files, also skips those
+// that the processes cannot run. A file is closed after its visit unless the visitor keeps a
+// reference. If no file can be opened, returns the error of the first.
 Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
                                    const std::function<void(Target&)>& visit);
 
-// Matches a pattern with a method's whole signature, with the signature without the return type,
-// and with the name alone. "[]" is part of an array's type, not a set of characters.
+// Returns whether a pattern matches a method's whole signature, the signature without the return
+// type, or the name alone. "[]" is part of an array's type, not a set of characters.
 bool matches_method(std::string_view pattern, std::string_view signature);
 // Returns the signatures of the methods whose code covers the address, except `own`.
 std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,

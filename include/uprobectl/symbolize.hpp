@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbolizes addresses: finds the module (an ELF image, in a file or inside an archive) and the
-// function of a run-time address of a process or of an offset in a file. Stacks, counts by stack,
-// the inventory of probes and numeric FUNCTIONs of `resolve` use it.
+// function at a run-time address of a process or at an offset in a file. Used for stacks, counts by
+// stack, the inventory of probes and numeric FUNCTIONs of `resolve`.
 //
 // clang-format off
 //   ModuleCache cache(debug_search);
@@ -47,7 +47,7 @@ struct NameSources {
   art::DexSearch dex;
 };
 
-// The function that covers an address. Frames and `resolve` agree on it.
+// The function that covers an address, as in frames and in `resolve`.
 struct Function {
   std::string symbol;                   // raw name without version; the signature of a Java method
   std::optional<std::string> demangled; // nullopt if it equals symbol
@@ -144,8 +144,8 @@ public:
 
   // Returns the module that contains this byte of the mapped file. `earlier` are the process's
   // mappings before this one. They locate the start of the image if the file is neither an ELF file
-  // nor a readable archive. Opens the file again if it was written to. Never null; valid as long as
-  // the cache.
+  // nor a readable archive. Opens the file again if it was written to. Never null; owned by the
+  // cache.
   Module* module_at(const Mapping& mapping, FileOffset offset, std::span<const Mapping> earlier,
                     FileSource& files);
 
@@ -195,8 +195,8 @@ struct ModuleAddress {
   ModuleAddress(Module* where, VirtualAddress at, ImageOffset in_image, std::string_view name)
       : module(where), address(at), offset(in_image), mapping(name) {}
 
-  // Returns the address plus the distance (modulo 2^64) in the same module; nullopt if it is not
-  // executable there.
+  // Returns the address moved by the distance (modulo 2^64); nullopt if that is not executable in
+  // this module.
   std::optional<ModuleAddress> offset_by(std::uint64_t distance) const;
 };
 
@@ -212,7 +212,7 @@ public:
     find(pc, place);
     return place;
   }
-  // Same, but writes the result in place, without a copy. Returns false instead of nullopt.
+  // Same, but constructs the result in `place`. Returns false instead of nullopt.
   bool find(std::uint64_t pc, std::optional<ModuleAddress>& place) {
     const TranslatedRange* known = last_ < translated_.size() ? &translated_[last_] : nullptr;
     if (known == nullptr || pc < known->begin || pc >= known->end) known = search(pc);
@@ -224,8 +224,8 @@ public:
                   ImageOffset{pc + known->offset_delta}, known->mapping);
     return true;
   }
-  // Whether the address is in the "[uprobes]" mapping. A uretprobe replaces the return address by
-  // its first byte (Linux kernel/events/uprobes.c, uprobe_get_trampoline_vaddr).
+  // Whether the address is in the "[uprobes]" mapping. A uretprobe sets the return address to
+  // its start (Linux kernel/events/uprobes.c, uprobe_get_trampoline_vaddr).
   bool is_return_trampoline(std::uint64_t pc) const {
     return pc >= trampolines_begin_ && pc < trampolines_end_;
   }

@@ -3,8 +3,7 @@
 // Callers are found by the call frame information of the mapped files (DWARF 5, 6.4; .eh_frame: LSB
 // core 5.0, 10.6). Code without it is unwound by frame pointers, the innermost frame also by the
 // link register. Stacks of x86-64 and arm64 can be unwound on either machine; others, including
-// 32-bit arm
-// (.ARM.exidx) and x86, are not supported.
+// 32-bit arm (.ARM.exidx) and x86, are not supported.
 #pragma once
 
 #include "uprobectl/symbolize.hpp"

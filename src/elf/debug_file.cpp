@@ -79,9 +79,9 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// Returns the folder of the file, absolute and without symbolic links. It is below the root folder
-// of a process if the file was opened there. Empty if the path is that of another file: the kernel
-// may show a path in another mount namespace.
+// Returns the folder of the file, absolute and without symbolic links; below /proc/PID/root if the
+// file was opened there. Empty if the path leads to another file: the kernel may show a path of
+// another mount namespace.
 std::string find_folder(const MappedFile& file) {
   std::string path;
   if (const auto rooted = split_process_root(file.path()))
@@ -147,10 +147,10 @@ private:
   bool truncated_ = false;
 };
 
-// For archives of symbol files.
-constexpr std::uint64_t head_size = 64 << 10;       // bytes; includes the build id of a library
+// Limits for archives of symbol files.
+constexpr std::uint64_t head_size = 64 << 10;       // bytes, enough for a build id
 constexpr std::uint64_t max_entry_size = 512 << 20; // bytes, inflated
-constexpr std::size_t max_others = 1000;            // entries of other names that are examined
+constexpr std::size_t max_others = 1000;            // entries with other names to try
 
 } // namespace
 
@@ -255,7 +255,7 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
 
 // Reads the whole file for the CRC: about 1 GB a second.
 void DebugFileSearch::try_link(const std::string& path) {
-  // Limits the time: a container can place any file next to its library.
+  // Limits the time: 1 GiB for files of a container, which may be of any size, else 8 GiB.
   const std::uint64_t max_file_size = std::uint64_t{split_process_root(path) ? 1U : 8U}
                                       << 30; // bytes
   if (!exists(path)) return;
@@ -266,7 +266,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   const auto symbols = SymbolFile::read(bytes);
   if (!symbols) return warn_unused(path, symbols.error().message);
   const BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *symbols);
-  // The CRC is required in any case; it is the only proof unless both have a build id.
+  // A build id that only one of them has does not matter: the CRC proves the match.
   if (match.answer == BuildMatch::Answer::different && (criteria_.build_id && symbols->build_id()))
     return warn_unused(path, match.reason);
   if (!(symbols->machine() == criteria_.machine)) return warn_unused(path, match.reason);

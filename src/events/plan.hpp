@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates what a run captures at each hit to settings of the built-in program, and decodes the
-// records that it sends. The layout of both is bpf/record.h.
+// Translates what a run captures at each hit into settings of the built-in program, and decodes the
+// records that it sends. bpf/record.h defines the layout of both.
 #pragma once
 
 #include "bpf/record.h"
@@ -36,14 +36,13 @@ struct CaptureSpec {
   std::chrono::nanoseconds min_latency{0};               // of pairs
   bool registers = false;                                // all of them with each event
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
-  StackWalk stack = StackWalk::none;                     // needed for aggregated stacks, too
+  StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
-  // With frame_data: the kernel's layout by which records include the return addresses that return
-  // probes have replaced. Zero if it is not known.
+  // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
+  // it is not known.
   return_instance_layout return_instances = {};
   bool by_trampoline = false; // returns are probed by the kernel's return probes
-  // Layout by which the program reads how many return probes of the thread are active. Zero if it
-  // is not known.
+  // Where the kernel keeps the number of the thread's pending uretprobes. Zero if it is not known.
   nesting_layout nesting = {};
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
@@ -73,17 +72,17 @@ struct CapturePoint {
 struct PlannedArgument {
   ArgumentSpec spec;
   std::size_t reading = 0; // index of builtin_settings::readings
-  std::string problem;     // why it is not read; empty if it is
+  std::string problem;     // why it cannot be read; else empty
 };
 
-// What the records of a variant contain.
+// What the records of a variant (see probe_variant) contain.
 struct RecordFormat {
   std::vector<PlannedArgument> arguments;
   bool six_registers = false; // the registers of the first six arguments instead
 };
 
-// Returns the pid of a record that announces a stack not seen before (CaptureSpec::count_stacks),
-// or nullopt if the record is an event.
+// Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for
+// any other record.
 std::optional<std::uint32_t> process_with_new_stack(Bytes record);
 
 // The user stack of a record.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mechanisms by which probes are attached. Each appends the descriptors that keep its probes
+// The mechanisms that attach probes. Each attach_…() appends the descriptors that keep its probes
 // attached. After an error the caller closes the descriptors that were appended before it.
 #pragma once
 
@@ -72,25 +72,25 @@ Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors);
 Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors);
 
 Error interrupted_error();
-Error semaphore_error(const std::string& label); // this kernel has none
+Error semaphore_error(const std::string& label); // not supported by this kernel
 
 // Translates an errno of attaching to an error with hints.
 Error attach_error(int errnum, const std::string& label, Mechanism mechanism);
 
-// Returns "/proc/self/fd/N", the path of an open file for the kernel, which survives renames.
+// Returns "/proc/self/fd/N", a path to pass to the kernel, valid even if the file is renamed.
 std::string descriptor_path(int fd);
 
 // How a program is attached to a perf event: by a BPF link, or by PERF_EVENT_IOC_SET_BPF.
 enum class PerfBinding { link, ioctl };
 
-// Checks that a program may be attached in this way. The ioctl accepts programs of a wrong kind,
-// which crash the kernel at the first hit. It is therefore allowed only for programs that this
-// process loaded as plain ones, and for others only on kernels without other kinds. Also rejects a
-// cookie that the program would not get.
+// Checks that a program may be attached in this way. The ioctl also accepts multi and session
+// programs, which crash the kernel at the first hit. So it is allowed for programs that this
+// process loaded as plain ones. For others it is allowed only on kernels without BPF links, which
+// have no such programs. Also rejects a cookie that the program would not get.
 Result<void> check_binding(const ProbeSite& site, PerfBinding binding, bool kernel_has_links);
 
-// Opens the event for a process (0 for all), attaches the site's program to it and enables it. An
-// event without a program stays in `descriptors` after an error.
+// Opens the event for a process (0 for all), attaches the site's program to it and enables it.
+// After an error `descriptors` may contain an event without a program.
 std::expected<void, int> attach_to_perf_event(perf_event_attr& attributes, const ProbeSite& site,
                                               pid_t pid, PerfBinding binding,
                                               ProbeDescriptors& descriptors);

@@ -217,7 +217,7 @@ std::vector<std::string> nearest_installed(std::string_view name, const SearchPa
     if (std::string_view(entry.name).starts_with(unversioned)) versions.emplace(entry.name);
     if (is_library) names.emplace_back(entry.name);
   };
-  // Suggestions need only the entries before a corrupt one.
+  // An unreadable cache only means fewer suggestions.
   if (cache) static_cast<void>(for_each_cached_library(cache->bytes(), keep));
   constexpr std::size_t max_versions = 3;
   if (!versions.empty() && versions.size() <= max_versions)

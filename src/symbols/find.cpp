@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds symbols by raw name, by demangled name, and the names closest to one that was not found.
+// Finds symbols by raw or demangled name, and suggests names similar to one that was not found.
 #include "elf/prefetch.hpp"
 #include "symbols/classify.hpp"
 #include "symbols/demangle.hpp"
@@ -29,8 +29,8 @@ VersionedName parse_version(std::string_view text) {
   return {text.substr(0, at), text.substr(at + (default_only ? 2 : 1)), default_only};
 }
 
-// Removes symbols of other versions. If no symbol has the version after "@@", it is a prefix
-// ("f@@GLIBC"), and the default version is preferred.
+// Keeps the requested version. If no symbol has the version after "@@", it is used as a prefix
+// ("f@@GLIBC"), and default versions are preferred.
 void keep_version(std::vector<elf::Symbol>& symbols, const VersionedName& requested) {
   if (!requested.version) return;
   const auto has_version = [&](const elf::Symbol& symbol) {
@@ -74,7 +74,7 @@ std::vector<elf::Symbol> scan(const elf::SymbolTable& table, const VersionedName
   return symbols;
 }
 
-// Adds the symbols that differ from all present ones in address, definition or type.
+// Adds those of `more` with a new combination of address, definition and type.
 void add_new(std::vector<elf::Symbol>& symbols, const std::vector<elf::Symbol>& more) {
   const auto place = [](const elf::Symbol& symbol) {
     return std::tuple(symbol.address.value, symbol.defined, symbol.type);
@@ -145,8 +145,8 @@ std::string_view mangled_identifier(std::string_view name) {
   return base;
 }
 
-// Whether `requested`, which has no spaces, is the whole name, the short one, or the whole one
-// without its return type.
+// Whether `requested`, which has no spaces, is the whole name, with or without its return type, or
+// the short name.
 bool matches_parts(const DemangledName& name, std::string_view requested) {
   const std::string whole = without_spaces(name.whole);
   if (whole == requested) return true;
@@ -198,7 +198,7 @@ public:
 
 private:
   // Whether an identifier of the mangled name ("<length><text>") is similar to the requested base
-  // name. Few are, so that few names have to be demangled.
+  // name. Saves demangling most names.
   bool has_similar_identifier(std::string_view raw) const {
     for (std::size_t at = 2; at < raw.size();) {
       std::size_t length = 0;

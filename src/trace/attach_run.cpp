@@ -39,8 +39,8 @@ Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
 
 MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
                                const ProbeProgram& program, const ResolvedProbes& resolved) {
-  // The probes that can share an event. At returns the built-in program cannot tell which of
-  // several probes of an event was hit, so these do not share.
+  // The probes that can share a tracefs event. Returns of the built-in program cannot: it could not
+  // tell which of them was hit.
   std::size_t sharing = 0;
   bool semaphores = false;
   for (const Probe& probe : resolved.probes) {
@@ -56,7 +56,7 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
           .kind = program.kind()};
 }
 
-// A run, without starting and ending the command. A command is the only pid of the filter.
+// A run. The caller starts and ends the command, whose pid is the only one in the filter.
 class AttachRun {
 public:
   AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
@@ -174,7 +174,7 @@ private:
     return {};
   }
 
-  // Programs that are not attached to probes run for all processes.
+  // Programs of the user that are not attached to probes run for every process.
   HitProcesses hit_processes(const FilteredProcesses& processes) const {
     return {.include_others = filter_.pids.empty() || !filter_.names.empty() || filter_.all ||
                               program_.other_programs() > 0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The probes of a run: requested, resolved, the uprobes that each consists of, and their hits.
+// The probes of a run: what was requested, what it resolved to, the uprobes, and the hits.
 #pragma once
 
 #include "bpf/bpf.hpp"
@@ -25,7 +25,7 @@ struct ProbeRequest {
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
-  bool by_trampoline = false; // use the kernel's return probe, as the program's section says
+  bool by_trampoline = false; // by uretprobe, as the program's section says
 };
 
 // An instruction that can leave a function.
@@ -39,7 +39,7 @@ struct PlannedSite {
   std::size_t program = 0; // see ProbeRequest::program
   bool on_return = false;
   bool by_trampoline = false;
-  std::optional<PlannedExit> exit = {}; // if on_return; nullopt: the kernel's return probe
+  std::optional<PlannedExit> exit = {}; // if on_return; nullopt: a uretprobe
   // Set by ProbeProgram::load().
   LoadedProgram loaded = {};
   std::uint64_t cookie = 0;
@@ -99,7 +99,7 @@ private:
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> first_places_;
 };
 
-// The numbers of probes that the start line shows.
+// The probe counts that the start line shows.
 struct ProbeTotals {
   std::size_t probes = 0;
   std::size_t static_places = 0; // places of static probes
@@ -130,15 +130,15 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
                                         const ProbeSelection& selection,
                                         const TargetOptions& options, Output& output);
 
-// Returns an error if the run cannot go on: the failure of the only FUNCTION, or the number of
-// failed ones. Reports the other failures.
+// Fails if the run cannot go on: with the failure of the only FUNCTION, or with their number after
+// each was reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
 
-// Returns true if the point matched a pattern or a provider, and was not named by itself.
+// Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);
 
-// Removes probes with a site at an instruction that cannot be probed; of static probes all places.
+// Removes probes (static ones as a whole) with a site at an instruction that cannot be probed.
 // This is a failure for a FUNCTION that was named. Matches of a pattern are skipped with one
 // warning for each reason; if none remains, the pattern fails.
 void skip_unprobeable(ResolvedProbes& resolved, Output& output);

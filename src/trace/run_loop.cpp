@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Limit of buffered output if the reader does not read. Above it, the kernel's buffers fill up and
-// count lost records.
+// Limit of output buffered for a slow reader. Above it, records stay in the kernel's buffers; when
+// these are full, further records are lost and counted.
 constexpr std::size_t max_pending_output = 4U << 20;
 // After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
@@ -24,7 +24,7 @@ sigset_t watched_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGCONT); // SIGCONT continues a stopped process even if it is blocked (signal(7))
+  sigaddset(&set, SIGCONT); // blocking SIGCONT does not keep it from continuing the process
   // nohup ignores SIGHUP; keep it ignored.
   struct sigaction hangup{};
   if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
@@ -210,7 +210,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
     return signals_.count() > signals_before;
   };
   for (;;) {
-    // If the output was blocked, drain() did nothing and its result says nothing.
+    // While the output is blocked, drain() reads nothing: false does not mean that nothing is left.
     const bool was_blocked = out_.pending() > max_pending_output;
     const bool more = drain();
     if (!out_.flush_within(timeout, is_cancelled))
@@ -231,7 +231,7 @@ void RunLoop::finish(std::chrono::milliseconds timeout) {
   totals_.events -= std::min(totals_.events, unwritten);
   report_losses();
   report_loss({.reason = reason, .count = unread + unwritten});
-  // A `lost` record is small, and the reader has read all before it.
+  // Only the small `lost` record is left to write; after abandon(), nothing is.
   out_.flush_within(timeout);
 }
 

@@ -2,14 +2,14 @@
 // The built-in program. A hit is filtered, counted, measured and recorded, in this order. Counts
 // are exact even if the buffer is full.
 //
-// `settings` is constant when the program is loaded, so the verifier removes the code of unused
+// `settings` is frozen before the program is loaded, so the verifier removes the code of unused
 // features. The program is compiled four times, because a kernel rejects unknown helpers even in
 // code that never runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies,
 // WITHOUT_RING for Linux before 5.8.
 #include "exits.h"
 #include "stacks.h"
 
-// Whether this process is traced.
+// Whether the filters of process, user and control group match.
 static __always_inline int passes_filters(void) {
   if ((settings.flags & FILTER_BY_USER) && (__u32)bpf_get_current_uid_gid() != settings.user)
     return 0;
@@ -55,7 +55,7 @@ static __always_inline void fill_header(struct probe_record* record, __u64 numbe
   bpf_get_current_comm(record->comm, sizeof(record->comm));
 }
 
-// Records the values of this moment.
+// Stores the values of the entry or the return.
 static __always_inline void fill_values(struct probe_record* record, struct registers* regs,
                                         __u32 moment) {
   if (settings.reading_count > 0) {
@@ -84,7 +84,7 @@ static __always_inline void submit(struct probe_record* record) {
   bpf_ringbuf_submit(record, waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
-// Sends a record from `calls`, and appends the stack, which has no space there.
+// Sends a record from `calls` with the stack, which does not fit into the map.
 static __always_inline void send_with_stack(struct registers* regs, struct probe_record* kept) {
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
@@ -149,7 +149,7 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
 #endif
 }
 
-// Keeps the values of an entry for its return.
+// Saves the values of an entry until its return.
 static __always_inline void begin_call(struct registers* regs, __u64 number) {
   struct call_key key = make_call_key(regs, number, 0);
   int existed;
@@ -163,7 +163,7 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
     count_lost(LOST_NO_RETURN);
-  record->latency_ns = stack_end(regs, &key); // until the return sets the latency
+  record->latency_ns = stack_end(regs, &key); // holds the stack end until the return
   if (settings.flags & SEND_RECORDS) {
     fill_values(record, regs, MOMENT_ENTRY);
     fill_registers(record, regs);
@@ -243,7 +243,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   return 0;
 }
 
-// `popped`: bytes that the return has popped from the stack.
+// `popped`: bytes that the return has already popped; 0 if it has not run.
 static __always_inline int at_return(struct registers* regs, __u64 number, __u64 popped,
                                      __u32 left_by) {
   if (!passes_filters()) {
