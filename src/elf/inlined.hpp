@@ -12,10 +12,9 @@ constexpr std::uint64_t max_debug_info = 200 << 20;
 
 // Returns the number of places where each function is inlined, in the order of the names (raw, as
 // in symbol tables); nullopt for functions that the debug information does not describe. Reads the
-// debug information of the image or, if it has none, of its debug file: DWARF 2 to 5, without
-// further files
-// (.dwo, .gnu_debugaltlink). Fails with not_found without debug information, and with unsupported
-// if it is larger than max_debug_info.
+// debug information of the image or, if it has none, of its debug file: DWARF 2 to 5, but no split
+// units (.dwo) and no alternate file (.gnu_debugaltlink). Fails with not_found without debug
+// information, and with unsupported if it is larger than max_debug_info.
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const Image& image, const DebugSearch& where,
               std::span<const std::string_view> names);
