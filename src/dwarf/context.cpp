@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/context.hpp"
+
+#include "elf/debug_file.hpp"
+#include "elf/elf_types.hpp"
+#include "elf/sections.hpp"
+#include "util/rooted_path.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+constexpr std::size_t max_warnings = 20;
+// Bytes; the debug information of the largest browsers has 4 GiB.
+constexpr std::uint64_t max_split_unit = std::uint64_t{4} << 30;
+// A path that no file has: LLVM does not search for another one then.
+constexpr std::string_view no_file = "/dev/null/none";
+
+// The sections of an ELF file, each inflated at its first use. LLVM asks for them by functions.
+class Sections final : public llvm::DWARFObject {
+public:
+  Sections(const elf::Layout& layout, Context& context) : layout_(layout), context_(context) {}
+
+  llvm::StringRef getFileName() const override { return ""; }
+  bool isLittleEndian() const override { return layout_.machine.order == ByteOrder::little; }
+  std::uint8_t getAddressSize() const override { return layout_.machine.is_64bit ? 8 : 4; }
+
+  void
+  forEachInfoSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
+    visit(section(".debug_info"));
+  }
+  void
+  forEachTypesSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
+    if (const auto& types = section(".debug_types"); !types.Data.empty()) visit(types);
+  }
+  llvm::StringRef getAbbrevSection() const override { return section(".debug_abbrev").Data; }
+  const llvm::DWARFSection& getLocSection() const override { return section(".debug_loc"); }
+  const llvm::DWARFSection& getLoclistsSection() const override {
+    return section(".debug_loclists");
+  }
+  llvm::StringRef getArangesSection() const override { return section(".debug_aranges").Data; }
+  const llvm::DWARFSection& getLineSection() const override { return section(".debug_line"); }
+  llvm::StringRef getLineStrSection() const override { return section(".debug_line_str").Data; }
+  llvm::StringRef getStrSection() const override { return section(".debug_str").Data; }
+  const llvm::DWARFSection& getRangesSection() const override { return section(".debug_ranges"); }
+  const llvm::DWARFSection& getRnglistsSection() const override {
+    return section(".debug_rnglists");
+  }
+  const llvm::DWARFSection& getStrOffsetsSection() const override {
+    return section(".debug_str_offsets");
+  }
+  const llvm::DWARFSection& getAddrSection() const override { return section(".debug_addr"); }
+  const llvm::DWARFSection& getNamesSection() const override { return section(".debug_names"); }
+  llvm::StringRef getGdbIndexSection() const override { return section(".gdb_index").Data; }
+
+  // Relocations: programs and libraries have none in their debug sections.
+  std::optional<llvm::RelocAddrEntry> find(const llvm::DWARFSection&,
+                                           std::uint64_t) const override {
+    return std::nullopt;
+  }
+
+private:
+  struct Section {
+    llvm::DWARFSection section;
+    std::shared_ptr<const void> owner; // of inflated bytes
+  };
+
+  const llvm::DWARFSection& section(std::string_view name) const {
+    const auto [found, is_new] = sections_.try_emplace(name);
+    if (!is_new) return found->second.section;
+    auto content = elf::section_content(layout_, name, max_section_size);
+    if (!content) {
+      context_.warn(std::move(content).error().message);
+    } else if (*content) {
+      found->second.section.Data = elf::as_string_ref((*content)->bytes);
+      found->second.owner = std::move((*content)->owner);
+    }
+    return found->second.section;
+  }
+
+  const elf::Layout& layout_;
+  Context& context_;
+  mutable std::map<std::string_view, Section> sections_; // references stay valid
+};
+
+// Whether the path, without symbolic links, is a regular file below the folder.
+bool is_file_below(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  const auto real_folder = std::filesystem::canonical(folder, error);
+  if (error) return false;
+  const auto real_path = std::filesystem::canonical(path, error);
+  if (error) return false;
+  const auto [end, rest] = std::ranges::mismatch(real_folder, real_path);
+  if (end != real_folder.end()) return false;
+  const auto status = stat_path(real_path.string());
+  return status && S_ISREG(status->st_mode) &&
+         static_cast<std::uint64_t>(status->st_size) <= max_split_unit;
+}
+
+std::optional<std::string> string_in(const Die& die, std::initializer_list<Attribute> attributes) {
+  for (const Attribute attribute : attributes)
+    if (const auto text = llvm::dwarf::toString(die.find(attribute))) return *text;
+  return std::nullopt;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Context>> Context::create(Bytes file, std::shared_ptr<const void> owner,
+                                                 std::string source) {
+  auto layout = elf::read_sections_only(file);
+  if (!layout) return fail(std::move(layout).error());
+  const auto has = [&](std::string_view name) {
+    return elf::find_section(*layout, name).has_value();
+  };
+  if (!has(".debug_info") && !has(".zdebug_info"))
+    return fail(ErrorKind::not_found, "no .debug_info");
+  std::unique_ptr<Context> context(new Context);
+  context->layout_ = std::move(*layout);
+  context->owner_ = std::move(owner);
+  context->source_ = std::move(source);
+  return context;
+}
+
+llvm::DWARFContext& Context::dwarf() {
+  if (!dwarf_) {
+    const auto report = [this](llvm::Error error) { warn(std::move(error)); };
+    std::string package = files_.package.empty() ? std::string(no_file) : files_.package;
+    dwarf_ = std::make_unique<llvm::DWARFContext>(std::make_unique<Sections>(layout_, *this),
+                                                  std::move(package), report, report);
+  }
+  return *dwarf_;
+}
+
+void Context::warn(std::string message) {
+  if (warnings_.size() < max_warnings && std::ranges::find(warnings_, message) == warnings_.end())
+    warnings_.push_back(std::move(message));
+}
+
+void Context::warn(llvm::Error error) { warn(llvm::toString(std::move(error))); }
+
+llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
+  return dwarf().getCompileUnitForCodeAddress(address.value);
+}
+
+std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
+  if (!files_.package.empty()) return files_.package;
+  const Die root = unit.getUnitDIE();
+  using namespace llvm::dwarf;
+  const auto name = string_in(root, {DW_AT_dwo_name, DW_AT_GNU_dwo_name});
+  if (!name) return std::nullopt;
+  if (const auto folder = string_in(root, {DW_AT_comp_dir})) {
+    const std::string path = name->starts_with('/') ? *name : fmt::format("{}/{}", *folder, *name);
+    if (is_file_below(path, *folder)) return path;
+  }
+  const std::string_view last = std::string_view(*name).substr(name->rfind('/') + 1);
+  for (const std::string& folder : files_.folders)
+    for (const std::string_view tail : {std::string_view(*name), last})
+      if (const std::string path = fmt::format("{}/{}", folder, tail); is_file_below(path, folder))
+        return path;
+  warn(fmt::format("the split unit {} was not found", *name));
+  return std::nullopt;
+}
+
+llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
+  if (unit == nullptr) return nullptr;
+  const auto [known, is_new] = with_entries_.try_emplace(unit, unit);
+  if (!is_new) return known->second;
+  using namespace llvm::dwarf;
+  const Die root = unit->getUnitDIE();
+  if (!root) return known->second = nullptr;
+  if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit()) return unit;
+  known->second = nullptr;
+  if (const auto path = find_split_unit(*unit)) {
+    const Die split = unit->getNonSkeletonUnitDIE(true, *path);
+    if (split && split.getDwarfUnit() != unit)
+      known->second = split.getDwarfUnit();
+    else
+      warn(fmt::format("{} does not have the split unit of {}", *path,
+                       string_in(root, {DW_AT_name}).value_or("a unit")));
+  }
+  return known->second;
+}
+
+Die Context::function_at(VirtualAddress address) {
+  llvm::DWARFUnit* const unit = with_entries(unit_at(address));
+  return unit == nullptr ? Die() : unit->getSubroutineForAddress(address.value);
+}
+
+Context* Context::alternate() {
+  if (alternate_opened_ || files_.alternate.empty()) return alternate_.get();
+  alternate_opened_ = true;
+  auto opened = MappedFile::open(files_.alternate);
+  if (!opened) {
+    warn(std::move(opened).error().message);
+    return nullptr;
+  }
+  auto file = std::make_shared<const MappedFile>(std::move(*opened));
+  const Bytes bytes = file->bytes();
+  auto context = create(bytes, std::move(file), files_.alternate);
+  if (context)
+    alternate_ = std::move(*context);
+  else
+    warn(fmt::format("{}: {}", files_.alternate, context.error().message));
+  return alternate_.get();
+}
+
+Die Context::referenced(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  if (!value) return {};
+  if (const auto offset = value->getAsSupplementaryReference()) {
+    Context* const other = alternate();
+    return other == nullptr ? Die() : other->dwarf().getDIEForOffset(*offset);
+  }
+  return die.getAttributeValueAsReferencedDie(*value);
+}
+
+std::optional<std::string_view> Context::text(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  if (!value) return std::nullopt;
+  using namespace llvm::dwarf;
+  if (value->getForm() == DW_FORM_GNU_strp_alt || value->getForm() == DW_FORM_strp_sup) {
+    Context* const other = alternate();
+    if (other == nullptr) return std::nullopt;
+    const llvm::StringRef strings = other->dwarf().getDWARFObj().getStrSection();
+    return c_string_at(std::as_bytes(std::span(strings.data(), strings.size())),
+                       value->getRawUValue());
+  }
+  auto string = value->getAsCString();
+  if (!string) {
+    llvm::consumeError(string.takeError());
+    return std::nullopt;
+  }
+  return *string;
+}
+
+Die Context::with_attribute(const Die& die, Attribute attribute) {
+  Die entry = die;
+  for (int i = 0; entry && i <= max_origins; ++i) {
+    if (entry.find(attribute)) return entry;
+    using namespace llvm::dwarf;
+    const Die origin = referenced(entry, DW_AT_abstract_origin);
+    entry = origin ? origin : referenced(entry, DW_AT_specification);
+  }
+  return {};
+}
+
+std::optional<std::string_view> Context::name(const Die& die) {
+  const Die entry = with_attribute(die, llvm::dwarf::DW_AT_name);
+  return entry ? text(entry, llvm::dwarf::DW_AT_name) : std::nullopt;
+}
+
+std::optional<std::string_view> Context::linkage_name(const Die& die) {
+  using namespace llvm::dwarf;
+  for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
+    if (const Die entry = with_attribute(die, attribute)) return text(entry, attribute);
+  return name(die);
+}
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// LLVM's DWARFContext over the sections of an ELF file, with what LLVM lacks: sections that are
+// inflated when they are first needed, references into an alternate file, and checks of the paths
+// of split units before they are opened. Only this module includes this header.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+#include "elf/layout.hpp"
+
+#include <llvm/DebugInfo/DWARF/DWARFCompileUnit.h>
+#include <llvm/DebugInfo/DWARF/DWARFContext.h>
+#include <llvm/DebugInfo/DWARF/DWARFDie.h>
+#include <llvm/DebugInfo/DWARF/DWARFUnit.h>
+#include <map>
+#include <set>
+
+namespace uprobectl::dwarf {
+
+using Die = llvm::DWARFDie;
+using Attribute = llvm::dwarf::Attribute;
+
+// How many DW_AT_specification and DW_AT_abstract_origin references are followed from one entry.
+// Compilers write at most three.
+constexpr int max_origins = 16;
+
+class Context {
+public:
+  // `owner` keeps the bytes valid; null if they outlive the context.
+  static Result<std::unique_ptr<Context>> create(Bytes file, std::shared_ptr<const void> owner,
+                                                 std::string source);
+
+  // Where the paths of other files lead to: split units and the alternate file.
+  struct OtherFiles {
+    std::vector<std::string> folders; // searched besides the folders that the units name
+    std::string package;              // of split units (.dwp); empty if there is none
+    std::string alternate;            // of .gnu_debugaltlink; empty if it was not found
+  };
+  void set_other_files(OtherFiles files) { files_ = std::move(files); }
+
+  llvm::DWARFContext& dwarf();
+  const elf::Layout& layout() const { return layout_; }
+  const std::string& source() const { return source_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  void warn(std::string message);
+  // Turns an error of LLVM into a warning.
+  void warn(llvm::Error error);
+
+  // Returns the compile unit whose code covers the address; null if there is none.
+  llvm::DWARFUnit* unit_at(VirtualAddress address);
+  // Returns the unit with the entries of this unit: a split unit (.dwo, .dwp) for a skeleton.
+  // Null, with a warning, if the split unit cannot be read. LLVM must not be asked for the entries
+  // of a unit for which this is null: it would open any path that the unit names.
+  llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
+  // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
+  Die function_at(VirtualAddress address);
+
+  // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
+  // invalid if there is none.
+  Die referenced(const Die& die, Attribute attribute);
+  // Returns a string attribute of the entry, also if the string is in the alternate file.
+  std::optional<std::string_view> text(const Die& die, Attribute attribute);
+  // Returns the first entry with the attribute: the entry itself, or one that DW_AT_abstract_origin
+  // and DW_AT_specification lead to. Invalid if none has it.
+  Die with_attribute(const Die& die, Attribute attribute);
+  // Returns the raw name as in symbol tables: DW_AT_linkage_name or, in C, DW_AT_name.
+  std::optional<std::string_view> linkage_name(const Die& die);
+  // Returns DW_AT_name.
+  std::optional<std::string_view> name(const Die& die);
+
+private:
+  Context() = default;
+  Context* alternate();
+  std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
+
+  elf::Layout layout_;
+  std::shared_ptr<const void> owner_;
+  std::string source_;
+  OtherFiles files_;
+  std::vector<std::string> warnings_;
+  std::unique_ptr<llvm::DWARFContext> dwarf_;
+  std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
+  bool alternate_opened_ = false;
+  std::unique_ptr<Context> alternate_;
+};
+
+} // namespace uprobectl::dwarf
