@@ -33,6 +33,7 @@ struct FunctionSpec {
 struct ResolveOptions {
   bool all = false;     // return every place of an ambiguous name, instead of an error
   bool clones = false;  // include compiler clones ("f.constprop.0")
+  bool inlined = false; // include the places where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
   // Accept "+N" outside the symbol and places inside an instruction, with a warning.
   bool unsafe = false;
@@ -75,6 +76,16 @@ struct JavaMethod {
   bool operator==(const JavaMethod&) const = default;
 };
 
+// The call that a compiler has replaced by the code of the function.
+struct InlinedInto {
+  std::string function;                 // raw name of the function that has the code; may be empty
+  std::optional<std::string> demangled; // only if it differs
+  std::string source;                   // path of the file with the call; may be empty
+  std::uint32_t line = 0;               // 0: unknown
+  // Hits may differ from the calls: a jump leads to the place, or it is not known to be the entry.
+  bool is_approximate = false;
+};
+
 // A place in a file where a probe can be attached.
 struct ProbePoint {
   std::shared_ptr<const ProbedBinary> binary; // never null
@@ -106,6 +117,9 @@ struct ProbePoint {
   // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
   // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
+
+  // For an inlined instance of the function `symbol`; otherwise null.
+  std::shared_ptr<const InlinedInto> inlined_into;
 
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;

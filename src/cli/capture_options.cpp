@@ -152,6 +152,7 @@ public:
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
+    request_.capture.source_lines = options_.source_lines;
     request_.stacks.save_dir = options_.kept;
     request_.stacks.folded = options_.folded;
     request_.stacks.flame_graph = options_.flame_graph;
@@ -238,6 +239,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);
+  parser.bind("--lines", options.source_lines);
 }
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,

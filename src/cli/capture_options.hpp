@@ -48,6 +48,7 @@ struct StackOptions {
   std::optional<std::string> kept;
   std::optional<std::string> folded;
   std::optional<std::string> flame_graph;
+  bool source_lines = false;
 };
 
 void bind_stack_options(OptionParser& parser, StackOptions& options);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <llvm/DebugInfo/DWARF/DWARFRelocMap.h>
 
 namespace uprobectl::dwarf {
 
@@ -64,8 +65,14 @@ public:
   }
 
 private:
+  // LLVM reads the addresses of a split unit from our .debug_addr, and asks its own class for the
+  // relocations of it. That class expects this object behind every section (DWARFSectionMap in
+  // LLVM's DWARFContext.cpp). It is always empty.
+  struct RelocatedSection : llvm::DWARFSection {
+    llvm::RelocAddrMap relocations;
+  };
   struct Section {
-    llvm::DWARFSection section;
+    RelocatedSection section;
     std::shared_ptr<const void> owner; // of inflated bytes
   };
 
@@ -185,9 +192,18 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   return known->second;
 }
 
+Die Context::innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address) {
+  llvm::DWARFUnit* const entries = with_entries(&unit);
+  if (entries == nullptr) return {};
+  return functions_.try_emplace(entries, *entries).first->second.innermost_at(address);
+}
+
 Die Context::function_at(VirtualAddress address) {
-  llvm::DWARFUnit* const unit = with_entries(unit_at(address));
-  return unit == nullptr ? Die() : unit->getSubroutineForAddress(address.value);
+  llvm::DWARFUnit* const unit = unit_at(address);
+  Die die = unit == nullptr ? Die() : innermost_function_at(*unit, address);
+  // Each step leads to an earlier entry.
+  while (die && !die.isSubprogramDIE()) die = die.getParent();
+  return die;
 }
 
 Context* Context::alternate() {

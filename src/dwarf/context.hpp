@@ -5,6 +5,7 @@
 #pragma once
 
 #include "dwarf/dwarf.hpp"
+#include "dwarf/function_map.hpp"
 #include "elf/layout.hpp"
 
 #include <llvm/DebugInfo/DWARF/DWARFCompileUnit.h>
@@ -53,6 +54,9 @@ public:
   llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
+  // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
+  // of the address.
+  Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
 
   // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
   // invalid if there is none.
@@ -79,6 +83,7 @@ private:
   std::vector<std::string> warnings_;
   std::unique_ptr<llvm::DWARFContext> dwarf_;
   std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
+  std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;
 };

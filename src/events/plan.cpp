@@ -173,6 +173,8 @@ public:
         return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
       return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
     }
+    // The registers of an inlined call do not hold arguments.
+    if (point.inlined_into) return RecordFormat{};
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
       return RecordFormat{.arguments =

@@ -38,6 +38,7 @@ struct CaptureSpec {
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
+  bool source_lines = false; // frames of stacks have source lines, inlined functions have frames
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.
   return_instance_layout return_instances = {};

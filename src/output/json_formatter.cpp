@@ -47,6 +47,23 @@ void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("address", point.address);
 }
 
+// Adds the keys of an inlined instance.
+void add_inlined_into(JsonRecord& record, const ProbePoint& point) {
+  if (!point.inlined_into) return;
+  const InlinedInto& into = *point.inlined_into;
+  std::string& out = record.begin_field("inlined_into");
+  out += '{';
+  const std::size_t comma = out.size();
+  JsonRecord members(out);
+  members.field("symbol", into.function.empty() ? std::nullopt : Text(into.function));
+  members.field("demangled", into.demangled);
+  members.field("source", into.source.empty() ? std::nullopt : Text(into.source));
+  members.field("line", into.line == 0 ? std::nullopt : std::optional(into.line));
+  out.erase(comma, 1);
+  out += '}';
+  record.field("approximate", into.is_approximate);
+}
+
 class JsonFormatter final : public RecordFormatter {
 public:
   explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
@@ -67,6 +84,7 @@ public:
     record.field("build_id", point.binary->build_id);
     record.field("aliases", point.aliases);
     record.field("instruction", point.instruction);
+    add_inlined_into(record, point);
     finish(record);
   }
 
@@ -231,6 +249,7 @@ public:
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
     append_json_registers(record.begin_field("registers"), event.registers);
+    if (point != nullptr) add_inlined_into(record, *point);
     record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
     record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);
     append_record(record.begin_field("record"), sent);
@@ -371,6 +390,7 @@ private:
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
+    add_inlined_into(record, point);
   }
 
   static void add_counted_probe(JsonRecord& record, const ProbePoint& point) {

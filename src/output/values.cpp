@@ -453,6 +453,22 @@ std::string display_address(std::uint64_t pc, std::string_view mapping) {
   return text;
 }
 
+// Returns null without --lines or debug information.
+const symbolize::SourcePosition* position_of(const unwind::Frame& frame,
+                                             const symbolize::Frame& symbolized) {
+  const auto& positions = symbolized.positions;
+  return frame.inline_depth < positions.size() ? &positions[frame.inline_depth] : nullptr;
+}
+
+// Appends a number that is 0 if it is unknown.
+void append_count(std::string& out, std::string_view name, std::uint32_t value) {
+  append_key(out, name);
+  if (value == 0)
+    out += "null";
+  else
+    append_decimal(out, value);
+}
+
 // Returns the suffix of a guessed frame.
 std::string_view guess_suffix(unwind::FoundBy found_by) {
   return found_by == unwind::FoundBy::link_register ? " by link register" : " by frame pointer";
@@ -478,8 +494,12 @@ void append_json_stack(std::string& out, const unwind::Stack* stack) {
 void append_json_frame(std::string& out, const unwind::Frame& frame) {
   const auto symbolized = frame.symbolized();
   const unwind::Module* const module = symbolized ? symbolized->module : nullptr;
-  const symbolize::Function* const function =
+  const symbolize::SourcePosition* const position =
+      symbolized ? position_of(frame, *symbolized) : nullptr;
+  const bool is_inlined = position != nullptr && position->inlined;
+  const symbolize::Function* function =
       symbolized && symbolized->function ? &*symbolized->function : nullptr;
+  if (is_inlined) function = &*position->inlined;
   const Text mapping =
       frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
   append_number(out, "pc", frame.pc);
@@ -494,21 +514,29 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
                 module != nullptr ? std::optional(frame.place->offset.value) : std::nullopt);
   append_text(out, "symbol", function != nullptr ? Text(function->symbol) : std::nullopt);
   append_number(out, "symbol_offset",
-                function != nullptr ? std::optional(function->offset) : std::nullopt);
+                function != nullptr && !is_inlined ? std::optional(function->offset)
+                                                   : std::nullopt);
   append_text(out, "build_id",
               module != nullptr ? to_optional_view(module->build_id()) : std::nullopt);
   append_text(out, "demangled",
               function != nullptr ? to_optional_view(function->demangled) : std::nullopt);
   append_text(out, "mapping", module == nullptr ? mapping : std::nullopt);
   append_text(out, "found_by", to_string(frame.found_by));
+  if (position == nullptr) return;
+  append_text(out, "source", position->file.empty() ? std::nullopt : Text(position->file));
+  append_count(out, "line", position->line);
+  append_count(out, "column", position->column);
+  out += is_inlined ? ",\"inlined\":true" : ",\"inlined\":false";
 }
 
 std::string display_frame(const unwind::Frame& frame) {
   std::string text;
-  if (const auto symbolized = frame.symbolized())
-    text = symbolized->text;
-  else
+  if (const auto symbolized = frame.symbolized()) {
+    const symbolize::SourcePosition* const position = position_of(frame, *symbolized);
+    text = position != nullptr ? position->text : symbolized->text;
+  } else {
     text = display_address(frame.pc, frame.place ? frame.place->mapping : std::string_view());
+  }
   if (unwind::is_guess(frame.found_by)) text += guess_suffix(frame.found_by);
   return text;
 }

@@ -4,6 +4,7 @@
 #include "resolve/explain.hpp"
 #include "resolve/find_file.hpp"
 #include "resolve/in_process.hpp"
+#include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/locate.hpp"
 #include "resolve/methods.hpp"
@@ -183,6 +184,7 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nullopt for an archive as a whole
   DebugSource debug;
+  std::optional<Result<dwarf::DebugInfo>> debug_info; // opened when first needed
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   Demangler demangler;
@@ -273,7 +275,12 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    return resolve_query(query, *state.image, state.debug);
+    const auto debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
+      if (!state.debug_info)
+        state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
+      return *state.debug_info;
+    };
+    return with_inlined(query, debug_info, resolve_query(query, *state.image, state.debug));
   }
 
   const std::string subject = to_string(state.binary->path);

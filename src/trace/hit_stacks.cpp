@@ -31,6 +31,8 @@ NamedFrame name_frame(const unwind::Frame& frame) {
   const unwind::Module& module = *frame.place->module;
   const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
   const auto symbolized = frame.symbolized();
+  if (frame.inline_depth > 0)
+    return {symbolized->positions[frame.inline_depth].inlined->name() + " [inlined]", file};
   if (symbolized->function) return {symbolized->function->name_with_others(), file};
   return {"[" + std::string(file) + "]", file};
 }
@@ -173,6 +175,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
     : capture_(capture), outputs_(outputs), files_(files), output_(output),
       processes_({.places = where.debug_places}, where.dex,
                  [this](pid_t pid) { return has_newer_program(pid); }) {
+  if (capture.source_lines) processes_.use_source_lines();
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
   if (watch)

@@ -74,6 +74,12 @@ Result<void> check_places(const ProbeRequest& probe_request, std::span<const Pro
     if (!point.offset) return fail(compressed_error(point));
   if (!probe_request.on_return) return {};
   for (const ProbePoint& point : points)
+    if (point.inlined_into)
+      return fail(Error{ErrorKind::usage, "'" + display_name(point) +
+                                              "' does not return: it is part of the function it is "
+                                              "inlined into"}
+                      .hint("leave out --inlined, or --return and --latency"));
+  for (const ProbePoint& point : points)
     if (point.static_probe || (point.symbol && point.symbol_offset != 0))
       return fail(Error{ErrorKind::usage, "'" + point.request +
                                               "' is inside a function: returns need its "

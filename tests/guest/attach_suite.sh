@@ -41,6 +41,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/inlined_scenarios.sh
+. "$folder/inlined_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -116,6 +118,7 @@ if in_scope architecture processor; then
   exit_scenarios
 fi
 if in_scope architecture; then
+  inlined_scenarios
   overflow_scenarios
   process_scenarios
   refusal_scenarios

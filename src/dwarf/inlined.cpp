@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/inlined.hpp"
+
+#include "dwarf/positions.hpp"
+#include "elf/elf_types.hpp"
+#include "elf/sections.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+// An entry of a file. Split units and the alternate file have offsets of their own.
+struct EntryId {
+  const llvm::DWARFContext* file = nullptr;
+  std::uint64_t offset = 0;
+
+  bool operator==(const EntryId&) const = default;
+};
+
+struct EntryIdHash {
+  std::size_t operator()(const EntryId& id) const {
+    return std::hash<const void*>()(id.file) ^ std::hash<std::uint64_t>()(id.offset);
+  }
+};
+
+// An inlined copy that has code.
+struct InlinedCopy {
+  EntryId origin; // the function that is inlined
+  llvm::DWARFUnit* unit = nullptr;
+  std::uint64_t offset = 0; // of its entry, in the unit with the entries of `unit`
+};
+
+bool has_code(const Die& die) {
+  using namespace llvm::dwarf;
+  return die.find({DW_AT_low_pc, DW_AT_ranges, DW_AT_entry_pc}).has_value();
+}
+
+// Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function.
+// References may lead forwards and into other units, so all entries are read first:
+//   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
+// Entries are not kept, as LLVM's own tree of them takes several times the size of .debug_info.
+class InlinedScan {
+public:
+  // Returns the number of a requested function, by its raw name; nullopt for others.
+  using FindName = std::function<std::optional<std::size_t>(std::string_view)>;
+
+  InlinedScan(Context& context, FindName find_name)
+      : context_(context), find_name_(std::move(find_name)) {
+    const llvm::DWARFObject& sections = context.dwarf().getDWARFObj();
+    work_left_ = 4 * sections.getAbbrevSection().size();
+    sections.forEachInfoSections(
+        [&](const llvm::DWARFSection& section) { work_left_ += 8 * section.Data.size(); });
+  }
+
+  void read_all() {
+    for (const auto& unit : context_.dwarf().normal_units()) {
+      if (unit->isTypeUnit()) continue;
+      llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
+      if (entries != nullptr) read_entries(*unit, *entries);
+      if (work_left_ == 0) return;
+    }
+  }
+
+  // Calls `visit(number, copy)` for each copy of a requested function.
+  template <typename Visit>
+  void for_each_copy(Visit visit) const {
+    for (const InlinedCopy& copy : copies_)
+      if (const auto number = number_of(copy.origin)) visit(*number, copy);
+  }
+
+  // Calls `visit(number)` for each requested function that has an entry.
+  template <typename Visit>
+  void for_each_described(Visit visit) const {
+    for (const auto& [id, number] : functions_) visit(number);
+  }
+
+private:
+  // Bounds the work: an abbreviation may have any number of attributes without bytes in
+  // .debug_info.
+  bool take_work(std::uint64_t work) {
+    work_left_ -= std::min(work_left_, work);
+    return work_left_ > 0;
+  }
+
+  void read_entries(llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
+    const llvm::DWARFAbbreviationDeclarationSet* const known = entries.getAbbreviations();
+    if (known == nullptr) return;
+    // Codes without a gap are an index, others are searched one by one.
+    const bool is_indexed = known->getFirstAbbrCode() != std::numeric_limits<std::uint32_t>::max();
+    const auto size = static_cast<std::uint64_t>(known->end() - known->begin());
+    if (!take_work(size)) return;
+    const llvm::DWARFDataExtractor data = entries.getDebugInfoExtractor();
+    const std::uint64_t end = entries.getNextUnitOffset();
+    std::uint64_t at = entries.getOffset() + entries.getHeaderSize();
+    while (at < end) {
+      llvm::DWARFDebugInfoEntry entry;
+      if (!entry.extractFast(entries, &at, data, end, 0)) return;
+      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
+      if (abbreviation == nullptr) continue; // the end of an entry's children
+      if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;
+      const Die die(&entries, &entry);
+      if (abbreviation->getTag() == llvm::dwarf::DW_TAG_subprogram)
+        add_function(die);
+      else if (abbreviation->getTag() == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die))
+        add_copy(die, unit);
+    }
+  }
+
+  void add_function(const Die& die) {
+    using namespace llvm::dwarf;
+    const EntryId id{&die.getDwarfUnit()->getContext(), die.getOffset()};
+    auto name = context_.text(die, DW_AT_linkage_name);
+    if (!name) name = context_.text(die, DW_AT_MIPS_linkage_name);
+    if (!name) name = context_.text(die, DW_AT_name);
+    if (name) {
+      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
+      return;
+    }
+    auto other = reference(die, DW_AT_specification);
+    if (!other) other = reference(die, DW_AT_abstract_origin);
+    if (other) named_by_.emplace(id, *other);
+  }
+
+  // A copy without code belongs to the abstract instance of another function.
+  void add_copy(const Die& die, llvm::DWARFUnit& unit) {
+    if (const auto origin = reference(die, llvm::dwarf::DW_AT_abstract_origin))
+      copies_.push_back({*origin, &unit, die.getOffset()});
+  }
+
+  std::optional<EntryId> reference(const Die& die, Attribute attribute) {
+    const auto value = die.find(attribute);
+    if (!value) return std::nullopt;
+    const llvm::DWARFUnit& unit = *die.getDwarfUnit();
+    if (const auto relative = value->getAsRelativeReference())
+      return EntryId{&unit.getContext(), unit.getOffset() + *relative};
+    if (const auto offset = value->getAsDebugInfoReference())
+      return EntryId{&unit.getContext(), *offset};
+    if (value->getAsSupplementaryReference()) return function_of_alternate(die, attribute);
+    return std::nullopt;
+  }
+
+  // The units of the alternate file are not scanned.
+  std::optional<EntryId> function_of_alternate(const Die& die, Attribute attribute) {
+    const Die other = context_.referenced(die, attribute);
+    if (!other) return std::nullopt;
+    const EntryId id{&other.getDwarfUnit()->getContext(), other.getOffset()};
+    if (!alternates_.insert(id).second) return id;
+    if (const auto name = context_.linkage_name(other))
+      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
+    return id;
+  }
+
+  std::optional<std::size_t> number_of(EntryId id) const {
+    for (int i = 0; i <= max_origins; ++i) {
+      if (const auto found = functions_.find(id); found != functions_.end()) return found->second;
+      const auto next = named_by_.find(id);
+      if (next == named_by_.end()) return std::nullopt;
+      id = next->second;
+    }
+    return std::nullopt;
+  }
+
+  Context& context_;
+  std::uint64_t work_left_ = 0;
+  FindName find_name_;
+  std::unordered_map<EntryId, std::size_t, EntryIdHash> functions_; // requested ones
+  std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name
+  std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
+  std::vector<InlinedCopy> copies_;
+};
+
+// The ranges of an entry; empty if they are damaged.
+llvm::DWARFAddressRangesVector ranges_of(const Die& die) {
+  auto ranges = die.getAddressRanges();
+  if (ranges) return std::move(*ranges);
+  llvm::consumeError(ranges.takeError());
+  return {};
+}
+
+// DW_AT_entry_pc is an address, or a distance from the first range (DWARF 5, 2.18).
+std::optional<std::uint64_t> entry_pc(const Die& die,
+                                      const llvm::DWARFAddressRangesVector& ranges) {
+  const auto value = die.find(llvm::dwarf::DW_AT_entry_pc);
+  if (!value) return std::nullopt;
+  if (const auto address = value->getAsAddress()) return address;
+  const auto distance = value->getAsUnsignedConstant();
+  if (!distance || ranges.empty()) return std::nullopt;
+  return ranges.front().LowPC + *distance;
+}
+
+// Returns the lowest address of the ranges where a statement begins.
+std::optional<std::uint64_t> first_statement(const llvm::DWARFDebugLine::LineTable& table,
+                                             const llvm::DWARFAddressRangesVector& ranges) {
+  std::optional<std::uint64_t> first;
+  for (const llvm::DWARFAddressRange& range : ranges) {
+    std::vector<std::uint32_t> rows;
+    if (range.LowPC >= range.HighPC ||
+        !table.lookupAddressRange(
+            {.Address = range.LowPC, .SectionIndex = llvm::object::SectionedAddress::UndefSection},
+            range.HighPC - range.LowPC, rows))
+      continue;
+    for (const std::uint32_t row : rows) {
+      const std::uint64_t address = table.Rows[row].Address.Address;
+      if (table.Rows[row].IsStmt && address >= range.LowPC && address < first.value_or(~0ULL))
+        first = address;
+    }
+  }
+  return first;
+}
+
+std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy) {
+  llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
+  const Die die = entries->getDIEForOffset(copy.offset);
+  const std::vector<Die> chain = inline_chain(die);
+  if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
+  const Positions positions(context, *copy.unit);
+  const llvm::DWARFAddressRangesVector ranges = ranges_of(die);
+  auto entry = entry_pc(die, ranges);
+  const bool is_told = entry || ranges.size() == 1;
+  if (!entry && positions.table() != nullptr) entry = first_statement(*positions.table(), ranges);
+  if (!entry && !ranges.empty())
+    entry = std::ranges::min(ranges, {}, &llvm::DWARFAddressRange::LowPC).LowPC;
+  if (!entry) return std::nullopt;
+  const auto part = std::ranges::find_if(ranges, [&](const llvm::DWARFAddressRange& range) {
+    return *entry >= range.LowPC && *entry < range.HighPC;
+  });
+  SourceFrame call;
+  positions.set_from_call(call, die);
+  return InlinedInstance{.entry = {*entry},
+                         .end = {part == ranges.end() ? *entry : part->HighPC},
+                         .is_entry_known = is_told && part != ranges.end(),
+                         .caller = std::string(context.linkage_name(chain.back()).value_or("")),
+                         .call_file = std::move(call.file),
+                         .call_line = call.line};
+}
+
+// Returns the size of .debug_info, without inflating it.
+std::uint64_t info_size(const elf::Layout& layout) {
+  if (const auto section = elf::find_section(layout, ".debug_info")) {
+    if (!section->is_compressed) return section->bytes.size();
+    return elf::with_elf_type(layout.machine, [&]<class ELFT>() -> std::uint64_t {
+      const auto* const header = elf::view_at<typename ELFT::Chdr>(section->bytes, 0);
+      return header == nullptr ? 0 : std::uint64_t{header->ch_size};
+    });
+  }
+  // "ZLIB" and the size, big-endian.
+  const auto section = elf::section_bytes(layout, ".zdebug_info");
+  std::uint64_t size = 0;
+  if (section)
+    for (const std::byte byte : section->first(std::min<std::size_t>(section->size(), 12)))
+      size = size << 8U | std::to_integer<std::uint64_t>(byte);
+  return size;
+}
+
+Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name) {
+  Context& context = debug.context();
+  const std::uint64_t size = info_size(context.layout());
+  if (size > max_debug_info)
+    return fail(ErrorKind::unsupported,
+                fmt::format("the debug information is too large to be searched for inlined "
+                            "functions: {} MiB (expected at most {})",
+                            size >> 20U, max_debug_info >> 20U));
+  InlinedScan all(context, std::move(find_name));
+  all.read_all();
+  return all;
+}
+
+} // namespace
+
+Result<std::vector<std::optional<std::uint64_t>>>
+count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  for (const std::string_view name : names) numbers.emplace(name, numbers.size());
+  const auto found = scan(debug, [&](std::string_view raw) -> std::optional<std::size_t> {
+    const auto number = numbers.find(raw);
+    return number == numbers.end() ? std::nullopt : std::optional(number->second);
+  });
+  if (!found) return fail(found.error());
+  std::vector<std::optional<std::uint64_t>> by_number(numbers.size());
+  found->for_each_described([&](std::size_t number) { by_number[number] = 0; });
+  found->for_each_copy([&](std::size_t number, const InlinedCopy&) { ++*by_number[number]; });
+  std::vector<std::optional<std::uint64_t>> counts;
+  for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
+  return counts;
+}
+
+Result<std::vector<InlinedFunction>>
+find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches) {
+  std::vector<InlinedFunction> functions;
+  std::unordered_map<std::string_view, std::optional<std::size_t>> numbers; // of all names
+  const auto found = scan(debug, [&](std::string_view raw) {
+    const auto [number, is_new] = numbers.try_emplace(raw);
+    if (is_new && matches(raw)) {
+      number->second = functions.size();
+      functions.push_back({.name = std::string(raw), .instances = {}});
+    }
+    return number->second;
+  });
+  if (!found) return fail(found.error());
+  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
+    if (auto instance = describe(debug.context(), copy))
+      functions[number].instances.push_back(std::move(*instance));
+  });
+  std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
+  for (InlinedFunction& one : functions)
+    std::ranges::sort(one.instances, {}, [](const InlinedInstance& each) {
+      return std::tie(each.entry, each.call_file, each.call_line);
+    });
+  std::ranges::sort(functions, {}, &InlinedFunction::name);
+  return functions;
+}
+
+} // namespace uprobectl::dwarf
