@@ -67,6 +67,13 @@ bool is_at_entry(const unwind::Stack& stack) {
   return frame != nullptr && frame->function && frame->function->offset == 0;
 }
 
+bool has_source_lines(const unwind::Stack& stack) {
+  return std::ranges::any_of(stack.frames, [](const unwind::Frame& frame) {
+    const auto symbolized = frame.symbolized();
+    return symbolized != nullptr && !symbolized->positions.empty();
+  });
+}
+
 // Returns true if the map's name ends in "_with_stack". The kernel keeps 15 bytes of a name
 // (BPF_OBJ_NAME_LEN), so the names of a pinned program's maps may be cut.
 bool has_stack_suffix(std::string_view name) {
@@ -276,6 +283,8 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     stack_ = processes_.unwind(sample);
     completeness_ = classify(captured, sample);
   }
+  if (capture_.source_lines && !totals_.has_source_lines)
+    totals_.has_source_lines = has_source_lines(stack_);
   files_.add(stack_, completeness_, event.latency_ns.value_or(1));
   return &stack_;
 }

@@ -15,7 +15,8 @@ using Change = DriftRecord::Change;
 
 bool same_name(const RecordedMatch& recorded, const ProbePoint& current) {
   return recorded.symbol == current.symbol && recorded.version == current.version &&
-         recorded.symbol_offset == current.symbol_offset;
+         recorded.symbol_offset == current.symbol_offset &&
+         recorded.is_inlined == (current.inlined_into != nullptr);
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
@@ -94,7 +95,7 @@ bool means_gone(const Error& error) {
 }
 
 // Infers the options of the recorded request from its matches: --all if a name has several places,
-// --clones if a clone is not part of the request.
+// --clones if a clone is not part of the request, --inlined if an inlined instance was recorded.
 ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
@@ -105,6 +106,7 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
   options.clones = std::ranges::any_of(recorded, [](const RecordedMatch& match) {
     return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
   });
+  options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }
 

@@ -8,6 +8,7 @@ inlined_scenarios() {
   scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario '--lines shows inlined functions as frames, with their lines' shows_lines
+  scenario '--lines says that no file has debug information' says_that_no_lines_are_known
   scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
   scenario 'places of inlined functions have no return' refuses_inlined_returns
 }
@@ -57,6 +58,14 @@ shows_lines() {
   expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
   run_inlined --stack "$FIXTURES/inlined-calls" other
   ! grep -q 'inlined_calls' out || fail 'lines without --lines'
+}
+
+says_that_no_lines_are_known() {
+  run_inlined --stack --lines "$FIXTURES/inlined-calls" other
+  ! grep -q 'no file of the stacks' err || fail "lines are known: $(cat err)"
+  "$UPROBECTL" attach -d 60 --stack --lines "$FIXTURES/apk-host" main -- "$FIXTURES/apk-host" \
+    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 1 >out 2>err || fail "attach fails: $(cat err)"
+  expect_match 'warning' 'no file of the stacks has debug information: build with -g' "$(cat err)"
 }
 
 counts_by_stack_with_lines() {

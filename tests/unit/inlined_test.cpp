@@ -286,3 +286,23 @@ TEST_CASE("entries that would take unbounded work are given up") {
   entries.leb(2).text("f");
   CHECK(count(unit(4, entries), abbrev, {"f"}) == Counts{std::nullopt});
 }
+
+TEST_CASE(
+    "an inlined instance has its entry, the function with the code and the line of the call") {
+  const std::string image = inlining_elf();
+  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  REQUIRE(debug);
+  const auto functions = dwarf::find_inlined(*debug, [](std::string_view) { return true; });
+  REQUIRE(functions);
+  REQUIRE(functions->size() == 2); // outer is nowhere inlined
+  CHECK((*functions)[0].name == "_Z4tinyi");
+  CHECK((*functions)[1].name == "_Z6middlei");
+  REQUIRE((*functions)[0].instances.size() == 1);
+  const dwarf::InlinedInstance& tiny = (*functions)[0].instances[0];
+  CHECK(tiny.entry.value == 0x1014);
+  CHECK(tiny.end.value == 0x1018);
+  CHECK(tiny.is_entry_known);
+  CHECK(tiny.caller == "outer");
+  CHECK(tiny.call_file == "/src/engine.cpp");
+  CHECK(tiny.call_line == 22);
+}
