@@ -101,7 +101,9 @@ private:
     std::uint64_t at = entries.getOffset() + entries.getHeaderSize();
     while (at < end) {
       llvm::DWARFDebugInfoEntry entry;
-      if (!entry.extractFast(entries, &at, data, end, 0)) return;
+      const std::uint64_t begin = at;
+      // A malformed abbreviation code is taken for the end of children, and the position stays.
+      if (!entry.extractFast(entries, &at, data, end, 0) || at <= begin) return;
       const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
       if (abbreviation == nullptr) continue; // the end of an entry's children
       if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;

@@ -29,7 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t units = 0;
   for (const auto& unit : debug->context().dwarf().normal_units()) {
     if (++units > max_units) break;
-    auto ranges = unit->getUnitDIE().getAddressRanges();
+    const dwarf::Die root = unit->getUnitDIE();
+    if (!root) continue;
+    auto ranges = root.getAddressRanges();
     if (!ranges) {
       llvm::consumeError(ranges.takeError());
       continue;
