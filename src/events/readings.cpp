@@ -111,7 +111,16 @@ Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
   });
 }
 
-void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] = offset; }
+// Returns false if the offset is too large, which only one of the first step is not.
+bool add_step(reading& made, std::int64_t offset) {
+  if (std::in_range<std::int32_t>(offset)) {
+    made.offsets[made.steps++] = static_cast<std::int32_t>(offset);
+    return true;
+  }
+  if (made.steps++ > 0) return false;
+  made.base_offset += offset;
+  return true;
+}
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
   return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
@@ -264,8 +273,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& location,
     made.index_size = argument.index_part == Part::whole ? 8 : 4;
     made.index_is_signed = argument.index_part == Part::signed_low_word ? 1 : 0;
   }
-  made.steps = 1;
-  made.offsets[0] = distance;
+  add_step(made, distance);
   return made;
 }
 
@@ -452,7 +460,9 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
     }
   }
   made.moment = *moment;
-  if (source.memory) add_step(made, *source.memory + std::exchange(made.addend, 0));
+  if (source.memory && !add_step(made, *source.memory + std::exchange(made.addend, 0)))
+    return fail(ErrorKind::unsupported,
+                source_text(source) + ": the offset does not fit in 32 bits");
   made.addend += source.addend;
   return made;
 }

@@ -90,7 +90,8 @@ public:
                                          .probes = make_program_probes(mechanism),
                                          .exit_rules = resolved.exit_rules,
                                          .exits = collect_exits(probes_),
-                                         .variants = plan_.variants(),
+                                         .run = plan_.settings(),
+                                         .plans = plan_.plans(),
                                          .processes = filter_.processes,
                                          .cgroup = filter_.cgroup,
                                          .buffer_bytes = buffer_bytes()});
@@ -301,7 +302,7 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_)
       loaded.push_back(
-          {.variant = plan_.probe_variant(probe.number),
+          {.plan = plan_.probe_plan(probe.number),
            .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
     return loaded;
   }
