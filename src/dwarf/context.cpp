@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/context.hpp"
 
+#include "dwarf/unit_check.hpp"
 #include "elf/debug_file.hpp"
 #include "elf/elf_types.hpp"
 #include "elf/sections.hpp"
@@ -172,6 +173,12 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
   return std::nullopt;
 }
 
+llvm::DWARFUnit* Context::with_bounded_entries(llvm::DWARFUnit* unit) {
+  if (has_bounded_entries(*unit)) return unit;
+  warn(fmt::format("the unit at {:#x} is damaged", unit->getOffset()));
+  return nullptr;
+}
+
 llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   if (unit == nullptr) return nullptr;
   const auto [known, is_new] = with_entries_.try_emplace(unit, unit);
@@ -179,12 +186,13 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   using namespace llvm::dwarf;
   const Die root = unit->getUnitDIE();
   if (!root) return known->second = nullptr;
-  if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit()) return unit;
+  if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit())
+    return known->second = with_bounded_entries(unit);
   known->second = nullptr;
   if (const auto path = find_split_unit(*unit)) {
     const Die split = unit->getNonSkeletonUnitDIE(true, *path);
     if (split && split.getDwarfUnit() != unit)
-      known->second = split.getDwarfUnit();
+      known->second = with_bounded_entries(split.getDwarfUnit());
     else
       warn(fmt::format("{} does not have the split unit of {}", *path,
                        string_in(root, {DW_AT_name}).value_or("a unit")));
@@ -224,13 +232,24 @@ Context* Context::alternate() {
   return alternate_.get();
 }
 
+Die Context::entry_at(std::uint64_t offset) {
+  const auto units = dwarf().normal_units();
+  if (units.begin() == units.end()) return {};
+  llvm::DWARFUnit* const unit = (*units.begin())->getUnitVector().getUnitForOffset(offset);
+  return with_entries(unit) == nullptr ? Die() : unit->getDIEForOffset(offset);
+}
+
 Die Context::referenced(const Die& die, Attribute attribute) {
   const auto value = die.find(attribute);
   if (!value) return {};
   if (const auto offset = value->getAsSupplementaryReference()) {
     Context* const other = alternate();
-    return other == nullptr ? Die() : other->dwarf().getDIEForOffset(*offset);
+    return other == nullptr ? Die() : other->entry_at(*offset);
   }
+  // Into another unit, which has to be checked, too.
+  if (const auto offset = value->getAsDebugInfoReference())
+    if (with_entries(die.getDwarfUnit()->getUnitVector().getUnitForOffset(*offset)) == nullptr)
+      return {};
   return die.getAttributeValueAsReferencedDie(*value);
 }
 

@@ -74,6 +74,9 @@ public:
 private:
   Context() = default;
   Context* alternate();
+  // Returns null, with a warning, for a unit that LLVM must not read.
+  llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
+  Die entry_at(std::uint64_t offset);
   std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
 
   elf::Layout layout_;
