@@ -285,7 +285,7 @@ struct BuiltinProgram::State {
     return options;
   }
 
-  Result<void> set_cgroup() {
+  Result<void> set_cgroup() const {
     const std::uint32_t first = 0;
     const auto group = static_cast<std::uint32_t>(settings.cgroup);
     if (const int error = bpf_map_update_elem(object.map("cgroups"), &first, &group, BPF_ANY);

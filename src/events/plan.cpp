@@ -414,7 +414,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
       auto made = format ? planner.make_plan(*format, probed, at_start, location)
-                         : fail(std::move(format).error());
+                         : fail(Error(format.error()));
       if (!made) {
         Error error = std::move(made).error();
         error.message.insert(0, display_name(point) + ": ");
