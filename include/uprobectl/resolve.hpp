@@ -47,6 +47,8 @@ struct ResolveOptions {
   // a pass over all symbols, which the lookup itself avoids. Other lookups warn in any case.
   bool thorough = false;
   bool suggest = true; // suggest similar names for an unknown one; slow for many files
+  // Accept another spelling of a name if no function has exactly this one (find_by_spelling()).
+  bool other_spellings = true;
 };
 
 // Parses "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is printed), "vaddr:0x…",

@@ -67,6 +67,30 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
 
+// How a name differs from that of a function it means. An earlier one is preferred.
+enum class Spelling {
+  // Only in notation: "f(const char *)" for "f(char const*)", "std::string" for libstdc++'s
+  // "std::__cxx11::basic_string<...>", "f(std::string)" for "f[abi:cxx11](std::string)".
+  equivalent,
+  // Parts are left out: template arguments, a member function's "const", "&" and "&&", unnamed
+  // namespaces, Rust's traits, Go's type arguments.
+  shortened,
+  // Enclosing scopes are left out: "Store::add" for "shop::Store::add".
+  unqualified,
+};
+struct SpelledFunctions {
+  std::vector<elf::Symbol> symbols; // all with the same spelling; empty if there are none
+  Spelling spelling = Spelling::equivalent;
+};
+// Finds functions by another spelling of their name, in all tables; imports if there are none. For
+// a name that neither find_by_name() nor find_by_demangled_name() finds. A name without scopes,
+// parameters and template arguments, which may be a mistyped C name, means no method and no
+// function of a namespace. Typedefs in parameters are not resolved.
+SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name);
+SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name);
+// Whether the text is a C++ name with parameters: '*' in it means a pointer.
+bool is_signature(std::string_view text);
+
 // Returns the PLT entries by address: stubs that jump to a function through a GOT entry. Each has
 // the name and version of the GOT entry's symbol (table plt). They are found by decoding the jumps
 // and comparing their targets with the relocations. Section headers are needed only for .plt.got.

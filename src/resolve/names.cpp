@@ -113,6 +113,13 @@ void warn_about_related(const RelatedSymbols& related, bool with_clones,
   }
 }
 
+// Names the functions that a name without their scopes is taken for.
+void warn_about_scopes(const Query& query, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points)
+    point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
+                                         point.demangled.value_or(*point.symbol)));
+}
+
 // Returns "+N". Without --unsafe, fails if it is outside of the symbol or the symbol has no size.
 Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol) {
   const std::uint64_t plus = query.function.plus.value_or(0);
@@ -279,9 +286,25 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   if (!demangled->empty() && !demangled->front().defined)
     return fail(not_code(query, demangled->front()));
   if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
-  if (is_pattern(name)) return resolve_pattern(query);
+  if (is_pattern(name)) {
+    if (is_signature(name)) // its '*' may mean pointers
+      if (auto spelled = resolve_spelling(query); !spelled || !spelled->empty()) return spelled;
+    return resolve_pattern(query);
+  }
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
   return resolve_clones(query);
+}
+
+Result<std::vector<ProbePoint>> resolve_spelling(const Query& query) {
+  if (!query.options.other_spellings) return {};
+  SpelledFunctions found = find_by_spelling(query.image, query.function.name);
+  if (found.symbols.empty()) return {};
+  if (!found.symbols.front().defined) return fail(not_code(query, found.symbols.front()));
+  const Symbols places = unique_places(found.symbols);
+  if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
+  auto points = chosen_points(query, std::move(found.symbols), true);
+  if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
+  return points;
 }
 
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
@@ -293,10 +316,17 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
       return matches_name(std::string(name), entry.name);
     });
+  Spelling spelling = Spelling::equivalent;
+  if (named.empty() && query.options.other_spellings) {
+    SpelledFunctions found = find_by_spelling(entries, name);
+    spelling = found.spelling;
+    named = std::move(found.symbols);
+  }
   if (named.empty()) return fail(no_plt_entry(query));
   if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));
   auto points = make_points(query, named);
   if (!points) return points;
+  if (spelling == Spelling::unqualified) warn_about_scopes(query, *points);
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
   return points;
 }

@@ -10,6 +10,10 @@ namespace uprobectl {
 Result<std::vector<ProbePoint>> resolve_name(const Query& query);
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 
+// Resolves Query::function by another spelling of its name. Returns no points if there is none, or
+// if the options do not allow it.
+Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
+
 // Returns the point at the symbol's address plus the query's "+N".
 Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol);
 

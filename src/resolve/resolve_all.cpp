@@ -53,6 +53,7 @@ public:
       : targets_(targets), functions_(functions), where_(where), how_(how), quick_(how),
         importing_files_(functions.size()) {
     quick_.suggest = false;
+    quick_.other_spellings = false;
     for (const std::string_view function : functions)
       results_.functions.push_back(
           {.request = std::string(function), .points = {}, .files = 0, .errors = {}});
@@ -63,6 +64,7 @@ public:
     if (!visited) return fail(std::move(visited).error());
     results_.searched_files = visited->files;
     std::ranges::move(visited->warnings, std::back_inserter(results_.warnings));
+    if (how_.other_spellings) resolve_otherwise();
     for (std::size_t i = 0; i < results_.functions.size(); ++i) {
       FunctionResult& result = results_.functions[i];
       if (result.files == 0 && result.errors.empty()) result.errors.push_back(not_found_error(i));
@@ -71,6 +73,35 @@ public:
   }
 
 private:
+  // Resolves the FUNCTIONs that no file has exactly by other spellings of their names.
+  void resolve_otherwise() {
+    ResolveOptions how = quick_;
+    how.other_spellings = true;
+    std::vector<std::size_t> missing;
+    std::vector<std::string_view> names;
+    for (std::size_t i = 0; i < results_.functions.size(); ++i) {
+      const FunctionResult& result = results_.functions[i];
+      if (result.files != 0 || !result.errors.empty() || is_plain_in_many_files(result.request))
+        continue;
+      missing.push_back(i);
+      names.push_back(functions_[i]);
+      importing_files_[i] = 0; // counted again
+    }
+    if (missing.empty()) return;
+    (void)visit_targets(targets_, where_, [&](Target& target) {
+      target.resolve_each(names, how,
+                          [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
+                            add_points(target, missing[index], std::move(points));
+                          });
+    });
+  }
+
+  // A name without scopes can be that of a function template or in an unnamed namespace. That is
+  // not worth opening many files again.
+  bool is_plain_in_many_files(std::string_view name) const {
+    return results_.searched_files > 1 && name.find_first_of(":.(<~ ") == std::string_view::npos;
+  }
+
   void resolve_in(const Target& target) {
     warned_misplaced_ = false;
     for (const std::string& warning : target.warnings()) results_.warnings.push_back(warning);
@@ -121,7 +152,9 @@ private:
   std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
     (void)visit_targets(targets_, where_, [&](const Target& target) {
-      target.resolve_each({&function, 1}, how_, [&](std::size_t, const auto& points) {
+      ResolveOptions how = how_;
+      how.other_spellings = false; // resolve_otherwise() has tried
+      target.resolve_each({&function, 1}, how, [&](std::size_t, const auto& points) {
         if (!points) own = points.error();
       });
     });
@@ -147,7 +180,7 @@ private:
   std::span<const std::string_view> functions_;
   const TargetOptions& where_;
   ResolveOptions how_;
-  ResolveOptions quick_; // without suggestions
+  ResolveOptions quick_; // exact names, without suggestions
   ResolveResults results_;
   bool warned_misplaced_ = false;            // for the current file
   std::vector<std::size_t> importing_files_; // files, for each FUNCTION

@@ -83,12 +83,28 @@ bool may_be_in_debug_file(const Query& query, const Error& error) {
          error.kind == ErrorKind::no_code;
 }
 
+// Whether the error is that of no_function() without hints.
+bool is_unexplained(const Query& query, const Error& error) {
+  return query.function.form == FunctionSpec::Form::name && query.methods == nullptr &&
+         error.kind == ErrorKind::not_found && error.hints.empty();
+}
+
+// Resolves a name that no function has exactly, by another spelling. An exact name wins even if
+// only a debug file has it, so this comes last.
+Result<std::vector<ProbePoint>> resolve_otherwise(const Query& query, Error error) {
+  auto points = resolve_spelling(query);
+  if (!points || !points->empty()) return points;
+  return fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error));
+}
+
 Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Image& image,
                                                    DebugSource& source) {
   if (needs_all_symbols(query)) source.complete(image);
   auto points = resolve_form(query);
   while (!points && may_be_in_debug_file(query, points.error()) && source.add_next(image))
     points = resolve_form(query);
+  if (!points && is_unexplained(query, points.error()))
+    points = resolve_otherwise(query, std::move(points).error());
   if (points && query.options.aliases) add_aliases(image, *points);
   if (points) finish_points(query, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
