@@ -20,18 +20,29 @@ namespace uprobectl {
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
 struct FunctionSpec {
-  enum class Form { name, plt, virtual_address, image_offset, file_offset };
+  enum class Form {
+    name,
+    plt,
+    virtual_address,
+    image_offset,
+    file_offset,
+    source_line,   // FILE:LINE
+    function_line, // FUNCTION:+LINE
+  };
 
   Form form = Form::name;
   std::string_view request;          // as typed
-  std::string_view name;             // name, plt: with the version suffix, without "+N"
-  std::uint64_t number = 0;          // the other forms: the address or offset
+  std::string_view name;             // name, plt: with the version suffix, without "+N"; lines:
+                                     // FILE or FUNCTION; else empty
+  std::uint64_t number = 0;          // the address or offset; lines: LINE
   std::optional<std::uint64_t> plus; // "+N": bytes into the function
 };
 
 // Options for resolving a FUNCTION.
 struct ResolveOptions {
-  bool all = false;     // return every place of an ambiguous name, instead of an error
+  // Return every place of an ambiguous name, instead of an error; every statement of a source line,
+  // instead of the first of each piece of its code.
+  bool all = false;
   bool clones = false;  // include compiler clones ("f.constprop.0")
   bool inlined = false; // include the places where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
@@ -52,7 +63,8 @@ struct ResolveOptions {
 };
 
 // Parses "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is printed), "vaddr:0x…",
-// "offset:0x…", "file-offset:0x…". A "+" without a number after it is part of the name (operator+).
+// "offset:0x…", "file-offset:0x…", "file.c:20", "name:+2". A "+" without a number after it is part
+// of the name (operator+).
 Result<FunctionSpec> parse_function(std::string_view text);
 template <std::same_as<std::string> Temporary>
 Result<FunctionSpec> parse_function(Temporary&&) = delete; // the views would dangle
@@ -86,6 +98,13 @@ struct InlinedInto {
   std::uint32_t line = 0;               // 0: unknown
   // Hits may differ from the calls: a jump leads to the place, or it is not known to be the entry.
   bool is_approximate = false;
+};
+
+// The source line of a FILE:LINE or FUNCTION:+LINE.
+struct SourceLine {
+  std::string file; // path in the debug information, absolute if that has the compiler's folder
+  std::uint32_t line = 0;
+  std::optional<std::string> inlined; // the inlined function whose copy has the place, demangled
 };
 
 // A place in a file where a probe can be attached.
@@ -122,6 +141,7 @@ struct ProbePoint {
 
   // For an inlined instance of the function `symbol`; otherwise null.
   std::shared_ptr<const InlinedInto> inlined_into;
+  std::shared_ptr<const SourceLine> source; // null unless a source line was requested
 
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
@@ -131,6 +151,9 @@ struct ProbePoint {
 // Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
 // there is no symbol.
 std::string display_name(const ProbePoint& point);
+// Returns the source line to print, "FILE:20" or "FILE:20 (inlined ns::f(int))"; empty unless a
+// line was requested. `folders`: whether FILE has them.
+std::string display_source(const ProbePoint& point, bool folders);
 
 // Returns the offset to print: the file offset, or the image offset if the library is compressed.
 std::uint64_t display_offset(const ProbePoint& point);
@@ -166,6 +189,14 @@ struct TargetOptions {
   // --dex, --root: where to search for the DEX files that name the methods of OAT files.
   art::DexSearch dex;
   std::optional<std::string> oatdump; // --oatdump: program to run instead of parsing OAT files
+};
+
+// Lines of a source file.
+struct SourceLines {
+  std::string file;                     // its path in the debug information
+  std::uint32_t first = 1;              // of a function: its declaration
+  std::optional<std::uint32_t> last;    // of a function
+  std::vector<std::uint32_t> with_code; // lines that can be probed, in order
 };
 
 // The sources of symbols other than the file's own tables.
@@ -218,6 +249,7 @@ public:
   const BinaryPath& path() const;         // as found
   const BinaryPath& display_path() const; // the path to print: FILE of the output
   const elf::Image* image() const;        // null for an archive as a whole
+  const ProbedBinary& binary() const;     // for an archive as a whole without what an image has
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // about the choice of this file
   // The error wrong_machine if none of the processes in the options can run this file.
@@ -243,6 +275,12 @@ public:
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
   // whole.
   Result<std::shared_ptr<const StaticProbes>> static_notes() const;
+
+  // Return which lines of a source file have code, from the debug information. FILE is the end of
+  // its path, as in FILE:LINE. Fails with no_code for an archive as a whole.
+  Result<SourceLines> lines_of_file(std::string_view file) const;
+  // Same, for the lines of the function at the address.
+  Result<SourceLines> lines_of_function(VirtualAddress function) const;
 
   // Returns the Java methods of an OAT file, or why they cannot be read; null for other files.
   const Result<art::OatFile>* java_methods() const;

@@ -64,6 +64,14 @@ void add_inlined_into(JsonRecord& record, const ProbePoint& point) {
   record.field("approximate", into.is_approximate);
 }
 
+// Adds the keys of a requested source line.
+void add_source(JsonRecord& record, const ProbePoint& point) {
+  if (!point.source) return;
+  record.field("source", point.source->file);
+  record.field("line", std::uint64_t{point.source->line});
+  record.field("inlined", point.source->inlined);
+}
+
 class JsonFormatter final : public RecordFormatter {
 public:
   explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
@@ -85,6 +93,7 @@ public:
     record.field("aliases", point.aliases);
     record.field("instruction", point.instruction);
     add_inlined_into(record, point);
+    add_source(record, point);
     finish(record);
   }
 
@@ -145,6 +154,18 @@ public:
                  library.machine ? std::optional(elf::to_string(*library.machine)) : std::nullopt);
     record.field("probeable", library.probeable);
     record.field("reason", library.reason);
+    finish(record);
+  }
+
+  void write(const SourceLineRecord& listed) override {
+    JsonRecord record(line_, "source_line");
+    record.field("target", listed.binary->target);
+    record.field("file", listed.binary->real_path);
+    record.field("entry", listed.binary->path.entry);
+    record.field("source", listed.source);
+    record.field("line", std::uint64_t{listed.line});
+    record.field("probeable", listed.probeable);
+    record.field("text", listed.text);
     finish(record);
   }
 
@@ -255,6 +276,7 @@ public:
     append_record(record.begin_field("record"), sent);
     const bool is_raw = sent != nullptr && !sent->value;
     record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
+    if (point != nullptr) add_source(record, *point);
     finish(record);
     out_.end_event();
   }
@@ -396,6 +418,7 @@ private:
   static void add_counted_probe(JsonRecord& record, const ProbePoint& point) {
     add_probe(record, point);
     record.field("demangled", point.demangled);
+    add_source(record, point);
   }
 
   void finish(JsonRecord& record) {

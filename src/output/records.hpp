@@ -36,6 +36,14 @@ struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
 };
+// A line of a source file (`source_line`).
+struct SourceLineRecord {
+  const ProbedBinary* binary = nullptr;
+  std::string_view source; // path in the debug information
+  std::uint32_t line = 0;
+  bool probeable = false;                    // it has code
+  std::optional<std::string_view> text = {}; // nullopt if the file was not found
+};
 // Written when all probes are attached (`attached`).
 struct AttachedRecord {
   std::optional<std::string_view> mechanism; // nullopt: no probe was requested
@@ -166,6 +174,7 @@ public:
   virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
   virtual void write(const SymbolRecord& record) = 0;
   virtual void write(const LibraryRecord& record) = 0;
+  virtual void write(const SourceLineRecord& record) = 0;
   virtual void write(const DriftRecord& record) = 0;
   virtual void write(const InstalledProbe& probe) = 0;
   virtual void write(const Pin& pin) = 0;

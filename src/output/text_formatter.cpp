@@ -179,6 +179,8 @@ void StaticProbeGroups::write() {
   known_.clear();
 }
 
+constexpr std::size_t tab_width = 8; // of source text
+
 // A row whose columns depend on options.
 template <std::size_t max_columns>
 class Columns {
@@ -212,10 +214,12 @@ public:
     const std::string name = display_name(point);
     std::string sum;
     std::string aliases;
-    Columns<6> columns;
+    const std::string source = display_source(point, true);
+    Columns<7> columns;
     columns.add("OFFSET", offset);
     columns.add("FILE", displayed_file(point));
     columns.add("SYMBOL", name);
+    if (!source.empty()) columns.add("LINE", source);
     if (style_.verbose) columns.add("SUM", sum = offset_sum(point));
     if (style_.verbose || style_.instruction)
       columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
@@ -271,6 +275,17 @@ public:
                 library.compression, library.alignment ? std::to_string(*library.alignment) : "-",
                 library.machine ? elf::to_string(*library.machine) : "-",
                 library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
+  }
+
+  void write(const SourceLineRecord& listed) override {
+    header({"LINE", "PROBEABLE", "TEXT"});
+    std::string text;
+    for (const char c : listed.text.value_or(""))
+      if (c == '\t')
+        text.append(tab_width - text.size() % tab_width, ' ');
+      else
+        text += c;
+    table_.row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
   }
 
   void write(const DriftRecord& drift) override {
@@ -468,7 +483,9 @@ private:
 
   const std::string& displayed_name(const ProbePoint& point) {
     std::string& name = names_[&point];
-    if (name.empty()) name = display_name(point);
+    if (!name.empty()) return name;
+    name = display_name(point);
+    if (point.source) name += " at " + display_source(point, false);
     return name;
   }
 

@@ -178,6 +178,15 @@ std::string display_name(const ProbePoint& point) {
   return name;
 }
 
+std::string display_source(const ProbePoint& point, bool folders) {
+  if (!point.source) return {};
+  std::string_view file = point.source->file;
+  if (!folders) file = file.substr(file.rfind('/') + 1);
+  std::string text = fmt::format("{}:{}", file, point.source->line);
+  if (point.source->inlined) text += fmt::format(" (inlined {})", *point.source->inlined);
+  return text;
+}
+
 Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
   auto point = point_of_number(query);
   if (!point) return fail(std::move(point).error());

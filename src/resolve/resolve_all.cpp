@@ -33,9 +33,11 @@ bool is_not_found(std::string_view text, const Error& error) {
       error.kind == ErrorKind::no_code)
     return true;
   const auto function = parse_function(text);
-  const bool is_name = !function || function->form == FunctionSpec::Form::name ||
-                       function->form == FunctionSpec::Form::plt;
-  return !is_name && error.kind == ErrorKind::out_of_range;
+  using Form = FunctionSpec::Form;
+  const bool is_number =
+      function && (function->form == Form::virtual_address ||
+                   function->form == Form::image_offset || function->form == Form::file_offset);
+  return is_number && error.kind == ErrorKind::out_of_range;
 }
 
 // Whether the kernel rejects every offset in the entry because of the alignment of its data.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dwarf/lines.hpp"
 #include "elf/layout.hpp"
 #include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
@@ -10,6 +11,7 @@
 #include "resolve/methods.hpp"
 #include "resolve/names.hpp"
 #include "resolve/point.hpp"
+#include "resolve/source_lines.hpp"
 #include "symbols/list.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/shell_words.hpp"
@@ -52,7 +54,14 @@ Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
 }
 
 bool is_number(const FunctionSpec& function) {
-  return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
+  return function.form == FunctionSpec::Form::virtual_address ||
+         function.form == FunctionSpec::Form::image_offset ||
+         function.form == FunctionSpec::Form::file_offset;
+}
+
+bool is_line(const FunctionSpec& function) {
+  return function.form == FunctionSpec::Form::source_line ||
+         function.form == FunctionSpec::Form::function_line;
 }
 
 bool needs_all_symbols(const Query& query) {
@@ -70,6 +79,8 @@ Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
   case FunctionSpec::Form::virtual_address:
   case FunctionSpec::Form::image_offset:
   case FunctionSpec::Form::file_offset:
+  case FunctionSpec::Form::source_line: // has a query of its own
+  case FunctionSpec::Form::function_line:
     break;
   }
   return resolve_number(query);
@@ -134,6 +145,34 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Im
     points->front().warnings.push_back("'" + std::string(query.function.name) +
                                        "' shares its code with other methods, and a probe there "
                                        "fires for each of them");
+  return points;
+}
+
+// Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
+Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Image& image,
+                                                   DebugSource& source,
+                                                   const DebugInfoSource& debug_info) {
+  const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
+  FunctionSpec name{.form = FunctionSpec::Form::name,
+                    .request = query.function.request,
+                    .name = is_relative ? query.function.name : query.function.request,
+                    .plus = std::nullopt};
+  Query named{query.binary, name, image, query.demangler, query.options};
+  std::vector<ProbePoint> functions;
+  if (is_relative) {
+    named.options.thorough = false;
+    auto found = resolve_by_symbols(named, image, source);
+    if (!found) return found;
+    functions = std::move(*found);
+  } else if (const auto exact = find_by_name(image, name.name); exact && !exact->empty()) {
+    return resolve_by_symbols(named, image, source); // a symbol that looks like a line
+  }
+  source.complete(image);
+  const auto& info = debug_info();
+  if (!info) return fail(Error(info.error()).within(query.subject()));
+  auto points = resolve_lines(query, *info, functions);
+  if (points && query.options.aliases) add_aliases(image, *points);
+  if (points) finish_points(query, *points);
   return points;
 }
 
@@ -207,6 +246,10 @@ struct Target::State {
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
+
+  // `read`: (const DebugInfo&, const IsCode&) -> Result<dwarf::FileLines>
+  template <typename Read>
+  Result<SourceLines> read_lines(Read read);
 };
 
 Target::Target(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -218,6 +261,7 @@ const std::string& Target::text() const { return state_->text; }
 const BinaryPath& Target::path() const { return state_->path; }
 const BinaryPath& Target::display_path() const { return state_->binary->path; }
 const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
+const ProbedBinary& Target::binary() const { return *state_->binary; }
 const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
 const std::optional<Error>& Target::architecture_mismatch() const {
@@ -285,7 +329,7 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
   if (state.image) {
     Query query{state.binary, function, *state.image, state.demangler, options};
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
-    if (is_number(function)) {
+    if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;
       if (!state.symbolizer)
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
@@ -296,6 +340,7 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
         state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
       return *state.debug_info;
     };
+    if (is_line(function)) return resolve_line_query(query, *state.image, state.debug, debug_info);
     return with_inlined(query, debug_info, resolve_query(query, *state.image, state.debug));
   }
 
@@ -368,6 +413,41 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
   return resolve_static_probes({state_->binary, asked, *state_->image, state_->demangler}, *notes);
+}
+
+template <typename Read>
+Result<SourceLines> Target::State::read_lines(Read read) {
+  const std::string subject = to_string(binary->path);
+  if (!image)
+    return fail(Error{ErrorKind::no_code, subject +
+                                              ": an archive, source lines are those of one of "
+                                              "its libraries"}
+                    .hint("use ARCHIVE!/ENTRY"));
+  if (!debug_info) debug_info = dwarf::DebugInfo::open(*image, debug.where());
+  const auto& info = *debug_info;
+  if (!info) return fail(Error(info.error()).within(subject));
+  const auto is_code = [&](VirtualAddress address) { return is_in_code(*image, address); };
+  Result<dwarf::FileLines> lines = read(*info, is_code);
+  if (!lines) return fail(std::move(lines).error().within(subject));
+  SourceLines found{
+      .file = std::move(lines->file), .last = {}, .with_code = std::move(lines->with_code)};
+  if (lines->first != 0) {
+    found.first = lines->first;
+    found.last = lines->last;
+  }
+  return found;
+}
+
+Result<SourceLines> Target::lines_of_file(std::string_view file) const {
+  return state_->read_lines([&](const dwarf::DebugInfo& info, const dwarf::IsCode& is_code) {
+    return dwarf::lines_of_file(info, file, is_code);
+  });
+}
+
+Result<SourceLines> Target::lines_of_function(VirtualAddress function) const {
+  return state_->read_lines([&](const dwarf::DebugInfo& info, const dwarf::IsCode& is_code) {
+    return dwarf::lines_of_function(info, function, is_code);
+  });
 }
 
 const Result<art::OatFile>* Target::java_methods() const {
