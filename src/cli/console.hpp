@@ -64,6 +64,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments);
 ExitCode run_list_symbols(std::span<const std::string_view> arguments);
 ExitCode run_list_lines(std::span<const std::string_view> arguments);
 ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_list_args(std::span<const std::string_view> arguments);
 ExitCode run_usdt_list(std::span<const std::string_view> arguments);
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
 ExitCode run_load(std::span<const std::string_view> arguments);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/context.hpp"
 
+#include "dwarf/type_table.hpp"
 #include "dwarf/unit_check.hpp"
 #include "elf/debug_file.hpp"
 #include "elf/elf_types.hpp"
@@ -116,6 +117,14 @@ std::optional<std::string> string_in(const Die& die, std::initializer_list<Attri
 }
 
 } // namespace
+
+Context::Context() = default;
+Context::~Context() = default;
+
+TypeTable& Context::types() {
+  if (!types_) types_ = std::make_unique<TypeTable>(*this);
+  return *types_;
+}
 
 Result<std::unique_ptr<Context>> Context::create(Bytes file, std::shared_ptr<const void> owner,
                                                  std::string source) {
@@ -281,6 +290,23 @@ Die Context::with_attribute(const Die& die, Attribute attribute) {
     entry = origin ? origin : referenced(entry, DW_AT_specification);
   }
   return {};
+}
+
+std::string Context::file_name(const Die& die, std::uint64_t index) {
+  llvm::DWARFUnit* const unit = die.getDwarfUnit()->getLinkedUnit();
+  auto table = unit->getContext().getLineTableForUnit(
+      unit, [this](llvm::Error error) { warn(std::move(error)); });
+  if (!table) {
+    warn(table.takeError());
+    return {};
+  }
+  std::string path;
+  using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
+  const char* const folder = unit->getCompilationDir();
+  if (*table == nullptr || !(*table)->getFileNameByIndex(index, folder == nullptr ? "" : folder,
+                                                         Kind::AbsoluteFilePath, path))
+    return {};
+  return path;
 }
 
 std::optional<std::string_view> Context::name(const Die& die) {

@@ -20,12 +20,19 @@ namespace uprobectl::dwarf {
 using Die = llvm::DWARFDie;
 using Attribute = llvm::dwarf::Attribute;
 
+// The tag as a number, for `switch`: an enumeration would need a case for all of DWARF's tags.
+inline std::uint16_t tag_of(const Die& die) { return die.getTag(); }
+
 // How many DW_AT_specification and DW_AT_abstract_origin references are followed from one entry.
 // Compilers write at most three.
 constexpr int max_origins = 16;
 
+class TypeTable;
+
 class Context {
 public:
+  ~Context();
+
   // `owner` keeps the bytes valid; null if they outlive the context.
   static Result<std::unique_ptr<Context>> create(Bytes file, std::shared_ptr<const void> owner,
                                                  std::string source);
@@ -58,6 +65,8 @@ public:
   // of the address.
   Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
 
+  TypeTable& types();
+
   // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
   // invalid if there is none.
   Die referenced(const Die& die, Attribute attribute);
@@ -68,11 +77,14 @@ public:
   Die with_attribute(const Die& die, Attribute attribute);
   // Returns the raw name as in symbol tables: DW_AT_linkage_name or, in C, DW_AT_name.
   std::optional<std::string_view> linkage_name(const Die& die);
+  // Returns the absolute path of the file with this index in the line table of the entry's unit;
+  // empty if it is not known. DWARFDie::getDeclFile() ignores DW_FORM_implicit_const.
+  std::string file_name(const Die& die, std::uint64_t index);
   // Returns DW_AT_name.
   std::optional<std::string_view> name(const Die& die);
 
 private:
-  Context() = default;
+  Context();
   Context* alternate();
   // Returns null, with a warning, for a unit that LLVM must not read.
   llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
@@ -89,6 +101,7 @@ private:
   std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;
+  std::unique_ptr<TypeTable> types_;
 };
 
 } // namespace uprobectl::dwarf

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
 #include "output/values.hpp"
@@ -110,6 +111,15 @@ public:
     append_json_static_arguments(record.begin_field("arguments"), probe.arguments);
     record.field("machine", elf::to_string(point.binary->machine));
     record.field("build_id", point.binary->build_id);
+    finish(record);
+  }
+
+  void write(const ArgumentsRecord& listed) override {
+    const ProbePoint& point = *listed.point;
+    JsonRecord record(line_, "arguments");
+    add_place(record, point);
+    record.field("symbol", point.symbol);
+    append_json_arguments(record, listed);
     finish(record);
   }
 

@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "doctor/doctor.hpp"
+#include "dwarf/functions.hpp"
 #include "events/events.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
@@ -30,6 +31,11 @@ struct SymbolRecord {
 struct StaticProbeRecord {
   const ProbePoint* point = nullptr; // has a static_probe
   std::string_view target;           // empty if only one target is listed
+};
+// The parameters and variables at an address, from debug information (`arguments`).
+struct ArgumentsRecord {
+  const ProbePoint* point = nullptr;
+  const dwarf::FunctionInfo* function = nullptr;
 };
 // A library in an archive (`library`).
 struct LibraryRecord {
@@ -172,6 +178,7 @@ public:
   virtual ~RecordFormatter() = default;
   virtual void write(const ProbePoint& point) = 0;         // `match`
   virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
+  virtual void write(const ArgumentsRecord& record) = 0;
   virtual void write(const SymbolRecord& record) = 0;
   virtual void write(const LibraryRecord& record) = 0;
   virtual void write(const SourceLineRecord& record) = 0;

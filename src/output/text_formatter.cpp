@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "output/function_arguments.hpp"
 #include "output/output.hpp"
 #include "output/values.hpp"
 
@@ -129,12 +130,6 @@ void TextTable::flush() {
   held_.clear();
 }
 
-std::string printable(std::string_view text) {
-  std::string shown;
-  append_printable(shown, text);
-  return shown;
-}
-
 std::string padded(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, display_width(text)), ' ');
 }
@@ -249,6 +244,10 @@ public:
     if (style_.verbose) columns.add("PARSED", parsed = parsed_arguments(probe.arguments));
     header(columns.names());
     table_.row(columns.cells());
+  }
+
+  void write(const ArgumentsRecord& listed) override {
+    out_.append(function_arguments_text(listed));
   }
 
   void write(const SymbolRecord& listed) override {
