@@ -42,8 +42,15 @@ public:
                                    context_.address_size);
     const llvm::DWARFExpression operations(data, context_.address_size);
     std::size_t count = 0;
+    std::uint64_t begin = 0;
     for (const Operation& operation : operations) {
-      if (operation.isError()) return unreadable("its location is damaged");
+      if (operation.getCode() == gnu_implicit_pointer)
+        return unreadable("the compiler has removed what it points to");
+      // LLVM reads a missing LEB128 number as 0.
+      const bool is_truncated =
+          operation.getNumOperands() > 0 && operation.getOperandEndOffset(0) <= begin + 1;
+      if (operation.isError() || is_truncated) return unreadable("its location is damaged");
+      begin = operation.getEndOffset();
       if (++count > max_operations) return unreadable("its location is too long");
       apply(operation);
       if (!problem_.empty()) return unreadable(std::move(problem_));
@@ -124,7 +131,6 @@ private:
     case DW_OP_implicit_value:
       return push_implicit(operand(0), operand(1));
     case DW_OP_implicit_pointer:
-    case gnu_implicit_pointer:
       return give_up("the compiler has removed what it points to");
     case DW_OP_piece:
       return end_piece(operand(0));

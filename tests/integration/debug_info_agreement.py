@@ -71,7 +71,7 @@ def read(location, size):
 
 def shown(name):
     """The bytes of gdb's value; None if it was optimized out."""
-    value = gdb.selected_frame().read_var(name)
+    value = frame().read_var(name)
     if is_reference(value.type):
         value = value.referenced_value().address
     if value.is_optimized_out:
@@ -93,6 +93,14 @@ def used_bytes(kind):
         for i, byte in enumerate(inside):
             used[at + i] = used[at + i] or byte
     return used
+
+def frame():
+    """The frame of the function itself, also where it begins with an inlined one."""
+    found = gdb.newest_frame()
+    while found.type() == gdb.INLINE_FRAME:
+        found = found.older()
+    found.select()
+    return found
 
 def is_reference(kind):
     return kind.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
@@ -124,7 +132,7 @@ for _ in plan["functions"]:
     function = next(f for f in plan["functions"] if int(f["address"], 16) == pc)
     ours = []
     for parameter in function["parameters"]:
-        kind = gdb.selected_frame().read_var(parameter["name"]).type if parameter["name"] else None
+        kind = frame().read_var(parameter["name"]).type if parameter["name"] else None
         size = 8 if kind is None or is_reference(kind) else int(kind.sizeof)
         ours.append(read(parameter["location"], size) if parameter["location"] else None)
     if plan["prologue"]:
