@@ -292,19 +292,32 @@ Die Context::with_attribute(const Die& die, Attribute attribute) {
   return {};
 }
 
+const llvm::DWARFDebugLine::LineTable* Context::line_table(llvm::DWARFUnit& unit) {
+  llvm::DWARFContext& owner = unit.getContext(); // of the file or of a split unit
+  const auto offset =
+      llvm::dwarf::toSectionOffset(unit.getUnitDIE().find(llvm::dwarf::DW_AT_stmt_list));
+  const llvm::StringRef tables = owner.getDWARFObj().getLineSection().Data;
+  if (!offset || *offset >= tables.size()) return nullptr;
+  const Bytes table = std::as_bytes(std::span(tables.data(), tables.size())).subspan(*offset);
+  if (!has_readable_file_names(table, layout_.machine.order)) {
+    warn(fmt::format("the line table at {:#x} is damaged", *offset));
+    return nullptr;
+  }
+  auto read =
+      owner.getLineTableForUnit(&unit, [this](llvm::Error error) { warn(std::move(error)); });
+  if (read) return *read;
+  warn(read.takeError());
+  return nullptr;
+}
+
 std::string Context::file_name(const Die& die, std::uint64_t index) {
   llvm::DWARFUnit* const unit = die.getDwarfUnit()->getLinkedUnit();
-  auto table = unit->getContext().getLineTableForUnit(
-      unit, [this](llvm::Error error) { warn(std::move(error)); });
-  if (!table) {
-    warn(table.takeError());
-    return {};
-  }
-  std::string path;
+  const auto* const table = line_table(*unit);
   using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
   const char* const folder = unit->getCompilationDir();
-  if (*table == nullptr || !(*table)->getFileNameByIndex(index, folder == nullptr ? "" : folder,
-                                                         Kind::AbsoluteFilePath, path))
+  std::string path;
+  if (table == nullptr || !table->getFileNameByIndex(index, folder == nullptr ? "" : folder,
+                                                     Kind::AbsoluteFilePath, path))
     return {};
   return path;
 }

@@ -77,6 +77,9 @@ public:
   Die with_attribute(const Die& die, Attribute attribute);
   // Returns the raw name as in symbol tables: DW_AT_linkage_name or, in C, DW_AT_name.
   std::optional<std::string_view> linkage_name(const Die& die);
+  // Returns the line table of a unit; null, with a warning, if it has none that can be read. LLVM
+  // must not be asked for it: it crashes at some damaged tables.
+  const llvm::DWARFDebugLine::LineTable* line_table(llvm::DWARFUnit& unit);
   // Returns the absolute path of the file with this index in the line table of the entry's unit;
   // empty if it is not known. DWARFDie::getDeclFile() ignores DW_FORM_implicit_const.
   std::string file_name(const Die& die, std::uint64_t index);

@@ -11,7 +11,7 @@ class Positions {
 public:
   // `unit` is the one of the file itself, also if its entries are in a split unit.
   Positions(Context& context, llvm::DWARFUnit& unit)
-      : table_(context.dwarf().getLineTableForUnit(&unit)), folder_(unit.getCompilationDir()) {}
+      : table_(context.line_table(unit)), folder_(unit.getCompilationDir()) {}
 
   // Null if the unit has none that can be read.
   const llvm::DWARFDebugLine::LineTable* table() const { return table_; }
