@@ -639,11 +639,12 @@ std::optional<WrittenName> parse_demangled_name(const DemangledName& demangled) 
   if (whole == short_name) return name;
 
   // The return type precedes the name, and the parameters follow it.
+  const auto is_function = [&](std::size_t at) {
+    return whole.substr(at + short_name.size()).starts_with('(') &&
+           (at == 0 || std::string_view(" *&").contains(whole[at - 1]));
+  };
   std::size_t at = whole.find(short_name);
-  while (at != std::string_view::npos &&
-         !(whole.substr(at + short_name.size()).starts_with('(') &&
-           (at == 0 || std::string_view(" *&").contains(whole[at - 1]))))
-    at = whole.find(short_name, at + 1);
+  while (at != std::string_view::npos && !is_function(at)) at = whole.find(short_name, at + 1);
   if (at == std::string_view::npos) return std::nullopt;
   NameParser function_type(whole.substr(at + short_name.size() + 1), Source::demangler);
   NameComponent& function = name.components.back();

@@ -46,7 +46,7 @@ inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 std::optional<WrittenName> parse_written_name(std::string_view text);
 
 // Parses the name of a function or method from the demangler.
-std::optional<WrittenName> parse_demangled_name(const DemangledName& name);
+std::optional<WrittenName> parse_demangled_name(const DemangledName& demangled);
 
 // Expands "string" to "basic_string<char>" and likewise the names of other strings and of streams.
 // Returns nullopt for other names.
