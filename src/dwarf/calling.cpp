@@ -198,7 +198,7 @@ Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) 
       location.pieces.push_back({.size = size});
     }
   }
-  if (needed == 0) return unreadable(std::move(unread));
+  if (needed == 0) return unreadable(unread.empty() ? optimized_out : std::move(unread));
   return location;
 }
 

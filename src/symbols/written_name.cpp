@@ -542,8 +542,9 @@ private:
   // Parameters have no const or volatile at top level, and arrays are pointers.
   static void decay(Type& type) {
     std::string& declarator = type.declarator;
-    if (declarator.ends_with(']') && !declarator.contains('(')) {
-      declarator.resize(declarator.find('['));
+    const auto bounds = declarator.find('[');
+    if (bounds != std::string::npos && declarator.ends_with(']') && !declarator.contains('(')) {
+      declarator.resize(bounds);
       declarator += '*';
     }
     for (const std::string_view qualifier : {" const", " volatile"})
