@@ -136,7 +136,7 @@ public:
 
   bool failed() const { return failed_; }
   bool at_end() const { return at_ >= text_.size(); }
-  std::size_t position() const { return at_; }
+  std::size_t position() const { return std::min(at_, text_.size()); }
 
   void skip_spaces() {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n') ++at_;
@@ -229,7 +229,10 @@ private:
   }
   bool is_user() const { return source_ == Source::user; }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  bool looking_at(std::string_view token) const { return text_.substr(at_).starts_with(token); }
+  // After a failure the position may be behind the end.
+  bool looking_at(std::string_view token) const {
+    return !at_end() && text_.substr(at_).starts_with(token);
+  }
 
   std::string_view peek_word() const {
     if (!starts_identifier(peek())) return {};
