@@ -152,8 +152,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   if (format.six_registers && event.has_arguments)
     event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
   for (const auto& [spec, reading, problem] : format.arguments) {
-    const bool is_return = spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned;
-    if (is_return && event.left_by == ExitKind::tail_call) continue;
+    const bool is_returned = spec.source.kind == ArgumentSource::Kind::returned;
+    const bool is_return = spec.name == "ret" && is_returned;
+    if (is_returned && event.left_by == ExitKind::tail_call) continue; // not yet known
     if (!problem.empty() && is_return) {
       if (raw.kind != RECORD_ENTRY)
         event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};

@@ -248,7 +248,8 @@ public:
     const auto convention = calling_convention(abi.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-    const ReadingBuilder builder(capture_, *convention, abi, at_start, location,
+    const ReadingBuilder builder(capture_, *convention, abi, at_start,
+                                 probed.point->inlined_into != nullptr, location,
                                  probed.point->java.get());
     capture_plan plan{};
     plan.flags = plan_flags(format, probed);
@@ -394,9 +395,9 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   const Planner planner(capture, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   CapturePlan plan;
-  std::map<
-      std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, std::string>,
-      Probe>
+  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
+                      std::string>,
+           Probe>
       known;
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
   for (const CapturePoint& probed : points) {
@@ -409,6 +410,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
     const auto [same, is_new] = known.emplace(
         std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                   point.inlined_into != nullptr,
                    prepared_key(probed) + reading_key(location) + signature_key(point.java.get())),
         Probe{});
     if (is_new) {

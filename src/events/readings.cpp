@@ -324,6 +324,11 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
         Error{ErrorKind::usage, "ret is only known at the return, which is not probed"}.hint(
             "add --return or --latency"));
   case Kind::argument:
+    if (is_inlined_)
+      return fail(Error{ErrorKind::usage,
+                        source_text(source) + " is in no fixed register at an inlined call"}
+                      .hint("read registers by name, as in --args x:u64@rax, or leave out "
+                            "--inlined"));
     if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
     return fail(Error{ErrorKind::usage,
                       source_text(source) + " is only known at the entry, which is not probed"}
@@ -492,10 +497,15 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
   const auto known = read_moment(length->spec.source);
   if (!known) return fail(known.error());
-  if (*known > made->moment)
-    return fail(Error{ErrorKind::usage, spec.name + ": its length " + *spec.length_from +
-                                            " is known only when the function has returned"}
-                    .hint("use a fixed length, as in buf[64]"));
+  const bool comes_later = *known > made->moment;
+  if (comes_later || (*known != made->moment && !capture_.pair_calls))
+    return fail(
+        Error{ErrorKind::usage,
+              fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
+                          comes_later ? "when the function has returned"
+                                      : "at the entry, which is another event")}
+            .hint(comes_later ? "use a fixed length, as in buf[64]"
+                              : "add --latency, which makes both one event"));
   return made;
 }
 

@@ -26,7 +26,8 @@ std::string_view last_identifier(std::string_view name) {
 class InlinedMatch {
 public:
   InlinedMatch(const Query& query, const Result<std::vector<ProbePoint>>& points)
-      : query_(query), is_pattern_(is_pattern(query.function.name)) {
+      : query_(query),
+        is_pattern_(is_pattern(query.function.name) && !is_signature(query.function.name)) {
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;

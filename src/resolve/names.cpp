@@ -288,7 +288,9 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
   if (is_pattern(name)) {
     if (is_signature(name)) // its '*' may mean pointers
-      if (auto spelled = resolve_spelling(query); !spelled || !spelled->empty()) return spelled;
+      if (auto spelled = resolve_spelling(query);
+          spelled ? !spelled->empty() : spelled.error().kind != ErrorKind::imported)
+        return spelled;
     return resolve_pattern(query);
   }
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
@@ -311,7 +313,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
   const std::string_view name = query.function.name;
   const auto entries = plt_entries(query.image);
   auto named = entries_named(entries, name);
-  const bool pattern = named.empty() && is_pattern(name);
+  bool pattern = named.empty() && is_pattern(name);
   if (pattern)
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
       return matches_name(std::string(name), entry.name);
@@ -321,6 +323,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
     SpelledFunctions found = find_by_spelling(entries, name);
     spelling = found.spelling;
     named = std::move(found.symbols);
+    pattern = false;
   }
   if (named.empty()) return fail(no_plt_entry(query));
   if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));

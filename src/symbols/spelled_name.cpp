@@ -25,15 +25,19 @@ bool is_identifier(std::string_view text) {
 // Whether a namespace looks like one that only carries a version, usually an inline namespace:
 // "v9", "lts_20230802", "json_abi_v3_11_2".
 bool is_version_namespace(std::string_view name) {
-  const bool is_number = name.size() > 1 && name.front() == 'v' && is_ascii_digit(name[1]);
+  const bool is_number =
+      name.size() > 1 && name.front() == 'v' && is_ascii_digit(name[1]) &&
+      std::ranges::all_of(name.substr(1), [](char c) { return is_ascii_digit(c) || c == '_'; });
   return is_number || name.starts_with("lts_") || name.contains("_abi_v") ||
          is_inline_std_namespace(name);
 }
 
-// Whether a name may leave out the component without leaving out a scope of the source.
-bool is_transparent(const NameComponent& component) {
+// Whether a name may leave out the component without leaving out a scope of the source. An
+// outermost "v8" is a library, not the version of one.
+bool is_transparent(const NameComponent& component, bool is_outermost) {
   if (component.template_arguments || component.parameters) return false;
-  return component.name == anonymous_namespace || is_version_namespace(component.name);
+  if (component.name == anonymous_namespace || is_inline_std_namespace(component.name)) return true;
+  return !is_outermost && is_version_namespace(component.name);
 }
 
 // Types.
@@ -182,7 +186,9 @@ Match match_components(const WrittenName& written, const WrittenName& name) {
     Match own;
     for (; component != end; ++component) {
       own = match_component(*part, *component);
-      if (own || part == written.components.rbegin() || !is_transparent(*component)) break;
+      const bool is_outermost = std::next(component) == end;
+      if (own || part == written.components.rbegin() || !is_transparent(*component, is_outermost))
+        break;
       match = both(match, omitted_namespace(component->name));
     }
     if (!own) return std::nullopt;
@@ -190,7 +196,7 @@ Match match_components(const WrittenName& written, const WrittenName& name) {
     ++component;
   }
   for (; component != end; ++component) {
-    if (is_transparent(*component))
+    if (is_transparent(*component, std::next(component) == end))
       match = both(match, omitted_namespace(component->name));
     else if (written.is_rooted || is_bare(written))
       return std::nullopt;

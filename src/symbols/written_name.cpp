@@ -512,6 +512,8 @@ private:
       at_ = after;
     } else if (is_builtin) {
       type.builtin.add(take_word());
+    } else if (!has_base && is_user() && place == Place::parameter && !type.declarator.empty()) {
+      fail(); // "*int" is a pattern
     } else if (!has_base) {
       type.base = to_text(path(true));
     } else {

@@ -24,9 +24,9 @@ std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
   return points;
 }
 
-CaptureSpec typed(std::initializer_list<const char*> lists) {
+CaptureSpec typed(std::initializer_list<std::string> lists) {
   CaptureSpec inspection;
-  for (const char* const list : lists) inspection.arguments.push_back(*parse_arguments(list));
+  for (const std::string& list : lists) inspection.arguments.push_back(*parse_arguments(list));
   return inspection;
 }
 
@@ -100,6 +100,28 @@ TEST_CASE("stack arguments are refused inside a function, where the stack has mo
   CHECK(plan.error().message.ends_with(
       "arg8 is on the stack, and the stack pointer has changed inside the function"));
   CHECK(plan_of(typed({"first:s32"}), points));
+}
+
+TEST_CASE("an inlined call has no numbered arguments, but registers") {
+  auto points = points_named({"f", "f"});
+  points[1].inlined_into = std::make_shared<InlinedInto>();
+  CHECK(plan_of(typed({"first:s32"}), points).error().message ==
+        "f: arg0 is in no fixed register at an inlined call");
+  CaptureSpec filtered;
+  filtered.conditions.push_back(*parse_condition("arg0==5"));
+  CHECK_FALSE(plan_of(filtered, points));
+  CHECK(plan_of(typed({"x:u64@" + std::string(register_names()[0])}), points));
+  const auto plan = plan_of({}, points); // the first one's six arguments are not the second one's
+  REQUIRE(plan);
+  CHECK(plan->plans().size() == 2);
+}
+
+TEST_CASE("a buffer at the return has no length from the entry unless calls are paired") {
+  CaptureSpec both = typed({"n:u64@arg1,b:buf[n]@ret"});
+  both.on_return = true;
+  CHECK(error_of(both) == "f: b: its length n is known only at the entry, which is another event");
+  both.pair_calls = true;
+  CHECK(error_of(both) == "no error");
 }
 
 TEST_CASE("a step through memory is taken from the argument") {

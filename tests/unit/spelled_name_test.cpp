@@ -186,6 +186,8 @@ TEST_CASE("unnamed and inline namespaces may be left out") {
   CHECK(match("shop::check", check) == shortened);
   CHECK(match("shop::ship", "_ZN4shop2v24shipERKNS_4ItemE") == shortened);
   CHECK(match("fmt::vprint(int)", "_ZN3fmt2v96vprintEi") == shortened);
+  CHECK(match("Isolate::New", "_ZN2v87Isolate3NewEv") == unqualified); // a library's name
+  CHECK(match("length", "_ZN2v26lengthEv") == std::nullopt);           // may be a class
   // f(shop::(anonymous namespace)::Item)
   CHECK(match("f(shop::Item)", "_Z1fN4shop12_GLOBAL__N_14ItemE") == shortened);
 }
@@ -271,10 +273,27 @@ TEST_CASE("a name that leaves out less is closer") {
 }
 
 TEST_CASE("patterns, versions and malformed names have no other spelling") {
-  for (const std::string_view text :
-       {"shop::*::add", "*(char*)", "f(*)", "f(int, *)", "shop::Shelf<*>::put", "f?", "f(a?)",
-        "f(char[ab])", "f@V1", "shop::", "f(int", "f<int", "", "::", "f)", "std*get(int)", "a b",
-        "*.Add", "f(int) override"})
+  for (const std::string_view text : {"shop::*::add",
+                                      "*(char*)",
+                                      "f(*)",
+                                      "f(int, *)",
+                                      "shop::Shelf<*>::put",
+                                      "f?",
+                                      "f(a?)",
+                                      "f(char[ab])",
+                                      "f@V1",
+                                      "shop::",
+                                      "f(int",
+                                      "f<int",
+                                      "",
+                                      "::",
+                                      "f)",
+                                      "std*get(int)",
+                                      "a b",
+                                      "*.Add",
+                                      "f(int) override",
+                                      "f(*int)",
+                                      "f(*Item*)"})
     CHECK_FALSE(is_name(text));
   CHECK(SpelledName::parse("f(char*)")->has_parameters());
   CHECK_FALSE(SpelledName::parse("ns::f")->has_parameters());
