@@ -85,7 +85,7 @@ private:
 
   void show(const ProbePoint& point, const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
     dwarf::CodePoint where{.address = point.address};
-    where.is_clone = point.symbol && parse_clone_name(*point.symbol).has_value();
+    where.is_clone = point.symbol && has_other_arguments(*point.symbol);
     if (frames != nullptr && point.symbol_offset != 0) where.cfa = find_cfa(*frames, point.address);
     const auto function = dwarf::describe_function(info, where);
     if (!function) {

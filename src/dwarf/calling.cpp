@@ -12,29 +12,37 @@ namespace {
 constexpr std::uint64_t word = 8;       // bytes
 constexpr int max_nesting = 16;         // of structures
 constexpr std::size_t max_leaves = 256; // of a structure that may be passed in registers
+constexpr std::size_t max_visits = 4096;
 
 // A scalar member of a structure, at an offset from its start.
 struct Leaf {
   const Type* type = nullptr;
   std::uint64_t offset = 0;
-  bool is_bit_field = false; // at any offset; it does not cross an eightbyte
+  bool is_bit_field = false; // a byte of it, at any offset
 };
 
 // Collects the scalar members. Returns false if there are too many or a type is not known.
-bool collect_leaves(const Type& type, std::uint64_t offset, int depth, std::vector<Leaf>& leaves) {
-  if (depth > max_nesting || leaves.size() > max_leaves) return false;
+// `visits`: counts types and members, to bound the work.
+bool collect_leaves(const Type& type, std::uint64_t offset, int depth, std::vector<Leaf>& leaves,
+                    std::size_t& visits) {
+  if (depth > max_nesting || leaves.size() > max_leaves || ++visits > max_visits) return false;
   switch (type.kind()) {
   case TypeKind::structure:
   case TypeKind::variants:
     return std::ranges::all_of(type.members(), [&](const Member& member) {
-      if (member.bits) leaves.push_back({member.type, offset + member.offset, true});
-      return member.bits || collect_leaves(*member.type, offset + member.offset, depth + 1, leaves);
+      // A packed bit-field may reach into the next eightbyte.
+      if (member.bits)
+        for (std::uint64_t i = 0; 8 * i < member.bits->offset + member.bits->size; ++i)
+          leaves.push_back({member.type, offset + member.offset + i, true});
+      return member.bits ||
+             collect_leaves(*member.type, offset + member.offset, depth + 1, leaves, visits);
     });
   case TypeKind::array: {
     const Type* const element = type.target();
     if (element == nullptr || type.element_count() > max_leaves) return false;
     for (std::uint64_t i = 0; i < type.element_count(); ++i)
-      if (!collect_leaves(*element, offset + i * element->size(), depth + 1, leaves)) return false;
+      if (!collect_leaves(*element, offset + i * element->size(), depth + 1, leaves, visits))
+        return false;
     return true;
   }
   case TypeKind::unknown:
@@ -54,6 +62,11 @@ bool collect_leaves(const Type& type, std::uint64_t offset, int depth, std::vect
   return true;
 }
 
+bool collect_leaves(const Type& type, std::vector<Leaf>& leaves) {
+  std::size_t visits = 0;
+  return collect_leaves(type, 0, 0, leaves, visits);
+}
+
 bool is_aggregate(const Type& type) {
   return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
          type.kind() == TypeKind::array;
@@ -62,9 +75,10 @@ bool is_aggregate(const Type& type) {
 // The alignment of a type, bytes: that of its largest scalar. DW_AT_alignment (alignas) is rare and
 // only matters above 16.
 std::uint64_t alignment_of(const Type& type) {
+  if (type.kind() == TypeKind::pointer) return word; // to a member function: two words
   if (!is_aggregate(type)) return std::clamp<std::uint64_t>(type.size(), 1, 16);
   std::vector<Leaf> leaves;
-  if (!collect_leaves(type, 0, 0, leaves)) return word;
+  if (!collect_leaves(type, leaves)) return word;
   std::uint64_t alignment = 1;
   for (const Leaf& leaf : leaves) alignment = std::max(alignment, alignment_of(*leaf.type));
   return alignment;
@@ -152,7 +166,7 @@ std::optional<std::vector<Eightbyte>> classify(const Type& type) {
   if (type.size() == 0) return std::vector<Eightbyte>();
   if (type.size() > 2 * word) return std::nullopt; // vectors of 32 bytes are not distinguished
   std::vector<Leaf> leaves;
-  if (!collect_leaves(type, 0, 0, leaves)) return std::nullopt;
+  if (!collect_leaves(type, leaves)) return std::nullopt;
   std::vector<Eightbyte> classes(round_up(type.size(), word) / word, Eightbyte::none);
   for (const Leaf& leaf : leaves) {
     const std::uint64_t size = leaf.is_bit_field ? 1 : leaf.type->size();
@@ -239,7 +253,7 @@ void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
 // floating-point numbers of one size. 0 for other types.
 std::size_t homogeneous_floats(const Type& type) {
   std::vector<Leaf> leaves;
-  if (!collect_leaves(type, 0, 0, leaves) || leaves.empty() || leaves.size() > 4) return 0;
+  if (!collect_leaves(type, leaves) || leaves.empty() || leaves.size() > 4) return 0;
   const bool all_same = std::ranges::all_of(leaves, [&](const Leaf& leaf) {
     return leaf.type->kind() == TypeKind::floating &&
            leaf.type->size() == leaves.front().type->size();
@@ -309,6 +323,19 @@ CallLocations locate(Assigner assign, std::span<const Passed> parameters, const 
 }
 
 } // namespace
+
+bool is_completely_known(const Type& type) {
+  std::vector<Leaf> leaves;
+  if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
+  if (is_aggregate(type) && type.size() == 0) return false;
+  // Larger structures are in memory on both architectures, whatever their members are.
+  if (is_aggregate(type) && type.size() > 4 * word) return true;
+  if (!collect_leaves(type, leaves)) return false;
+  return std::ranges::all_of(leaves, [&](const Leaf& leaf) {
+    return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||
+           (!is_aggregate(type) && leaf.type->name() == "long double");
+  });
+}
 
 std::optional<CallLocations> locate_call(const elf::Machine& machine,
                                          std::span<const Passed> parameters, const Type& result) {

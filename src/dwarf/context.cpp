@@ -163,21 +163,39 @@ llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
   return dwarf().getCompileUnitForCodeAddress(address.value);
 }
 
+bool Context::is_safe_split_file(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const auto layout =
+      file ? elf::read_sections_only(file->bytes()) : Result<elf::Layout>(fail(file.error()));
+  if (layout && has_safe_split_sections(*layout)) return true;
+  warn(fmt::format("the split units in {} are not used: {}", path,
+                   layout ? "it is damaged" : layout.error().message));
+  return false;
+}
+
 std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
-  if (!files_.package.empty()) return files_.package;
+  if (!files_.package.empty()) {
+    if (!package_is_safe_) package_is_safe_ = is_safe_split_file(files_.package);
+    return *package_is_safe_ ? std::optional(files_.package) : std::nullopt;
+  }
   const Die root = unit.getUnitDIE();
   using namespace llvm::dwarf;
-  const auto name = string_in(root, {DW_AT_dwo_name, DW_AT_GNU_dwo_name});
+  const auto name = string_in(root, {unit.getVersion() >= 5 ? DW_AT_dwo_name : DW_AT_GNU_dwo_name});
   if (!name) return std::nullopt;
-  if (const auto folder = string_in(root, {DW_AT_comp_dir})) {
-    const std::string path = name->starts_with('/') ? *name : fmt::format("{}/{}", *folder, *name);
-    if (is_file_below(path, *folder)) return path;
+  // LLVM opens this path first, whatever else it is given.
+  const std::string folder = string_in(root, {DW_AT_comp_dir}).value_or("");
+  const std::string named = name->starts_with('/') ? *name : fmt::format("{}/{}", folder, *name);
+  if (is_file_below(named, folder))
+    return is_safe_split_file(named) ? std::optional(named) : std::nullopt;
+  if (stat_path(named)) {
+    warn(fmt::format("the split unit {} is not a file below {}", named, folder));
+    return std::nullopt;
   }
   const std::string_view last = std::string_view(*name).substr(name->rfind('/') + 1);
-  for (const std::string& folder : files_.folders)
+  for (const std::string& place : files_.folders)
     for (const std::string_view tail : {std::string_view(*name), last})
-      if (const std::string path = fmt::format("{}/{}", folder, tail); is_file_below(path, folder))
-        return path;
+      if (const std::string path = fmt::format("{}/{}", place, tail); is_file_below(path, place))
+        return is_safe_split_file(path) ? std::optional(path) : std::nullopt;
   warn(fmt::format("the split unit {} was not found", *name));
   return std::nullopt;
 }
@@ -312,6 +330,7 @@ const llvm::DWARFDebugLine::LineTable* Context::line_table(llvm::DWARFUnit& unit
 
 std::string Context::file_name(const Die& die, std::uint64_t index) {
   llvm::DWARFUnit* const unit = die.getDwarfUnit()->getLinkedUnit();
+  if (unit == nullptr) return {}; // a split unit whose skeleton was not opened
   const auto* const table = line_table(*unit);
   using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
   const char* const folder = unit->getCompilationDir();

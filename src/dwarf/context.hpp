@@ -93,6 +93,7 @@ private:
   llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
   Die entry_at(std::uint64_t offset);
   std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
+  bool is_safe_split_file(const std::string& path);
 
   elf::Layout layout_;
   std::shared_ptr<const void> owner_;
@@ -102,6 +103,7 @@ private:
   std::unique_ptr<llvm::DWARFContext> dwarf_;
   std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
   std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
+  std::optional<bool> package_is_safe_; // nullopt until a split unit is needed
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;
   std::unique_ptr<TypeTable> types_;

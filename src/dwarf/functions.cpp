@@ -92,12 +92,18 @@ private:
   // The address of the first instruction. A function in several ranges begins at DW_AT_entry_pc or
   // in the first range.
   std::optional<VirtualAddress> find_entry() const {
-    if (const auto value = function_.find(DW_AT_entry_pc))
-      if (const auto address = value->getAsAddress()) return VirtualAddress{*address};
     std::uint64_t low = 0;
     std::uint64_t high = 0;
     std::uint64_t section = 0;
-    if (function_.getLowAndHighPC(low, high, section)) return VirtualAddress{low};
+    const bool is_contiguous = function_.getLowAndHighPC(low, high, section);
+    if (const auto value = function_.find(DW_AT_entry_pc)) {
+      if (const auto address = value->getAsAddress()) return VirtualAddress{*address};
+      // DWARF 5, 2.18: a constant is an offset from the function's base address.
+      const auto base = llvm::dwarf::toAddress(function_.find(DW_AT_low_pc));
+      const auto offset = value->getAsUnsignedConstant();
+      if (base && offset) return VirtualAddress{*base + *offset};
+    }
+    if (is_contiguous) return VirtualAddress{low};
     auto ranges = function_.getAddressRanges();
     if (!ranges) {
       context_.warn(ranges.takeError());
@@ -124,10 +130,18 @@ private:
       where_.cfa = Formula{.base = Formula::Base::machine_register,
                            .machine_register = arch_.registers[arch_.native->stack_pointer].dwarf,
                            .addend = arch_.native->stack_arguments_offset};
-    if (function_.find(DW_AT_frame_base)) {
-      where_.frame_base = locate(function_, DW_AT_frame_base);
-      // DW_OP_regN as a frame base means the register's content (DWARF 5, 3.3.5).
-    }
+    if (!function_.find(DW_AT_frame_base)) return;
+    // DW_OP_regN as a frame base means the register's content (DWARF 5, 3.3.5).
+    const Location base = locate(function_, DW_AT_frame_base);
+    where_.frame_base = base;
+    if (!at_entry_) return;
+    // A frame base that is not the CFA is that of the frame which the first instructions make.
+    LocationContext without_cfa = where_;
+    without_cfa.cfa.reset();
+    std::swap(where_, without_cfa);
+    const bool is_register = locate(function_, DW_AT_frame_base).is_readable();
+    std::swap(where_, without_cfa);
+    if (is_register) where_.frame_base = unreadable(std::string(not_set_up));
   }
 
   std::optional<std::uint64_t> read_address(std::uint64_t index) const override {
@@ -167,8 +181,32 @@ private:
       }
     }
     if (covering == nullptr) return unreadable(optimized_out);
-    return evaluate(std::as_bytes(std::span(covering->Expr.data(), covering->Expr.size())),
-                    context_.layout().machine.order, where_, *this);
+    Location found =
+        evaluate(as_bytes_of(*covering), context_.layout().machine.order, where_, *this);
+    // An expression is for the whole function: relative to the stack pointer, it is for the frame
+    // that the first instructions make.
+    if (at_entry_ && attribute == DW_AT_location && !covering->Range && locations->size() == 1) {
+      LocationContext bare = where_;
+      bare.cfa.reset();
+      bare.frame_base.reset();
+      const Location direct =
+          evaluate(as_bytes_of(*covering), context_.layout().machine.order, bare, *this);
+      if (direct.is_readable() && is_on_stack(direct)) return unreadable(std::string(not_set_up));
+    }
+    return found;
+  }
+
+  static Bytes as_bytes_of(const llvm::DWARFLocationExpression& location) {
+    return std::as_bytes(std::span(location.Expr.data(), location.Expr.size()));
+  }
+
+  bool is_on_stack(const Location& location) const {
+    if (arch_.native == nullptr) return false;
+    const std::uint8_t stack_pointer = arch_.registers[arch_.native->stack_pointer].dwarf;
+    return std::ranges::any_of(location.pieces, [&](const Piece& piece) {
+      return piece.formula.base == Formula::Base::machine_register &&
+             piece.formula.machine_register == stack_pointer;
+    });
   }
 
   Location locate_variable(const Die& die) {
@@ -204,7 +242,8 @@ private:
 
   void collect_parameters(const Die& scope, const std::string& inlined_function) {
     for (const Die& child : scope.children()) {
-      if (child.getTag() == DW_TAG_unspecified_parameters) info_.is_variadic = true;
+      if (child.getTag() == DW_TAG_unspecified_parameters && inlined_function.empty())
+        info_.is_variadic = true;
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
       if (const auto is_result = child.find(DW_AT_variable_parameter);
@@ -242,7 +281,7 @@ private:
   // Whether the location is in the function's stack frame, which is not written at the entry, or in
   // a register that the caller does not pass parameters in.
   bool is_set_up_later(const Location& location) const {
-    if (!location.is_readable()) return location.problem.ends_with("at the function's entry");
+    if (!location.is_readable()) return location.problem == not_set_up;
     if (arch_.native == nullptr) return false;
     const CallingConvention& convention = *arch_.native;
     return std::ranges::any_of(location.pieces, [&](const Piece& piece) {
@@ -260,6 +299,12 @@ private:
     });
   }
 
+  // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
+  bool has_usual_convention() const {
+    const auto convention = llvm::dwarf::toUnsigned(function_.find(DW_AT_calling_convention));
+    return !convention || *convention == DW_CC_normal || *convention == DW_CC_program;
+  }
+
   // At -O0 a parameter's location is a slot of the stack frame, which the first instructions write:
   // at the entry it is where the calling convention has put it.
   void locate_by_convention() {
@@ -275,14 +320,26 @@ private:
                                 !pieces.front().formula.loads.empty();
       passed.push_back({variable.type, by_reference});
     }
-    const bool is_known = passing == Passing::c || (passing == Passing::scalars && all_scalars);
-    const auto call =
-        is_known ? locate_call(context_.layout().machine, passed, *info_.result) : std::nullopt;
-    if (call) {
+    const bool is_known = (passing == Passing::c || (passing == Passing::scalars && all_scalars)) &&
+                          has_usual_convention();
+    // A type that is not known may take any number of registers: those behind it are not known.
+    const auto unknown = std::ranges::find_if(passed, [](const Passed& each) {
+      return !each.by_reference && !is_completely_known(*each.type);
+    });
+    const bool has_known_result =
+        info_.result->kind() == TypeKind::none || is_completely_known(*info_.result);
+    passed.erase(unknown, passed.end());
+    const auto call = is_known && has_known_result
+                          ? locate_call(context_.layout().machine, passed, *info_.result)
+                          : std::nullopt;
+    if (point_.is_clone) {
+      info_.result_location = unreadable("the compiler has changed the function");
+    } else if (call) {
       info_.result_location = call->result;
       info_.result_address = call->result_address;
     } else {
-      info_.result_location = unreadable("the language's calling convention is not known");
+      info_.result_location =
+          unreadable(is_known ? "its type is not known" : "the calling convention is not known");
     }
     if (!at_entry_) return;
     for (std::size_t i = 0; i < info_.variables.size(); ++i) {
@@ -290,8 +347,10 @@ private:
       if (!is_set_up_later(location)) continue;
       if (point_.is_clone)
         location = unreadable("the compiler has changed the function's parameters");
-      else if (call)
+      else if (call && i < call->parameters.size())
         location = call->parameters[i];
+      else if (is_known)
+        location = unreadable("its type or that of another parameter is not known");
       else
         location = unreadable("on the stack only after the function's first instructions");
     }

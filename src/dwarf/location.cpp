@@ -28,6 +28,10 @@ std::int64_t add(std::int64_t a, std::int64_t b) { // modulo 2^64
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
+std::int64_t negated(std::int64_t number) { // modulo 2^64
+  return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(number));
+}
+
 Formula constant(std::uint64_t number) { return {.addend = static_cast<std::int64_t>(number)}; }
 
 // Evaluates one expression.
@@ -47,8 +51,12 @@ public:
       if (operation.getCode() == gnu_implicit_pointer)
         return unreadable("the compiler has removed what it points to");
       // LLVM reads a missing LEB128 number as 0.
-      const bool is_truncated =
-          operation.getNumOperands() > 0 && operation.getOperandEndOffset(0) <= begin + 1;
+      bool is_truncated = false;
+      std::uint64_t end = begin + 1;
+      for (unsigned i = 0; i < operation.getOperandEndOffsets().size(); ++i) {
+        is_truncated = is_truncated || operation.getOperandEndOffset(i) <= end;
+        end = operation.getOperandEndOffset(i);
+      }
       if (operation.isError() || is_truncated) return unreadable("its location is damaged");
       begin = operation.getEndOffset();
       if (++count > max_operations) return unreadable("its location is too long");
@@ -155,8 +163,7 @@ private:
   void push_register(std::uint64_t number, std::int64_t offset) {
     const auto dwarf = check_register(number);
     if (!dwarf) return;
-    if (context_.at_entry && *dwarf == frame_pointer())
-      return give_up("its stack frame is not set up at the function's entry");
+    if (context_.at_entry && *dwarf == frame_pointer()) return give_up(std::string(not_set_up));
     entry_value_end_ = 0;
     push({.base = Formula::Base::machine_register, .machine_register = *dwarf, .addend = offset});
   }
@@ -213,7 +220,7 @@ private:
     Formula& left = stack_.back();
     if (has_bits(left) || has_bits(right)) return give_up("its location is too complex");
     if (is_constant(right)) {
-      left.addend = add(left.addend, negate ? add(0, -right.addend) : right.addend);
+      left.addend = add(left.addend, negate ? negated(right.addend) : right.addend);
     } else if (is_constant(left) && !negate) {
       right.addend = add(right.addend, left.addend);
       left = std::move(right);
@@ -223,7 +230,7 @@ private:
   }
 
   static bool is_constant(const Formula& formula) {
-    return formula.base == Formula::Base::zero && formula.loads.empty();
+    return formula.base == Formula::Base::zero && formula.loads.empty() && !has_bits(formula);
   }
 
   // Takes a constant from the stack, with another number below it.

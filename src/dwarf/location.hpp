@@ -51,6 +51,9 @@ struct Location {
 };
 
 inline const std::string optimized_out = "optimized out";
+// At the entry, of places in the frame that the function's first instructions make.
+inline constexpr std::string_view not_set_up =
+    "its stack frame is not set up at the function's entry";
 
 Location in_register(std::uint8_t dwarf_number, std::int64_t offset = 0);
 Location in_memory(Formula address);

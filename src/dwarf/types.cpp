@@ -174,8 +174,12 @@ void TypeTable::read_core(Type& type, const Die& die) {
     const bool is_pointer =
         die.getTag() == DW_TAG_pointer_type || die.getTag() == DW_TAG_ptr_to_member_type;
     type.kind_ = is_pointer ? TypeKind::pointer : TypeKind::reference;
-    if (type.size_ == 0) type.size_ = pointer_size;
     const Type& target = *type_of(die);
+    if (type.size_ == 0) {
+      const bool is_member_function =
+          die.getTag() == DW_TAG_ptr_to_member_type && target.kind() == TypeKind::function;
+      type.size_ = is_member_function ? 2 * pointer_size : pointer_size;
+    }
     const std::string_view sign = is_pointer                              ? "*"
                                   : die.getTag() == DW_TAG_reference_type ? "&"
                                                                           : "&&";
@@ -258,7 +262,8 @@ void TypeTable::read_base_type(Type& type, const Die& die) {
 }
 
 void TypeTable::read_array(Type& type, const Die& die) {
-  type.kind_ = TypeKind::array;
+  // Vectors are passed in vector registers.
+  type.kind_ = is_set(die, DW_AT_GNU_vector) ? TypeKind::unknown : TypeKind::array;
   const Type& element = *type_of(die);
   std::uint64_t count = 1;
   std::string dimensions;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/unit_check.hpp"
 
+#include "dwarf/dwarf.hpp"
 #include "elf/dwarf_cursor.hpp"
+#include "elf/sections.hpp"
 
 #include <algorithm>
 #include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
@@ -117,6 +119,48 @@ bool has_bounded_entries(const llvm::DWARFUnit& unit) {
         return true;
       if (at < before || at > end) return false;
     }
+  }
+  return true;
+}
+
+namespace {
+
+bool is_safe_index(Bytes index, ByteOrder order) {
+  elf::DwarfCursor cursor(index, order);
+  cursor.skip(4); // version
+  const std::uint64_t columns = cursor.number(4);
+  const std::uint64_t units = cursor.number(4);
+  const std::uint64_t slots = cursor.number(4);
+  constexpr std::uint64_t max_columns = 16;
+  if (cursor.failed() || columns > max_columns) return false;
+  // Searches end at an empty slot.
+  if (units >= slots || (slots & (slots - 1)) != 0) return units == 0 && slots == 0;
+  const std::uint64_t needed = cursor.at() + 12 * slots + 4 * columns + 8 * columns * units;
+  if (needed > index.size()) return false;
+  cursor.skip(8 * slots); // signatures
+  std::vector<bool> used(units);
+  for (std::uint64_t i = 0; i < slots; ++i) {
+    const std::uint64_t row = cursor.number(4);
+    if (row > units || (row != 0 && used[row - 1])) return false;
+    if (row != 0) used[row - 1] = true;
+  }
+  return std::ranges::find(used, false) == used.end();
+}
+
+} // namespace
+
+bool has_safe_split_sections(const elf::Layout& layout) {
+  for (const std::string_view name : {".debug_cu_index", ".debug_tu_index"}) {
+    const auto index = elf::section_bytes(layout, name);
+    if (index && !index->empty() && !is_safe_index(*index, layout.machine.order)) return false;
+  }
+  for (const std::string_view name :
+       {".debug_info.dwo", ".debug_types.dwo", ".debug_abbrev.dwo", ".debug_line.dwo",
+        ".debug_loc.dwo", ".debug_loclists.dwo", ".debug_rnglists.dwo", ".debug_str.dwo",
+        ".debug_str_offsets.dwo", ".debug_macro.dwo", ".debug_macinfo.dwo"}) {
+    const auto section = elf::find_section(layout, name);
+    if (section && section->is_compressed && !elf::section_content(layout, name, max_section_size))
+      return false;
   }
   return true;
 }

@@ -2,7 +2,7 @@
 // Checks entries and line tables before LLVM reads them. Only this module includes this header.
 #pragma once
 
-#include "uprobectl/util.hpp"
+#include "elf/layout.hpp"
 
 namespace llvm {
 class DWARFUnit;
@@ -20,5 +20,10 @@ bool has_bounded_entries(const llvm::DWARFUnit& unit);
 // repeats entries without bytes as often as the header says. `table`: of .debug_line, from the
 // offset in DW_AT_stmt_list on.
 bool has_readable_file_names(Bytes table, ByteOrder order);
+
+// Whether the indexes of a package of split units (DWARF 5, 7.3.5.3) refer to units that they have,
+// and its compressed sections inflate to a plausible size. LLVM 19 writes outside of its table for
+// other indexes, and inflates what a section claims.
+bool has_safe_split_sections(const elf::Layout& layout);
 
 } // namespace uprobectl::dwarf

@@ -27,7 +27,9 @@ class InlinedMatch {
 public:
   InlinedMatch(const Query& query, const Result<std::vector<ProbePoint>>& points)
       : query_(query),
-        is_pattern_(is_pattern(query.function.name) && !is_signature(query.function.name)) {
+        is_pattern_(is_pattern(query.function.name) && !is_signature(query.function.name)),
+        is_special_(last_identifier(query.function.name).starts_with('~') ||
+                    last_identifier(query.function.name).starts_with("operator")) {
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
@@ -41,7 +43,7 @@ public:
     const std::string_view name = query_.function.name;
     if (raw == name) return true;
     if (!is_pattern_ &&
-        (!raw_names_.empty() || raw.find(last_identifier(name)) == std::string_view::npos))
+        (!raw_names_.empty() || (!is_special_ && !raw.contains(last_identifier(name)))))
       return false;
     const auto demangled = query_.demangler.whole(raw);
     if (is_pattern_)
@@ -54,6 +56,7 @@ public:
 private:
   const Query& query_;
   bool is_pattern_;
+  bool is_special_; // a destructor or operator, which mangled names have in another form
   std::set<std::string, std::less<>> raw_names_;
 };
 
