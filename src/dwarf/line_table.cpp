@@ -114,21 +114,21 @@ std::optional<std::uint64_t> LineTable::offset_of(llvm::DWARFUnit& unit) {
               : std::nullopt;
 }
 
-std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& given) {
-  const auto begin = offset_of(given);
+std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit) {
+  const auto begin = offset_of(unit);
   if (!begin) return std::nullopt;
-  llvm::DWARFUnit* const linked = given.getLinkedUnit();
-  llvm::DWARFUnit& unit = linked != nullptr ? *linked : given;
+  llvm::DWARFUnit* const linked = unit.getLinkedUnit();
+  llvm::DWARFUnit& owner = linked != nullptr ? *linked : unit;
   const auto damaged = [&](std::string_view what) -> std::optional<LineTable> {
     context.warn(fmt::format("the line table at {:#x} {}", *begin, what));
     return std::nullopt;
   };
-  const Bytes section = bytes_of(unit.getLineSection().Data);
+  const Bytes section = bytes_of(owner.getLineSection().Data);
   if (*begin >= section.size()) return damaged("is outside .debug_line");
 
   LineTable table;
-  table.order_ = unit.isLittleEndian() ? ByteOrder::little : ByteOrder::big;
-  Reader lengths(section.subspan(*begin), table.order_, unit.getContext().getDWARFObj());
+  table.order_ = owner.isLittleEndian() ? ByteOrder::little : ByteOrder::big;
+  Reader lengths(section.subspan(*begin), table.order_, owner.getContext().getDWARFObj());
   std::uint64_t size = lengths.cursor.number(4);
   lengths.is_64bit_format = size == 0xffffffff;
   if (lengths.is_64bit_format) size = lengths.cursor.number(8);
@@ -137,14 +137,14 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& give
     return damaged("is truncated");
 
   const Bytes all = section.subspan(*begin, length_size + size);
-  Reader reader(all, table.order_, unit.getContext().getDWARFObj());
+  Reader reader(all, table.order_, owner.getContext().getDWARFObj());
   reader.is_64bit_format = lengths.is_64bit_format;
   DwarfCursor& cursor = reader.cursor;
   cursor.seek(length_size);
   const std::uint64_t version = cursor.number(2);
   if (version < 2 || version > 5)
     return damaged(fmt::format("has the unknown version {}", version));
-  table.address_size_ = unit.getAddressByteSize();
+  table.address_size_ = owner.getAddressByteSize();
   if (version == 5) {
     table.address_size_ = static_cast<std::uint8_t>(cursor.number(1));
     cursor.skip(1); // size of a segment selector, always 0
@@ -164,7 +164,7 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& give
     table.opcode_lengths_.push_back(static_cast<std::uint8_t>(cursor.number(1)));
 
   using llvm::dwarf::DW_AT_comp_dir;
-  const auto unit_folder = context.text(unit.getUnitDIE(), DW_AT_comp_dir).value_or("");
+  const auto unit_folder = context.text(owner.getUnitDIE(), DW_AT_comp_dir).value_or("");
   if (version == 5) {
     for (const File& folder : reader.entries()) table.folders_.push_back(folder.name);
     table.files_ = reader.entries();
@@ -186,14 +186,14 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& give
   return table;
 }
 
-std::string LineTable::path(std::uint64_t index) const {
-  if (index >= files_.size() || files_[index].name.empty()) return {};
-  const File& file = files_[index];
-  std::string path(file.name);
+std::string LineTable::path(std::uint64_t file) const {
+  if (file >= files_.size() || files_[file].name.empty()) return {};
+  const File& entry = files_[file];
+  std::string path(entry.name);
   const auto put_below = [&](std::string_view folder) {
     if (!path.starts_with('/') && !folder.empty()) path = fmt::format("{}/{}", folder, path);
   };
-  if (file.folder > 0 && file.folder < folders_.size()) put_below(folders_[file.folder]);
+  if (entry.folder > 0 && entry.folder < folders_.size()) put_below(folders_[entry.folder]);
   put_below(folders_[0]);
   return normal_path(path);
 }

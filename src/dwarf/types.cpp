@@ -51,12 +51,13 @@ bool is_qualifier(std::uint16_t tag) {
 
 // Qualifiers of a pointer stand behind it: "char* const".
 std::string with_qualifier(std::uint16_t tag, const std::string& name) {
-  const std::string_view word = tag == DW_TAG_const_type      ? "const"
-                                : tag == DW_TAG_volatile_type ? "volatile"
-                                                              : "";
-  if (word.empty()) return name;
-  if (name.ends_with('*') || name.ends_with("* const")) return fmt::format("{} {}", name, word);
-  return fmt::format("{} {}", word, name);
+  const std::string_view qualifier = tag == DW_TAG_const_type      ? "const"
+                                     : tag == DW_TAG_volatile_type ? "volatile"
+                                                                   : "";
+  if (qualifier.empty()) return name;
+  if (name.ends_with('*') || name.ends_with("* const"))
+    return fmt::format("{} {}", name, qualifier);
+  return fmt::format("{} {}", qualifier, name);
 }
 
 // The offset in DW_AT_data_member_location: a constant, or in DWARF 2 the expression

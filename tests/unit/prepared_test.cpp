@@ -3,6 +3,7 @@
 #include "events/plan.hpp"
 
 #include <catch2/catch.hpp>
+#include <list>
 
 using namespace uprobectl;
 
@@ -185,16 +186,17 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
   between.length_is_end = 1;
   points[0].prepared = PreparedCapture{.readings = {integer(), elements, between}};
   const CapturePlan plan = plan_of({}, points);
+  std::list<Record> records; // values are borrowed from them
   const auto decode = [&](std::uint64_t length, std::uint64_t begin, std::uint64_t status) {
-    const Record record = Record(RECORD_ENTRY)
-                              .put(0)
-                              .put(length)
-                              .put(status)
-                              .put(begin)
-                              .put(status)
-                              .put(begin)
-                              .text("12345678abcdefgh");
-    return plan.decode_prepared(record.bytes());
+    records.push_back(Record(RECORD_ENTRY)
+                          .put(0)
+                          .put(length)
+                          .put(status)
+                          .put(begin)
+                          .put(status)
+                          .put(begin)
+                          .text("12345678abcdefgh"));
+    return plan.decode_prepared(records.back().bytes());
   };
   const auto counted = decode(2, 0x1000, 8);
   CHECK((text(counted[1].bytes) == "12345678" && !counted[1].is_truncated));

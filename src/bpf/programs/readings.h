@@ -11,7 +11,9 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
 }
 
 /* Sizes and offsets come from a map. Each one is compared with a limit in `settings`, which the
- * verifier knows, in a register that the compiler cannot derive another one from. */
+ * verifier knows. The value is hidden before, so that clang compares and uses the same register,
+ * and after, so that it does not use a copy on the stack from before the comparison: verifiers
+ * before Linux 6.8 do not know that its limit applies to the copy, too. */
 #define HIDE_VALUE(variable) asm volatile("" : "+r"(variable))
 #define INVALID_ARGUMENT (-22L) /* EINVAL; for the verifier, plans are valid */
 
@@ -21,6 +23,7 @@ static __always_inline struct reading_result* find_result(const struct probe_rec
   __u64 index = number - 1;
   HIDE_VALUE(index);
   if (index >= settings.max_readings) return 0;
+  HIDE_VALUE(index);
   return (struct reading_result*)(record + 1) + index;
 }
 
@@ -58,6 +61,7 @@ static __noinline long read_number(const struct reading* reading, struct registe
     __u64 size = step + 1 < steps ? reading->pointer_size : reading->size;
     HIDE_VALUE(size);
     if (size > sizeof(next)) return INVALID_ARGUMENT;
+    HIDE_VALUE(size);
     long error = bpf_probe_read_user(&next, size, from);
     if (error) {
       *number = (__u64)from;
@@ -77,6 +81,7 @@ static __always_inline long read_bytes(void* into, __u64 capacity, __u64 length,
   if (length > capacity) length = capacity;
   HIDE_VALUE(length);
   if (length > settings.max_capacity) return INVALID_ARGUMENT;
+  HIDE_VALUE(length);
   long error = bpf_probe_read_user(into, length, (const void*)from);
   return error ? error : (long)length;
 }
@@ -146,6 +151,8 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   if (capacity == 0) return 0;
   if (capacity > settings.max_capacity || offset > settings.max_bytes_offset)
     return INVALID_ARGUMENT;
+  HIDE_VALUE(capacity);
+  HIDE_VALUE(offset);
   void* into = (void*)record + offset;
   __u32 form = reading->form;
   if (reads_form(READ_STRING) && form == READ_STRING)
