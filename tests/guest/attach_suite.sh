@@ -107,6 +107,8 @@ if in_scope kernel; then
   done
   mechanism_scenarios
   matrix_scenarios
+fi
+if in_scope kernel architecture; then
   instruction_scenarios
   java_scenarios
 fi
