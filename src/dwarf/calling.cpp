@@ -328,6 +328,7 @@ bool is_completely_known(const Type& type) {
   std::vector<Leaf> leaves;
   if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
   if (is_aggregate(type) && type.size() == 0) return false;
+  if (is_passed_by_reference(type)) return true;
   // Larger structures are in memory on both architectures, whatever their members are.
   if (is_aggregate(type) && type.size() > 4 * word) return true;
   if (!collect_leaves(type, leaves)) return false;

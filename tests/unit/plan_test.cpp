@@ -106,7 +106,7 @@ TEST_CASE("an inlined call has no numbered arguments, but registers") {
   auto points = points_named({"f", "f"});
   points[1].inlined_into = std::make_shared<InlinedInto>();
   CHECK(plan_of(typed({"first:s32"}), points).error().message ==
-        "f: arg0 is in no fixed register at an inlined call");
+        "f (inlined): arg0 is in no fixed register at an inlined call");
   CaptureSpec filtered;
   filtered.conditions.push_back(*parse_condition("arg0==5"));
   CHECK_FALSE(plan_of(filtered, points));
