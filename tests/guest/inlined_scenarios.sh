@@ -34,7 +34,9 @@ counts_inlined() {
   expect_equal 'places of tiny' 3 "$(records count symbol=tiny | grep -c '"inlined_into"')"
   expect_equal 'places of both' 1 "$(records count symbol=both | grep -c '"inlined_into"')"
   # Each pass of the loop is a hit, and the record says that it may be.
-  records count symbol=spin | grep -q '"approximate":true' || fail 'spin is not approximate'
+  # On arm64 the entry is an instruction before the loop.
+  [ "$(counted_hits spin)" = "$(calls_of spin)" ] ||
+    records count symbol=spin | grep -q '"approximate":true' || fail 'spin is not approximate'
   [ "$(counted_hits spin)" -ge "$(calls_of spin)" ] || fail 'spin is hit too rarely'
   echo "spin: $(counted_hits spin) hits, $(calls_of spin) calls"
 }
