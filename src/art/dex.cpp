@@ -228,8 +228,6 @@ Result<Vdex> parse_vdex(Bytes bytes) {
   return read_checksums(bytes, version, layout.checksums_at, *count);
 }
 
-// SPDX-License-Identifier: Apache-2.0
-
 namespace {
 
 std::string_view primitive_type_name(char letter) {

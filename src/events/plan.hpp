@@ -43,7 +43,7 @@ struct CaptureSpec {
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.
   return_instance_layout return_instances = {};
-  bool by_trampoline = false; // returns are probed by the kernel's return probes
+  bool by_trampoline = false; // returns are probed by uretprobes
   // Where the kernel keeps the number of the thread's pending uretprobes. Zero if it is not known.
   nesting_layout nesting = {};
 

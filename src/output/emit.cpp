@@ -16,10 +16,9 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Whether uprobe_events would end a path at the byte. It splits lines at isspace() bytes, cuts them
-// at
-// '#' (trace_parse_run_command() in kernel/trace/trace.c), and has no quotes. isspace(0xa0) is true
-// (lib/ctype.c), even inside a UTF-8 character such as "à".
+// Whether uprobe_events would end a path at the byte. It splits lines at isspace() bytes, ends them
+// at a '#' (trace_parse_run_command() in kernel/trace/trace.c), and has no quotes. isspace(0xa0) is
+// true (lib/ctype.c), even inside a UTF-8 character such as "à".
 bool breaks_line(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\xa0' || c == '#'; }
 
 Result<void> check_for_uprobe_events(const ProbePoint& point, std::string_view line) {

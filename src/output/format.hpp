@@ -11,8 +11,8 @@ namespace uprobectl {
 struct Histogram;
 struct HistogramRecord;
 
-// Appends the text with control characters (C0, DEL, C1, bidirectional controls) and invalid UTF-8
-// as \xNN, so that a name cannot move the cursor, imitate a line or look like another name.
+// Appends the text. Writes control characters (C0, DEL, C1, bidirectional controls) and invalid
+// UTF-8 as \xNN, so that a name cannot move the cursor, imitate a line or look like another name.
 void append_printable(std::string& out, std::string_view text);
 std::string printable(std::string_view text); // the same as a string
 

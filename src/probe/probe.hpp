@@ -21,9 +21,8 @@ enum class Mechanism {
   perf,
   // The same without the link (Linux 4.17), for plain programs that this process loaded.
   perf_ioctl,
-  // Events of uprobe_events (Linux 3.5). Probes share an event if their program can distinguish
-  // them:
-  // detaching 200 probes then takes 0.1 s, with perf 14 s.
+  // Events of uprobe_events (Linux 3.5). Probes share one if their program can distinguish them.
+  // Detaching 200 probes then takes 0.1 s, with perf 14 s.
   tracefs,
 };
 std::string_view to_string(Mechanism mechanism); // the value of --mechanism

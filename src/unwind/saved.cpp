@@ -240,8 +240,6 @@ Result<SavedStack> read_saved_stack(const std::string& folder) {
   return saved;
 }
 
-// SPDX-License-Identifier: Apache-2.0
-
 namespace {
 
 constexpr std::uint64_t max_file_size = std::uint64_t{512} << 20;
