@@ -251,6 +251,9 @@ public:
     const ReadingBuilder builder(capture_, *convention, abi, at_start,
                                  probed.point->inlined_into != nullptr, location,
                                  probed.point->java.get());
+    if (probed.prepared)
+      if (auto checked = check_prepared(*probed.prepared, moments()); !checked)
+        return fail(std::move(checked).error());
     capture_plan plan{};
     plan.flags = plan_flags(format, probed);
     if (convention->pointer_size == 4) plan.flags |= POINTERS_32;
@@ -318,11 +321,14 @@ private:
     return flags;
   }
 
-  Result<void> add_prepared(const PreparedCapture& prepared, capture_plan& plan) const {
-    const CaptureMoments moments{.entry = capture_.on_entry || capture_.pair_calls,
-                                 .exit = capture_.on_return || capture_.pair_calls,
-                                 .paired = capture_.pair_calls};
-    if (auto checked = check_prepared(prepared, moments); !checked) return checked;
+  CaptureMoments moments() const {
+    return {.entry = capture_.on_entry || capture_.pair_calls,
+            .exit = capture_.on_return || capture_.pair_calls,
+            .paired = capture_.pair_calls};
+  }
+
+  // Requires that check_prepared() has accepted it.
+  static Result<void> add_prepared(const PreparedCapture& prepared, capture_plan& plan) {
     std::ranges::copy(prepared.readings, plan.readings);
     plan.reading_count = static_cast<std::uint32_t>(prepared.readings.size());
     return {};

@@ -2,6 +2,7 @@
 #include "events/prepared.hpp"
 
 #include "events/events.hpp"
+#include "events/readings.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +34,11 @@ std::string_view find_defect(const reading& each) {
   if (end > 8U * each.size) return "bits beyond the value";
   if ((each.form == READ_INTEGER) != (each.capacity == 0))
     return "a capacity belongs to strings and buffers";
+  if (each.length_from != 0 && each.form != READ_BYTES) return "a length belongs to buffers";
   if (each.length_is_end && each.element_size > 1) return "an element size with an end";
+  // At a return it is that of one of the function's exits, or of its caller.
+  if (each.moment == MOMENT_RETURN && each.base_from == 0 && each.base == instruction_pointer())
+    return "the instruction pointer is known only at the entry";
   return {};
 }
 
@@ -52,6 +57,8 @@ std::string_view find_defect(std::span<const reading> readings, std::size_t numb
   for (const std::uint32_t source : {each.base_from, each.length_from}) {
     if (source == 0) continue;
     if (source > number) return "uses a reading that is not before it";
+    // The results of others are lengths, or addresses that may not be readable.
+    if (readings[source - 1].form != READ_INTEGER) return "uses a reading that is not an integer";
     if (!is_known(readings[source - 1], each, moments))
       return "uses a reading of a moment that its record does not have";
   }

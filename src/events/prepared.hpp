@@ -13,10 +13,11 @@ namespace uprobectl {
 // The maximum sum of the capacities of a point's prepared readings, unless the caller sets another.
 constexpr std::uint32_t default_prepared_bytes = 512;
 
-// What is captured at a point instead of the arguments that CaptureSpec asks for.
+// What is captured at a point instead of what CaptureSpec asks for.
 struct PreparedCapture {
-  // At most MAX_READINGS. bytes_offset is set by CapturePlan; 0 as bit_count, element_size or
-  // pointer_size stands for the default.
+  // Replace the arguments of CaptureSpec at this point; empty: those apply. At most MAX_READINGS.
+  // base_from and length_from name integers. bytes_offset is set by CapturePlan; 0 as bit_count,
+  // element_size or pointer_size stands for the default.
   std::vector<reading> readings = {};
   // Replace CaptureSpec::conditions at this point; nullopt: those apply. At most MAX_CONDITIONS.
   // Conditions and measurements take place before readings, so they have no base_from.
@@ -33,8 +34,8 @@ struct CaptureMoments {
   bool paired = false;
 };
 
-// Checks that the built-in program can evaluate the readings at these moments. Fails with `usage`
-// and names the number of the reading.
+// Checks that the built-in program can evaluate the readings, conditions and the measured value at
+// these moments. Fails with `usage` and names the number of the reading or condition.
 Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoments& moments);
 
 // The result of a prepared reading.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_points.hpp"
 #include "events/plan.hpp"
+#include "events/readings.hpp"
 
 #include <catch2/catch.hpp>
 #include <list>
@@ -107,6 +108,61 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
   prepared.conditions.reset();
   prepared.measured = buffer(8);
   CHECK(error_of(prepared) == "measured value 0: only integers can be compared or measured");
+}
+
+TEST_CASE("only integers are the base or the length of other readings") {
+  reading later = integer();
+  later.base_from = 1;
+  reading text = buffer(8);
+  for (const reading_form form :
+       {READ_STRING, READ_BYTES, READ_LIBSTDCXX_STRING, READ_LIBCXX_STRING, READ_JAVA_STRING}) {
+    text.form = static_cast<record_u8>(form);
+    CHECK(error_of({text, later}) == "value 1: uses a reading that is not an integer");
+  }
+  reading elements = buffer(8);
+  elements.length_from = 1;
+  CHECK(error_of({integer(), elements}) == "no error");
+  CHECK(error_of({text, elements}) == "value 1: uses a reading that is not an integer");
+  elements.form = READ_STRING;
+  CHECK(error_of({integer(), elements}) == "value 1: a length belongs to buffers");
+}
+
+TEST_CASE("the instruction pointer is a base at the entry only") {
+  const CaptureMoments both{.entry = true, .exit = true, .paired = true};
+  reading global = integer(instruction_pointer());
+  CHECK(error_of({global}, both) == "no error");
+  global.moment = MOMENT_RETURN;
+  constexpr std::string_view at_return = "the instruction pointer is known only at the entry";
+  CHECK(error_of({global}, both) == "value 0: " + std::string(at_return));
+  PreparedCapture prepared;
+  prepared.conditions.emplace(1).front().value = global;
+  CHECK(error_of(prepared, both) == "condition 0: " + std::string(at_return));
+  // An earlier reading replaces the register.
+  global.base_from = 1;
+  CHECK(error_of({integer(), global}, both) == "no error");
+}
+
+TEST_CASE("prepared conditions and measurements are checked without readings, too") {
+  const std::vector<ProbePoint> probed(1);
+  std::vector<CapturePoint> points = capture_points(probed);
+  const auto error = [&](const PreparedCapture& prepared) {
+    points[0].prepared = prepared;
+    CaptureSpec capture;
+    capture.measured.emplace();
+    const auto plan = CapturePlan::make(capture, points);
+    return plan ? "no error" : plan.error().message;
+  };
+  PreparedCapture prepared;
+  prepared.conditions.emplace(4);
+  for (condition& each : *prepared.conditions) each.value = integer();
+  CHECK(error(prepared) == "no error");
+  prepared.conditions->front().value.size = 3;
+  CHECK(error(prepared).ends_with("condition 0: invalid size"));
+  prepared.conditions->assign(5, {.value = integer()});
+  CHECK(error(prepared).ends_with("more than 4 conditions"));
+  prepared.conditions.reset();
+  prepared.measured = buffer(8);
+  CHECK(error(prepared).ends_with("measured value 0: only integers can be compared or measured"));
 }
 
 TEST_CASE("the bytes of a point are limited to 512, or to what the caller says") {
